@@ -1,0 +1,1 @@
+"""Cases, sites and federations: where the images and masks come from."""

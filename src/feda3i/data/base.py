@@ -1,0 +1,150 @@
+"""Cases in memory, and how they are divided among sites."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+
+Images = NDArray[np.uint8]
+Masks = NDArray[np.uint8]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Images with their masks, held once as bytes; arrays may be memory-mapped.
+
+    Parameters
+    ----------
+    ids
+        One stable name per case, unique in the set: random draws and site memory refer to it.
+    images
+        ``(case, *space, channel)``, ``uint8``; two or three dimensions in space.
+    masks
+        ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes.
+    sources
+        Where each case comes from (scanner, archive); empty if unknown.
+    spacing
+        ``(case, dimension)`` size of a pixel in millimetres; ``None`` means distances in pixels.
+    """
+
+    ids: tuple[str, ...]
+    images: Images
+    masks: Masks
+    sources: tuple[str, ...] = ()
+    spacing: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.images.shape[:-1] != self.masks.shape or len(self.ids) != len(self.masks):
+            raise DataError(
+                "expected images (case, *space, channel), masks (case, *space) and one id per case; "
+                f"found images {self.images.shape}, masks {self.masks.shape}, {len(self.ids)} ids"
+            )
+        if self.images.dtype != np.uint8 or self.masks.dtype != np.uint8:
+            raise DataError(
+                f"expected bytes (uint8), found images {self.images.dtype}, masks {self.masks.dtype}"
+            )
+        if len(set(self.ids)) != len(self.ids):
+            twice = sorted({i for i in self.ids if self.ids.count(i) > 1})[:3]
+            raise DataError(f"case ids must be unique; found more than once: {', '.join(twice)}")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the size in space of every case."""
+        return self.masks.shape[1:]
+
+    @property
+    def channels(self) -> int:
+        """Return the number of image channels."""
+        return int(self.images.shape[-1])
+
+    def take(self, index: Index) -> Cases:
+        """Return the cases at these positions (copies the pixels)."""
+        return Cases(
+            ids=tuple(self.ids[i] for i in index),
+            images=self.images[index],
+            masks=self.masks[index],
+            sources=tuple(self.sources[i] for i in index) if self.sources else (),
+            spacing=None if self.spacing is None else self.spacing[index],
+        )
+
+    def digest(self) -> str:
+        """Return the SHA-256 of ids, images and masks: the same bytes, the same data."""
+        sha = hashlib.sha256("\0".join(self.ids).encode())
+        for array in (self.images, self.masks):
+            sha.update(f"{array.dtype}{array.shape}".encode())
+            for case in array:  # case by case: a memory-mapped set is never read whole
+                sha.update(np.ascontiguousarray(case).data)
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Training cases divided among sites, and test cases with trusted masks.
+
+    Parameters
+    ----------
+    train
+        All training cases, one array for all sites.
+    sites
+        Name of a site -> positions of its cases in ``train``. Sites are visited in sorted order.
+    test
+        Cases with clean masks that no site trains on.
+    classes
+        Names of the foreground classes; mask value k is ``classes[k - 1]``.
+    clean_masks
+        The underlying truth of ``train``, known in simulations only: same shape as the masks.
+    notes
+        What else is worth recording: partition, noise parameters by site, licence.
+    """
+
+    train: Cases
+    sites: Mapping[str, Index]
+    test: Cases
+    classes: tuple[str, ...] = ("lesion",)
+    clean_masks: Masks | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.sites:
+            raise DataError("a federation needs at least one site, found none")
+        empty = [name for name, index in self.sites.items() if len(index) == 0]
+        if empty:
+            raise DataError(
+                f"{len(empty)} of {len(self.sites)} sites have no case (first: {empty[0]}); "
+                f"use fewer sites than the {len(self.train)} training cases"
+            )
+        used = np.concatenate([np.asarray(index) for index in self.sites.values()])
+        if len(np.unique(used)) != len(used):
+            raise DataError("a case belongs to one site only; found cases given to several sites")
+        shared = set(self.train.ids) & set(self.test.ids)
+        if shared:
+            raise DataError(f"training and test cases overlap: {', '.join(sorted(shared)[:3])}")
+
+    def names(self) -> list[str]:
+        """Return the names of the sites in the order that every sum uses."""
+        return sorted(self.sites)
+
+    def site(self, name: str) -> Cases:
+        """Return one site's cases."""
+        return self.train.take(np.asarray(self.sites[name]))
+
+    def with_masks(self, masks: Masks, **notes: Any) -> Federation:
+        """Return the same federation with other training masks; the old ones become the clean ones."""
+        clean = self.train.masks if self.clean_masks is None else self.clean_masks
+        return replace(
+            self,
+            train=replace(self.train, masks=masks),
+            clean_masks=clean,
+            notes={**self.notes, **notes},
+        )

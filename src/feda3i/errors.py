@@ -1,0 +1,36 @@
+"""The errors a user may meet: each says what was expected, what was found and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedA3IError(Exception):
+    """Base of all errors that the command line shows without a traceback (exit code 1)."""
+
+
+class RecipeError(FedA3IError):
+    """A recipe, option or command-line argument is wrong (exit code 2)."""
+
+
+class DataError(FedA3IError):
+    """Images, masks or folders are missing, unreadable or inconsistent."""
+
+
+class WireError(FedA3IError):
+    """A message between server and site holds something that was not declared or is malformed."""
+
+
+class RunError(FedA3IError):
+    """A run cannot go on or cannot be resumed: bad run folder, lost sites, a loss that is not finite."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``", did you mean 'x'?"`` for the nearest known name, or an empty string.
+
+    >>> nearest("fedavgg", ["fedavg", "fedprox"])
+    ", did you mean 'fedavg'?"
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f", did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,113 @@
+"""Find methods, data sets, noise models and networks by name.
+
+Built-in things are found by the name of their file, so adding one means adding one file; nothing is
+imported before it is asked for. Plug-ins come from ``path/to/file.py:Name``, ``package.module:name``
+or from entry points (``feda3i.methods``, ``feda3i.datasets``, ``feda3i.noise``, ``feda3i.models``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from feda3i.errors import RecipeError, nearest
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Names of one kind of thing and where each lives (``"package.module:attribute"``)."""
+
+    kind: str
+    builtin: Mapping[str, str]
+    entry_points: str
+    hint: str = field(default="run 'feda3i list' for all names")
+
+    def names(self) -> list[str]:
+        """Return all names that can be used without a file or module path."""
+        found = importlib.metadata.entry_points(group=self.entry_points)
+        return sorted({*self.builtin, *(point.name for point in found)})
+
+    def get(self, name: str) -> Any:
+        """Return the thing with this name; a path with a colon is loaded as a plug-in."""
+        if ":" in name:
+            return load_object(name, self.kind)
+        key = self.canonical(name)
+        if key in self.builtin:
+            return load_object(self.builtin[key], self.kind)
+        for point in importlib.metadata.entry_points(group=self.entry_points):
+            if point.name == key:
+                return point.load()
+        raise RecipeError(
+            f"unknown {self.kind} '{name}'{nearest(key, self.names())} "
+            f"Known: {', '.join(self.names())}; {self.hint}"
+        )
+
+    def canonical(self, name: str) -> str:
+        """Return the spelling used in tables: ``nr_dice`` and ``NR-Dice`` are both ``nr-dice``."""
+        return name if ":" in name else name.lower().replace("_", "-")
+
+
+def load_object(path: str, kind: str) -> Any:
+    """Load ``file.py:Name`` or ``package.module:name``."""
+    place, _, attribute = path.rpartition(":")
+    if not place or not attribute:
+        raise RecipeError(
+            f"expected {kind} as 'file.py:Name' or 'package.module:name', found '{path}'"
+        )
+    module = _load_file(Path(place), kind) if place.endswith(".py") else _load_module(place, kind)
+    if not hasattr(module, attribute):
+        public = [name for name in vars(module) if not name.startswith("_")]
+        raise RecipeError(f"{place} has no '{attribute}'{nearest(attribute, public)}")
+    return getattr(module, attribute)
+
+
+def _load_module(name: str, kind: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            raise RecipeError(
+                f"{kind}: there is no module '{name}'; is its package installed?"
+            ) from None
+        raise RecipeError(
+            f"{kind}: '{name}' needs the package '{error.name}', which is not installed; "
+            f"install the extra that brings it, e.g. pip install 'feda3i[monai]'"
+        ) from None
+
+
+def _load_file(path: Path, kind: str) -> ModuleType:
+    file = path.expanduser().resolve()
+    if not file.is_file():
+        raise RecipeError(f"{kind}: there is no file '{path}'")
+    # The name carries the path, so that two files called method.py do not shadow each other, and is
+    # registered in sys.modules because dataclasses look their module up there.
+    name = f"feda3i_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise RecipeError(f"{kind}: '{path}' cannot be loaded as a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def modules_of(package: str, attribute: str, skip: tuple[str, ...] = ("base",)) -> dict[str, str]:
+    """Return ``{file name: "package.module:attribute"}`` for the modules of a package, unimported."""
+    spec = importlib.util.find_spec(package)
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    stems = sorted(file.stem for folder in folders for file in Path(folder).glob("[a-z]*.py"))
+    return {s.replace("_", "-"): f"{package}.{s}:{attribute}" for s in stems if s not in skip}

@@ -1,0 +1,36 @@
+"""Random generators made of (seed, scope...): no draw depends on the order of other draws.
+
+>>> rng(0, "noise", "site-1", "case-7").integers(100) == rng(0, "noise", "site-1", "case-7").integers(100)
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+Scope = str | int
+
+
+def derive(seed: int, *scope: Scope) -> int:
+    """Return a 128-bit integer that depends on the seed and every part of the scope."""
+    text = json.dumps([int(seed), *[s if isinstance(s, str) else int(s) for s in scope]])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+
+
+def rng(seed: int, *scope: Scope) -> np.random.Generator:
+    """Return NumPy's generator for this seed and scope, e.g. ``rng(seed, "noise", site, case)``."""
+    return np.random.default_rng(derive(seed, *scope))
+
+
+def torch_rng(seed: int, *scope: Scope) -> torch.Generator:
+    """Return a CPU torch generator for this seed and scope."""
+    import torch
+
+    return torch.Generator().manual_seed(derive(seed, *scope) & (2**63 - 1))
