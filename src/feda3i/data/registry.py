@@ -1,0 +1,22 @@
+"""Data sets by name: each is a function ``(**options) -> Federation``.
+
+Options that the built-in ones share: ``path`` (prepared folder or plain tree), ``sites`` (number),
+``cases`` (at most so many per site), ``test`` (at most so many test cases), ``size`` (pixels),
+``partition``, ``seed``, ``workers``.
+"""
+
+from __future__ import annotations
+
+from feda3i.registry import Registry
+
+REGISTRY = Registry(
+    kind="dataset",
+    builtin={
+        "breast": "feda3i.data.breast:breast",
+        "folder": "feda3i.data.folder:folder",
+        "isic2017": "feda3i.data.isic2017:isic2017",
+        "synthetic-breast": "feda3i.data.synthetic:synthetic_breast",
+        "synthetic-skin": "feda3i.data.synthetic:synthetic_skin",
+    },
+    entry_points="feda3i.datasets",
+)
