@@ -1,0 +1,153 @@
+"""Networks by name: ``unet``, ``monai:SegResNet``, ``package.module:factory``, ``file.py:factory``.
+
+Nothing here imports torch before a network is built.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from feda3i.errors import RecipeError, nearest
+from feda3i.registry import Registry, load_object
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from feda3i.models.stages import Stage, StageRow, find_stages, stage_rows
+
+__all__ = ["REGISTRY", "Stage", "StageRow", "build", "find_stages", "stage_rows"]
+
+_MONAI = "feda3i.models.monai_networks:factory"
+
+
+@dataclass(frozen=True)
+class ModelRegistry(Registry):
+    """The registry of networks; ``monai:`` is a family of names, not a module path."""
+
+    def get(self, name: str) -> Any:
+        """Return the factory with this name."""
+        if name.startswith("monai:"):
+            return load_object(_MONAI, self.kind)(name)
+        return super().get(name)
+
+
+REGISTRY = ModelRegistry(
+    kind="model",
+    builtin={
+        "unet": "feda3i.models.unet:UNet",
+        **dict.fromkeys(
+            ("monai:AttentionUnet", "monai:SegResNet", "monai:SwinUNETR", "monai:UNet"), _MONAI
+        ),
+    },
+    entry_points="feda3i.models",
+)
+
+
+def build(
+    name: str,
+    *,
+    channels: int,
+    classes: int,
+    shape: Sequence[int],
+    options: Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """Build a network that maps images of 0..255 to logits ``(case, class, *space)``.
+
+    Parameters
+    ----------
+    name
+        A registered name, ``monai:<Name>``, ``package.module:factory`` or ``file.py:factory``.
+    channels, classes
+        Channels of an image and number of foreground classes.
+    shape
+        Size of a case in space, ``(height, width)`` or ``(depth, height, width)``.
+    options
+        What the recipe says beyond that. ``input`` is understood for every network:
+        ``"normalised"`` (default) feeds (x - 128) / 64, ``"paper"`` feeds raw intensities.
+
+    Notes
+    -----
+    A factory is called with ``channels``, ``classes``, ``shape`` and ``dimensions`` as far as its
+    signature takes them. An option that it does not take is an error.
+
+    >>> build("unet", channels=1, classes=2, shape=(32, 32), options={"width": 4}).outc
+    Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1))
+    """
+    from feda3i.models.inputs import normalised
+
+    _check_shape(name, shape)
+    factory = REGISTRY.get(name)
+    if not callable(factory):
+        raise RecipeError(f"model '{name}': expected a function or class, found {factory!r}")
+    options = dict(options or {})
+    given = {
+        "channels": channels,
+        "classes": classes,
+        "shape": tuple(shape),
+        "dimensions": len(shape),
+    }
+    scales_itself = "input" in _named(factory)
+    scaling = "paper" if scales_itself else options.pop("input", "normalised")
+    return normalised(_call(name, factory, given, options), scaling)
+
+
+def _check_shape(name: str, shape: Sequence[int]) -> None:
+    if len(shape) not in (2, 3) or min(shape, default=0) < 16:
+        raise RecipeError(
+            f"model '{name}': expected cases of two or three dimensions and at least 16 px per "
+            f"side, found {tuple(shape)}"
+        )
+
+
+def _named(factory: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments that may be given by name."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(factory).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]
+
+
+def _call(
+    name: str, factory: Callable[..., Any], given: dict[str, Any], options: dict[str, Any]
+) -> nn.Module:
+    from torch import nn
+
+    named = _named(factory)
+    kinds = [parameter.kind for parameter in inspect.signature(factory).parameters.values()]
+    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
+    free = sorted(set(named) - set(given))
+    for option in options:
+        if option in given:
+            raise RecipeError(
+                f"model '{name}': {option} comes from the data, do not set it as an option"
+            )
+        if option not in named and not takes_any:
+            raise RecipeError(
+                f"model '{name}' has no option '{option}'{nearest(option, free)} "
+                f"Known: {', '.join(sorted({*free, 'input'}))}"
+            )
+    # A factory with **options still gets only what it names: it may forward them anywhere.
+    arguments = {key: value for key, value in given.items() if key in named}
+    try:
+        module = factory(**arguments, **options)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(
+            f"model '{name}' could not be built with {arguments | options}: {error}"
+        ) from error
+    if not isinstance(module, nn.Module):
+        raise RecipeError(
+            f"model '{name}': expected a torch.nn.Module from the factory, found "
+            f"{type(module).__name__}"
+        )
+    return module
+
+
+def __getattr__(attribute: str) -> Any:
+    """Import the functions that need torch on first use."""
+    if attribute in __all__:
+        from feda3i.models import stages
+
+        return getattr(stages, attribute)
+    raise AttributeError(f"module 'feda3i.models' has no attribute '{attribute}'")

@@ -1,0 +1,238 @@
+"""Divide a network's tensors into stages, ordered by depth, so that Eq. 7 works for any network.
+
+The rule, first that applies:
+
+1. the network names its stages itself, ``stages = ("inc", "down1", ...)``: paths of modules;
+2. its top-level children with tensors, if there are at least three, in order of first use in a
+   forward pass; a list of modules stands for its members, since only they are called;
+3. all modules that hold tensors themselves, in that order (a network wrapped in one child).
+
+Buffers follow their module. A module that the pass does not call (a head for training only, an
+attention's output projection) joins the one defined before it; so do tensors of the network itself,
+or the first one if there is none before. Tied tensors belong to the stage that uses them first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from feda3i.errors import RecipeError, nearest
+
+# With two stages the ramp of Eq. 7 would jump from quantity weights to quality weights at once.
+FEWEST_CHILDREN = 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A name and the state-dict keys that belong to it."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """One line of ``feda3i explain model``: how much of the network a stage holds."""
+
+    number: int
+    name: str
+    tensors: int
+    parameters: int
+    share: float
+
+
+def find_stages(
+    model: nn.Module, example: Tensor | None = None, classes: int | None = None
+) -> list[Stage]:
+    """Return the stages of a network from input to output; every state-dict key is in exactly one.
+
+    Parameters
+    ----------
+    model
+        Any network. Its mode, buffers and the random state are as before afterwards.
+    example
+        Images ``(case, channel, *space)`` for one forward pass in eval mode. Without them the
+        network must name its stages itself.
+    classes
+        If given, the pass must return logits ``(case, classes, *space)``.
+
+    Raises
+    ------
+    RecipeError
+        If the pass fails, the logits have another shape, or stages cannot be found.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 1, 1))
+    >>> [stage.name for stage in find_stages(net, torch.zeros(1, 1, 8, 8))]
+    ['0', '2']
+    """
+    keys = _tied(model)
+    own = getattr(model, "stages", None)
+    calls = [] if example is None else _first_uses(model, example, classes)
+    if own is not None:
+        return _by_name(model, list(own), keys)
+    if example is None:
+        raise RecipeError(
+            f"{type(model).__name__} names no stages; give an example input to find them, "
+            "or set its attribute stages to the paths of its modules"
+        )
+    units = _units([_child(model, key) for key in keys], calls)
+    if len(set(units)) < FEWEST_CHILDREN:
+        units = _units([key.rpartition(".")[0] for key in keys], calls)
+    return _collect(model, units, calls, keys)
+
+
+def stage_rows(model: nn.Module, stages: Sequence[Stage]) -> list[StageRow]:
+    """Return each stage's number, name, tensors, trainable parameters and share of parameters."""
+    counted: set[int] = set()
+    sizes = []
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for stage in stages:
+        found = {id(parameters[key]): parameters[key] for key in stage.keys if key in parameters}
+        sizes.append(sum(p.numel() for i, p in found.items() if i not in counted))
+        counted |= set(found)
+    total = sum(sizes)
+    return [
+        StageRow(number, stage.name, len(stage.keys), size, size / total if total else math.nan)
+        for number, (stage, size) in enumerate(zip(stages, sizes, strict=True), start=1)
+    ]
+
+
+def _tied(model: nn.Module) -> dict[str, str]:
+    """Return ``{key: first key that names the same tensor}`` in state-dict order."""
+    first: dict[int, str] = {}
+    state = model.state_dict(keep_vars=True)
+    if not state:
+        raise RecipeError(f"{type(model).__name__} has no tensors, so there is nothing to train")
+    return {key: first.setdefault(id(value), key) for key, value in state.items()}
+
+
+def _by_name(model: nn.Module, names: list[str], keys: dict[str, str]) -> list[Stage]:
+    kind = type(model).__name__
+    found: dict[str, list[str]] = {name: [] for name in names}
+    if len(found) != len(names) or not names:
+        raise RecipeError(f"{kind}.stages: expected distinct names, found {names}")
+    for key, first in keys.items():
+        matches = [[n for n in names if k == n or k.startswith(f"{n}.")] for k in (key, first)]
+        if len(matches[0]) != 1:
+            problem = "in none of" if not matches[0] else "in more than one of"
+            raise RecipeError(
+                f"{kind}.stages: the tensor '{key}' is {problem} the stages {', '.join(names)}; "
+                "every tensor must belong to exactly one"
+            )
+        found[min(matches[0] + matches[1], key=names.index)].append(key)
+    for name, held in found.items():
+        if not held:
+            paths = sorted({part for key in keys for part in _ancestors(key)})
+            raise RecipeError(f"{kind}.stages: '{name}' holds no tensor{nearest(name, paths)}")
+    return [Stage(name, tuple(held)) for name, held in found.items()]
+
+
+def _child(model: nn.Module, key: str) -> str:
+    """Return the path of the top-level child that holds a tensor; lists stand for their members."""
+    module: nn.Module = model
+    path: list[str] = []
+    for part in key.split(".")[:-1]:
+        path.append(part)
+        module = getattr(module, part)
+        if not isinstance(module, nn.ModuleList | nn.ModuleDict):
+            break
+    return ".".join(path)
+
+
+def _units(owners: list[str], calls: list[str]) -> list[str]:
+    """Replace owners that the pass never called by a called one defined before (or after) them."""
+    called = {part for call in calls for part in _ancestors(call) if part}
+    used = [owner if owner in called else None for owner in owners]
+    following = next((owner for owner in used if owner is not None), "")
+    units = []
+    for owner in used:
+        following = following if owner is None else owner
+        units.append(following)
+    return units
+
+
+def _collect(
+    model: nn.Module, units: list[str], calls: list[str], keys: dict[str, str]
+) -> list[Stage]:
+    order: dict[str, int] = {}
+    for position, call in enumerate(calls):
+        for part in _ancestors(call):
+            order.setdefault(part, position)
+    unit_of = dict(zip(keys, units, strict=True))
+    for key, first in keys.items():  # tied: the earlier use wins for all names of the tensor
+        unit_of[first] = min(unit_of[first], unit_of[key], key=lambda unit: order.get(unit, -1))
+    stages: dict[str, list[str]] = {}
+    for key, first in keys.items():
+        stages.setdefault(unit_of[first], []).append(key)
+    if len(stages) < 2:
+        raise RecipeError(
+            f"{type(model).__name__}: expected at least two stages, found {len(stages)}: its "
+            "forward pass calls too few modules that hold tensors; set its attribute stages to "
+            "the paths of its modules"
+        )
+    ordered = sorted(stages, key=lambda unit: order.get(unit, -1))
+    return [Stage(unit, tuple(stages[unit])) for unit in ordered]
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    """Yield the path itself and all modules around it, innermost first."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+    yield ""
+
+
+def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> list[str]:
+    """Return the paths of all called modules in order of their first call."""
+    calls: list[str] = []
+    names: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        names.setdefault(module, []).append(name)
+    handles = [
+        module.register_forward_pre_hook(lambda m, _: calls.extend(names[m])) for module in names
+    ]
+    try:
+        with _undisturbed(model):
+            logits = model(example.to(next(iter(model.state_dict().values())).device))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise RecipeError(
+            f"{type(model).__name__} cannot process images of shape {tuple(example.shape)} "
+            f"(case, channel, *space): {error}"
+        ) from error
+    finally:
+        for handle in handles:
+            handle.remove()
+    _check_logits(model, example, logits, classes)
+    return list(dict.fromkeys(calls))
+
+
+def _check_logits(model: nn.Module, example: Tensor, logits: Any, classes: int | None) -> None:
+    found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if classes is not None and found != (len(example), classes, *example.shape[2:]):
+        raise RecipeError(
+            f"{type(model).__name__}: expected logits of shape "
+            f"{(len(example), classes, *example.shape[2:])} (case, class, *space), found {found}"
+        )
+
+
+@contextmanager
+def _undisturbed(model: nn.Module) -> Iterator[None]:
+    """Run in eval mode without gradients; put modes, buffers and random state back afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes.items():
+                module.training = training
+            for buffer, before in buffers:
+                buffer.copy_(before)

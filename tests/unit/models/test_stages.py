@@ -1,0 +1,213 @@
+"""Stages of networks that are built in every awkward way."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from feda3i.errors import RecipeError
+from feda3i.models.stages import find_stages, stage_rows
+from feda3i.models.unet import UNet
+
+X = torch.zeros(2, 1, 8, 8)
+
+
+def conv(enter=1, leave=1):
+    return nn.Conv2d(enter, leave, 1)
+
+
+def names(model, x=X):
+    stages = find_stages(model, x)
+    held = [key for stage in stages for key in stage.keys]
+    assert sorted(held) == sorted(model.state_dict()), "every key exactly once"
+    return [stage.name for stage in stages]
+
+
+class Backwards(nn.Module):
+    """Children defined in another order than used; a list, a dictionary and an unused head."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = conv()
+        self.auxiliary = conv()
+        self.lists = nn.ModuleList([conv(), conv()])
+        self.dictionary = nn.ModuleDict({"a": conv()})
+        self.first = nn.Sequential(conv(), nn.BatchNorm2d(1))
+        self.shift = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        x = self.lists[1](self.first(x))
+        return self.last(self.dictionary["a"](self.lists[0](x))) + self.shift
+
+
+def test_children_in_order_of_use_and_lists_stand_for_their_members():
+    model = Backwards()
+    assert names(model) == ["first", "lists.1", "lists.0", "dictionary.a", "last"]
+    by_name = {stage.name: stage.keys for stage in find_stages(model, X)}
+    # never called: joins the one defined before; own tensors come first in the state dict
+    assert set(by_name["last"]) == {
+        *("shift", "last.weight", "last.bias", "auxiliary.weight", "auxiliary.bias")
+    }
+    assert "first.1.num_batches_tracked" in by_name["first"]
+
+
+def test_own_stages_win_and_must_cover_everything():
+    assert names(UNet(channels=1, width=2), torch.zeros(1, 1, 16, 16)) == list(UNet.stages)
+    assert [stage.name for stage in find_stages(UNet(width=2))] == list(UNet.stages)
+    model = Backwards()
+    model.stages = ("first", "lists", "dictionary", "last", "shift")
+    with pytest.raises(RecipeError, match=r"'auxiliary.weight' is in none of"):
+        find_stages(model, X)
+    model.stages = ("first", "first.0", "auxiliary", "lists", "dictionary", "last", "shift")
+    with pytest.raises(RecipeError, match="more than one"):
+        find_stages(model, X)
+    model.stages = ("firts", "first", "auxiliary", "lists", "dictionary", "last", "shift")
+    with pytest.raises(RecipeError, match="'firts' holds no tensor, did you mean 'first'"):
+        find_stages(model, X)
+    model.stages = ("first", "auxiliary", "lists", "dictionary", "last", "shift")
+    assert names(model) == list(model.stages)
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.model = inner
+
+    def forward(self, x):
+        return self.model(x)
+
+
+class Biased(nn.Module):
+    """A module with children that also holds a tensor itself, like SwinUNETR's attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = conv()
+        self.table = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.inner(x) + self.table
+
+
+def test_wrapped_network_falls_back_to_modules_with_tensors():
+    model = Wrapper(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), Biased())))
+    assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
+
+
+class Attention(nn.Module):
+    """MultiheadAttention never calls its output projection as a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter = nn.Linear(8, 4)
+        self.attention = nn.MultiheadAttention(4, 1, batch_first=True)
+        self.leave = nn.Linear(4, 8)
+
+    def forward(self, x):
+        h = self.enter(x[:, 0])
+        return self.leave(self.attention(h, h, h)[0])[:, None]
+
+
+def test_attention_projection_follows_its_module():
+    assert names(Wrapper(Attention())) == ["model.enter", "model.attention", "model.leave"]
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = conv()
+        self.middle = conv()
+        self.enter = conv()
+        self.out.weight = self.enter.weight
+        self.again = self.middle
+
+    def forward(self, x):
+        return self.out(self.again(self.middle(self.enter(x))))
+
+
+def test_tied_tensors_stay_together_where_first_used():
+    stages = find_stages(Tied(), X)
+    assert [(stage.name, set(stage.keys)) for stage in stages] == [
+        ("enter", {"enter.weight", "enter.bias", "out.weight"}),
+        ("middle", {"middle.weight", "middle.bias", "again.weight", "again.bias"}),
+        ("out", {"out.bias"}),
+    ]
+    rows = stage_rows(Tied(), stages)
+    assert [row.parameters for row in rows] == [2, 2, 1]
+
+
+class Restless(nn.Module):
+    """Draws random numbers and changes a buffer even in eval mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = conv(), nn.BatchNorm2d(1), conv()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.c(self.b(F.dropout(self.a(x), 0.5, training=True)))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_mode_buffers_and_random_state_are_restored(fails):
+    model = Restless().train()
+    model.b.eval()
+    torch.manual_seed(3)
+    random = torch.get_rng_state()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    if fails:
+        with pytest.raises(RecipeError, match=r"cannot process images of shape \(2, 5, 8, 8\)"):
+            find_stages(model, torch.zeros(2, 5, 8, 8))
+    else:
+        assert names(model) == ["a", "b", "c"]
+    assert model.training
+    assert not model.b.training
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(not module._forward_pre_hooks for module in model.modules())
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 1, 1, 1))
+        self.more = nn.Parameter(torch.ones(1, 1, 1, 1))
+
+    def forward(self, x):
+        return F.conv2d(F.conv2d(x, self.weight), self.more)
+
+
+def test_networks_without_stages_are_refused_with_a_way_out():
+    with pytest.raises(RecipeError, match="set its attribute stages"):
+        find_stages(Functional(), X)
+    with pytest.raises(RecipeError, match="give an example input"):
+        find_stages(Functional())
+    with pytest.raises(RecipeError, match="nothing to train"):
+        find_stages(nn.ReLU(), X)
+
+
+def test_wrong_logits_are_found_before_training():
+    model = nn.Sequential(conv(), conv(), conv(1, 3))
+    find_stages(model, X, classes=3)
+    with pytest.raises(RecipeError, match=r"expected logits of shape \(2, 1, 8, 8\)"):
+        find_stages(model, X, classes=1)
+    with pytest.raises(RecipeError, match="found tuple"):
+        find_stages(Wrapper(lambda_module()), X, classes=1)
+
+
+def lambda_module():
+    class Pair(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x), x
+
+    return Pair(conv(), conv())
+
+
+def test_rows_sum_to_the_whole_network():
+    model = UNet(channels=3)
+    rows = stage_rows(model, find_stages(model))
+    assert sum(row.parameters for row in rows) == 1_082_033
+    assert sum(row.share for row in rows) == pytest.approx(1)
+    assert (rows[0].number, rows[0].name, rows[0].tensors) == (1, "inc", 14)
+    assert rows[5].share == pytest.approx(369216 / 1_082_033)
