@@ -23,7 +23,7 @@ class WireError(FedA3IError):
 
 
 class RunError(FedA3IError):
-    """A run cannot go on or cannot be resumed: bad run folder, lost sites, a loss that is not finite."""
+    """A run cannot go on or be resumed: bad run folder, lost sites, a loss that is not finite."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
 """Find methods, data sets, noise models and networks by name.
 
-Built-in things are found by the name of their file, so adding one means adding one file; nothing is
-imported before it is asked for. Plug-ins come from ``path/to/file.py:Name``, ``package.module:name``
-or from entry points (``feda3i.methods``, ``feda3i.datasets``, ``feda3i.noise``, ``feda3i.models``).
+Built-in things are found by the name of their file, so adding one means adding one file; nothing
+is imported before it is asked for. Plug-ins come from ``path/to/file.py:Name``,
+``package.module:name`` or from entry points (``feda3i.methods``, ``feda3i.datasets``,
+``feda3i.noise``, ``feda3i.models``).
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def _load_file(path: Path, kind: str) -> ModuleType:
 
 
 def modules_of(package: str, attribute: str, skip: tuple[str, ...] = ("base",)) -> dict[str, str]:
-    """Return ``{file name: "package.module:attribute"}`` for the modules of a package, unimported."""
+    """Return ``{file name: "package.module:attribute"}`` for a package without importing it."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
     stems = sorted(file.stem for folder in folders for file in Path(folder).glob("[a-z]*.py"))

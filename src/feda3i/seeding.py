@@ -1,6 +1,7 @@
 """Random generators made of (seed, scope...): no draw depends on the order of other draws.
 
->>> rng(0, "noise", "site-1", "case-7").integers(100) == rng(0, "noise", "site-1", "case-7").integers(100)
+>>> first, again = rng(0, "noise", "site-1", "case-7"), rng(0, "noise", "site-1", "case-7")
+>>> bool(first.integers(100) == again.integers(100))
 True
 """
 

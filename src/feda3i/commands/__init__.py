@@ -1,1 +1,1 @@
-"""Commands of the command line, one module each; heavy libraries are imported when a command runs."""
+"""Commands, one module each; heavy libraries are imported when a command runs."""

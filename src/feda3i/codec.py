@@ -1,0 +1,112 @@
+"""Trees of JSON values and arrays as bytes: for messages, site memory and checkpoints.
+
+The format is a safetensors file whose metadata holds the tree as JSON; arrays stand in the tree as
+``{"__array__": name}``. Nothing is ever unpickled: a malformed or truncated file is an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from feda3i.errors import WireError
+
+_MARK = "__array__"
+_PARAMS = "__params__"
+MAX_HEADER = 64 * 2**20
+
+
+def pack(tree: Any) -> bytes:
+    """Return a tree of dicts, lists, JSON values, arrays and ``Params`` as bytes.
+
+    >>> unpack(pack({"q": np.arange(3), "round": 7}))
+    {'q': array([0, 1, 2]), 'round': 7}
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    text = json.dumps(_strip(tree, arrays), sort_keys=True)
+    # One metadata key only: the library writes several in no fixed order, and equal trees must
+    # give equal bytes.
+    return bytes(save_tensors(arrays, metadata={"tree": text}))
+
+
+def unpack(data: bytes) -> Any:
+    """Return the tree that ``pack`` was given; raise ``WireError`` for anything malformed."""
+    try:
+        arrays = load_tensors(data)
+        length = int.from_bytes(data[:8], "little")
+        if length > MAX_HEADER:
+            raise WireError(f"expected a header of at most {MAX_HEADER} bytes, found {length}")
+        tree = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["tree"])
+        return _fill(tree, arrays)
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as e:
+        raise WireError(f"not a feda3i message or file, or a truncated one: {e}") from None
+
+
+def _strip(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    from feda3i.types import Params
+
+    if isinstance(value, Params):
+        return {_PARAMS: [_strip(value.values, arrays), _strip(value.counts, arrays)]}
+    if isinstance(value, np.ndarray):
+        name = f"{len(arrays):06d}"
+        arrays[name] = np.ascontiguousarray(value)
+        return {_MARK: name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _strip(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strip(item, arrays) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise WireError(f"only JSON values and arrays are data, found {type(value).__name__}")
+
+
+def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    from feda3i.types import Params
+
+    if isinstance(value, dict):
+        if _MARK in value:
+            return arrays[value[_MARK]]
+        if _PARAMS in value:
+            values, counts = (_fill(item, arrays) for item in value[_PARAMS])
+            if values.dtype != np.float32 or counts.dtype != np.int64:
+                raise WireError(f"expected float32 and int64, found {values.dtype}, {counts.dtype}")
+            return Params(values, counts)
+        return {key: _fill(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_fill(item, arrays) for item in value]
+    return value
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old one or the new one whole, also after a crash."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def seal(data: bytes) -> bytes:
+    """Return the data behind its SHA-256, so that a damaged file is noticed."""
+    return hashlib.sha256(data).digest() + data
+
+
+def unseal(data: bytes) -> bytes:
+    """Return the data of ``seal``; raise ``WireError`` if it was cut or changed."""
+    if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
+        raise WireError("the file is truncated or damaged: its SHA-256 does not fit its content")
+    return data[32:]

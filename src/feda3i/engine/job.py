@@ -1,0 +1,113 @@
+"""A recipe made concrete: the method object, the network it trains and how its state is laid out.
+
+Server and sites each build the same job from the same recipe; nothing of it travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from feda3i.engine.layout import Layout
+from feda3i.errors import RecipeError, nearest
+from feda3i.recipe import Recipe
+from feda3i.seeding import derive
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from feda3i.methods.base import Method
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run trains: needs the data's number of channels, classes and size in space."""
+
+    recipe: Recipe
+    channels: int
+    classes: int
+    shape: tuple[int, ...]
+
+    @cached_property
+    def method(self) -> Method:
+        """Return the method with the recipe's hyper-parameters."""
+        return make_method(self.recipe.method.name, self.recipe.method.options())
+
+    def network(self) -> nn.Module:
+        """Build the method's network with the initialisation of the run's seed."""
+        return self.method.network(self._build)
+
+    def _build(self, number: int) -> nn.Module:
+        import torch
+
+        from feda3i import models
+
+        model = self.recipe.model
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(self.recipe.seed, "init", number) & (2**63 - 1))
+            return models.build(
+                model.name,
+                channels=self.channels,
+                classes=self.classes,
+                shape=self.shape,
+                options=model.options(),
+            )
+
+    def layout(self, network: nn.Module) -> Layout:
+        """Return where the network's tensors lie; fails before training if stages are not found."""
+        import torch
+
+        from feda3i.models.stages import find_stages
+
+        example = torch.zeros((1, self.channels, *self.shape))
+        return Layout.of(network, find_stages(network, example))
+
+    def device(self) -> torch.device:
+        """Return the device to train on: a CUDA device if there is one and none is asked for."""
+        import torch
+
+        wanted = self.recipe.engine.device
+        if wanted == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if wanted.startswith("cuda") and not torch.cuda.is_available():
+            raise RecipeError(
+                "engine.device: expected a CUDA device, found none; use engine.device=cpu"
+            )
+        return torch.device(wanted)
+
+
+def make_method(name: str, options: dict[str, Any]) -> Method:
+    """Return a method by name with these hyper-parameters; explain what is wrong with them."""
+    from dataclasses import fields
+
+    from pydantic import TypeAdapter, ValidationError
+
+    from feda3i.methods import REGISTRY
+    from feda3i.methods.base import Method
+
+    kind = REGISTRY.get(name)
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
+    known = [field.name for field in fields(kind)]
+    for option in options:
+        if option not in known:
+            raise RecipeError(
+                f"method '{name}' has no option '{option}'{nearest(option, known)} "
+                f"Known: {', '.join(known)}"
+            )
+    try:
+        method: Method = TypeAdapter(kind).validate_python(options)
+    except ValidationError as error:
+        raise RecipeError(_lines(name, error.errors())) from None
+    return method
+
+
+def _lines(name: str, errors: Sequence[Any]) -> str:
+    return "\n".join(
+        f"method '{name}', option '{'.'.join(str(p) for p in e['loc'])}': {e['msg']}, "
+        f"found {e['input']!r}"
+        for e in errors
+    )

@@ -1,0 +1,155 @@
+"""The round loop: plan, survey, fit, merge, score, checkpoint. Both engines run this one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.engine.aggregate import Fold
+from feda3i.engine.scoring import Row, mean_of
+from feda3i.engine.server import Gathered, Server
+from feda3i.engine.transport import Transport
+from feda3i.engine.wire import check_order, check_reply
+from feda3i.errors import RunError, WireError
+from feda3i.report.console import Listener
+from feda3i.types import Missing, Order, Params, Plan, Replies, Reply, Task
+
+
+class Round:
+    """One round: who is asked what, and what the answers make of the model."""
+
+    def __init__(
+        self, server: Server, transport: Transport, number: int, listener: Listener, scratch: Path
+    ) -> None:
+        self.server = server
+        self.transport = transport
+        self.number = number
+        self.listener = listener
+        self.scratch = scratch
+        self.method = server.job.method
+
+    def play(self) -> dict[str, Any]:
+        """Play the round; ``server.params`` and ``server.state`` are then those after it."""
+        started = time.perf_counter()
+        self.server.facts = {}
+        plan = self.method.plan(self.server, self.number)
+        if plan.survey is None or plan.survey:
+            self._survey(plan)
+        replies, params = self._fit(plan)
+        self.server.params = params
+        self.method.digest(self.server, replies)
+        share = replies.share_of_cases()
+        loss = replies.number("loss")
+        return {
+            "round": self.number,
+            "asked": len(replies) + len(replies.missing),
+            "answered": len(replies),
+            "missing": {miss.site: miss.reason for miss in replies.missing},
+            "loss": float(share @ loss),
+            "site_loss": dict(zip(replies.sites, loss.tolist(), strict=True)),
+            "site_seconds": {reply.site: round(reply.seconds, 3) for reply in replies},
+            "seconds": round(time.perf_counter() - started, 3),
+            **self.server.facts,
+        }
+
+    def _survey(self, plan: Plan) -> None:
+        sites = self._sites(plan.survey)
+        params = plan.survey_params or self.server.params
+        kept: list[Reply] = []
+        missing: list[Missing] = []
+        for answer in self._ask("survey", sites, plan, params):
+            missing.append(answer) if isinstance(answer, Missing) else kept.append(answer)
+        if missing:
+            self.server.record(survey_missing={miss.site: miss.reason for miss in missing})
+        replies = Replies("survey", self.number, tuple(kept), tuple(missing))
+        self.method.digest(self.server, replies)
+
+    def _fit(self, plan: Plan) -> tuple[Replies, Params]:
+        sites = self._sites(plan.sites)
+        layout = self.server.layout
+        cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
+        share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
+        gathered = Gathered(layout, len(sites), self.scratch) if plan.gather else None
+        fold = Fold(layout)
+        kept: list[Reply] = []
+        missing: list[Missing] = []
+        for answer in self._ask("fit", sites, plan, self.server.params):
+            if isinstance(answer, Missing) or answer.params is None:
+                missing.append(answer if isinstance(answer, Missing) else _no_params(answer))
+                continue
+            if gathered is not None:
+                gathered.add(answer.params)
+            else:
+                fold.add(answer.params, share[answer.site])
+            # The parameters are in the sum or in the buffer; a reply must not keep them alive.
+            kept.append(Reply(**{**vars(answer), "params": None}))
+            self.listener.site(len(kept), len(sites))
+        self._check_quorum(kept, missing)
+        replies = Replies("fit", self.number, tuple(kept), tuple(missing))
+        if gathered is not None:
+            return replies, self.method.merge(self.server, replies, gathered)
+        return replies, fold.result(expected_weight=float(_in_order(list(share.values()))))
+
+    def _ask(
+        self, task: Task, sites: Sequence[str], plan: Plan, params: Params
+    ) -> Sequence[Reply | Missing] | Any:
+        layout, wire = self.server.layout, self.method.wire
+        orders = []
+        for site in sites:
+            settings = {**plan.settings, **plan.site_settings.get(site, {})}
+            extra = dict(plan.site_params.get(site, {})) if task == "fit" else {}
+            orders.append(Order(task, self.number, site, params, settings, extra))
+        if orders:
+            check_order(orders[0], wire, layout)
+        for order, answer in zip(orders, self.transport.call(orders), strict=True):
+            if isinstance(answer, Missing):
+                yield answer
+                continue
+            try:
+                check_reply(answer, wire, layout)
+                _check_origin(answer, order)
+            except WireError as error:
+                yield Missing(order.site, str(error))
+            else:
+                yield answer
+
+    def _sites(self, wanted: tuple[str, ...] | None) -> list[str]:
+        return sorted(self.server.sites if wanted is None else wanted)
+
+    def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
+        wanted = self.server.job.recipe.engine.min_sites
+        least = len(kept) + len(missing) if wanted == "all" else wanted
+        if len(kept) < least:
+            reasons = "; ".join(f"{miss.site}: {miss.reason}" for miss in missing[:3])
+            raise RunError(
+                f"round {self.number}: {len(kept)} of {len(kept) + len(missing)} sites answered, "
+                f"at least {least} must (engine.min_sites). {reasons}"
+            )
+
+
+def _check_origin(reply: Reply, order: Order) -> None:
+    found, expected = (reply.task, reply.round, reply.site), (order.task, order.round, order.site)
+    if found != expected:
+        raise WireError(f"expected an answer to {expected}, found one to {found}")
+
+
+def _no_params(reply: Reply) -> Missing:
+    return Missing(reply.site, "the fit reply holds no parameters")
+
+
+def _in_order(shares: Sequence[float]) -> float:
+    """Return the sum as ``Fold`` makes it, so that a complete round is not divided again."""
+    total = 0.0
+    for share in shares:
+        total += share
+    return total
+
+
+def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the means of all scores over cases and classes."""
+    names = [n for n, v in (rows[0] if rows else {}).items() if isinstance(v, float)]
+    return {name: mean_of(rows, name) for name in names}

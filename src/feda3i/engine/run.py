@@ -1,0 +1,216 @@
+"""Start a run, resume it, and bring it to its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.data.base import Federation
+from feda3i.engine.federation import federation_of
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.job import Job
+from feda3i.engine.loop import Round, summarise_scores
+from feda3i.engine.scoring import Row
+from feda3i.engine.server import Server
+from feda3i.engine.transport import LocalTransport, Transport, one_thread
+from feda3i.errors import RunError
+from feda3i.methods.base import Method
+from feda3i.recipe import Recipe
+from feda3i.report.console import Listener, Silent
+from feda3i.report.events import EventLog
+from feda3i.types import Params
+
+
+@dataclass(frozen=True)
+class Result:
+    """The end of a run: where it lies, the hash of its model and its last test scores."""
+
+    path: Path
+    sha256: str
+    scores: dict[str, float]
+
+
+def run(
+    recipe: Recipe,
+    path: Path,
+    *,
+    listener: Listener | None = None,
+    federation: Federation | None = None,
+) -> Result:
+    """Run a recipe in a new folder.
+
+    Parameters
+    ----------
+    recipe
+        What to run.
+    path
+        The run folder to make.
+    listener
+        Who is told about the progress; nobody by default.
+    federation
+        The cases, if already at hand; by default they are made from the recipe.
+    """
+    with one_thread():
+        federation = federation_of(recipe) if federation is None else federation
+        job = job_of(recipe, federation)
+        job.layout(
+            job.network()
+        )  # a network or method that cannot work fails before a folder is made
+        facts = {"data": describe(federation)}
+        folder = RunFolder.create(path, recipe, facts)
+        try:
+            return _carry_out(folder, job, federation, listener or Silent())
+        finally:
+            folder.close()
+
+
+def resume(path: Path, *, listener: Listener | None = None) -> Result:
+    """Go on with a run that was interrupted, to the same end as if it had not been."""
+    folder = RunFolder.open(path, to_write=True)
+    try:
+        with one_thread():
+            recipe = folder.recipe()
+            federation = federation_of(recipe)
+            found, expected = describe(federation), folder.manifest()["data"]
+            if found["sha256"] != expected["sha256"]:
+                raise RunError(
+                    f"the data of '{path}' changed since the run began (SHA-256 "
+                    f"{expected['sha256'][:12]} then, {found['sha256'][:12]} now); a resumed run "
+                    f"would not be the same run"
+                )
+            return _carry_out(folder, job_of(recipe, federation), federation, listener or Silent())
+    finally:
+        folder.close()
+
+
+def job_of(recipe: Recipe, federation: Federation) -> Job:
+    """Return the job that fits a federation's cases."""
+    cases = federation.train
+    return Job(recipe, cases.channels, len(federation.classes), tuple(cases.shape))
+
+
+def describe(federation: Federation) -> dict[str, Any]:
+    """Return what the manifest says of the data."""
+    return {
+        "sha256": federation.train.digest(),
+        "test_sha256": federation.test.digest(),
+        "cases": len(federation.train),
+        "test": len(federation.test),
+        "sites": {name: len(federation.sites[name]) for name in federation.names()},
+        "classes": list(federation.classes),
+        "notes": dict(federation.notes),
+    }
+
+
+def _carry_out(folder: RunFolder, job: Job, federation: Federation, listener: Listener) -> Result:
+    """Play all rounds that are left, on the local engine."""
+    federation = as_trained(federation, job.method)
+    transport = LocalTransport(job, federation, folder.path)
+    try:
+        return play(folder, job, transport, listener)
+    finally:
+        transport.close()
+
+
+def as_trained(federation: Federation, method: Method) -> Federation:
+    """Return what a method may train on: reference rows see clean masks, or one pooled site."""
+    if method.trains_on == "clean" and federation.clean_masks is not None:
+        train = replace(federation.train, masks=federation.clean_masks)
+        federation = replace(federation, train=train)
+    if method.is_pooled:
+        everything = np.concatenate([federation.sites[name] for name in federation.names()])
+        federation = replace(federation, sites={"all": np.sort(everything)})
+    return federation
+
+
+def play(folder: RunFolder, job: Job, transport: Transport, listener: Listener) -> Result:
+    """Play all rounds that are left, with any engine, and finish the run folder."""
+    server, first = _server(folder, job, transport)
+    log = EventLog(folder.events)
+    method = job.method.card().split(":")[0]
+    listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
+    scores: dict[str, float] = {}
+    try:
+        if first == 1:
+            log.write("start", recipe=job.recipe.to_dict(), stages=list(server.stages))
+        for number in range(first, job.recipe.rounds + 1):
+            event = Round(server, transport, number, listener, folder.path).play()
+            scores = _score(server, transport, number, log)
+            log.write("round", **event, **scores)
+            log.sync()
+            folder.save(number, server.params, server.state)
+            listener.round({**event, **scores})
+        if not scores:
+            scores = _last_scores(folder)
+        digest = folder.finish(job, server.layout, server.params)
+    finally:
+        listener.end()
+        log.close()
+    return Result(folder.path, digest, scores)
+
+
+def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int]:
+    """Return the server as the last checkpoint left it, and the round to play next."""
+    network = job.network()
+    layout = job.layout(network)
+    server = Server(job, layout, layout.read(network), transport.sites())
+    saved = folder.load()
+    if saved is None:
+        job.method.start(server)
+        folder.cut_events(0)
+        folder.save(0, server.params, server.state)
+        return server, 1
+    layout.check(saved["params"])
+    server.params, server.state = saved["params"], saved["state"]
+    folder.cut_events(int(saved["events"]))
+    return server, int(saved["round"]) + 1
+
+
+def _score(server: Server, transport: Transport, number: int, log: EventLog) -> dict[str, float]:
+    """Score the global model if this round is one to be scored; every case goes into the log."""
+    recipe = server.job.recipe
+    is_last = number == recipe.rounds
+    if number % recipe.evaluate.every and not is_last:
+        return {}
+    started = time.perf_counter()
+    distances = recipe.evaluate.distances or is_last
+    models = server.job.method.models(server)
+    rows = _rows(transport, models, "test", distances)
+    log.write(
+        "score",
+        round=number,
+        split="test",
+        rows=rows,
+        seconds=round(time.perf_counter() - started, 3),
+    )
+    if is_last:
+        rows_at_sites = _rows(transport, models, "train", False)
+        if rows_at_sites:
+            log.write("score", round=number, split="train", rows=rows_at_sites)
+    return summarise_scores(rows)
+
+
+def _rows(
+    transport: Transport, models: dict[str, Params], split: str, distances: bool
+) -> list[Row]:
+    if len(models) == 1:
+        return transport.score(next(iter(models.values())), split, distances)
+    return [
+        {**row, "model": name}
+        for name, params in models.items()
+        for row in transport.score(params, split, distances)
+    ]
+
+
+def _last_scores(folder: RunFolder) -> dict[str, float]:
+    from feda3i.report.events import read_events
+
+    last: dict[str, float] = {}
+    for event in read_events(folder.events, "score"):
+        if event["split"] == "test":
+            last = summarise_scores(event["rows"])
+    return last

@@ -1,0 +1,53 @@
+"""Score a model case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.data.base import Cases
+from feda3i.types import Params
+
+if TYPE_CHECKING:
+    from feda3i.engine.station import Station
+
+Row = dict[str, Any]
+
+
+def score_cases(
+    station: Station, params: Params, cases: Cases, where: Iterable[int], distances: bool
+) -> list[Row]:
+    """Return one row per case and class: id, class, and the scores of ``feda3i.metrics``."""
+    from feda3i.metrics import score_case
+
+    positions = np.fromiter(where, dtype=np.intp)
+    if not len(positions):
+        return []
+    probabilities = station.probabilities(params, cases.images[positions])
+    rows: list[Row] = []
+    for position, predicted in zip(positions, label_map(probabilities), strict=True):
+        spacing = None if cases.spacing is None else tuple(cases.spacing[position])
+        truth = cases.masks[position]
+        for k in range(1, station.job.classes + 1):
+            scores = score_case(predicted == k, truth == k, spacing, distances=distances)
+            row: Row = {"case": cases.ids[position], "class": k, **scores}
+            if cases.sources:
+                row["source"] = cases.sources[position]
+            rows.append(row)
+    return rows
+
+
+def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return values 0..C from ``(case, class, *space)``: the likeliest class above one half."""
+    best = probabilities.argmax(axis=1).astype(np.uint8) + np.uint8(1)
+    return np.where(probabilities.max(axis=1) > 0.5, best, np.uint8(0)).astype(np.uint8)
+
+
+def mean_of(rows: Sequence[Row], name: str) -> float:
+    """Return the mean of one score over all rows that have it; NaN if none has."""
+    values = np.array([row[name] for row in rows if row.get(name) is not None], dtype=np.float64)
+    values = values[np.isfinite(values)]
+    return float(values.mean()) if len(values) else float("nan")

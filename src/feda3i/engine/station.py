@@ -1,0 +1,140 @@
+"""A station answers orders for the sites whose cases it can reach; both engines use it.
+
+Site memory lies on the station's disk, one file per site, round and task. An order reads the newest
+memory from before it, so that an order repeated after a crash finds what it found the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from feda3i.codec import pack, seal, unpack, unseal, write_file
+from feda3i.data.base import Cases, Index
+from feda3i.engine.job import Job
+from feda3i.engine.site import SCORING_BATCH, Site, channels_last, image_tensor
+from feda3i.engine.wire import check_order, check_reply
+from feda3i.errors import RunError, WireError
+from feda3i.types import Order, Params, Reply
+
+Memory = dict[str, NDArray[Any]]
+_TASKS = {"survey": 0, "fit": 1}
+
+
+class Station:
+    """Hold one network and answer orders for any of the given sites, one after the other."""
+
+    def __init__(
+        self, job: Job, cases: Cases, sites: Mapping[str, Index], memory_folder: Path
+    ) -> None:
+        self.job = job
+        self.cases = cases
+        self.sites = sites
+        self.device = job.device()
+        network = job.network()
+        self.layout = job.layout(network)
+        # torch's types know no memory_format here, although modules take it.
+        formatted: Any = {"memory_format": channels_last(len(job.shape))}
+        self.network = network.to(self.device, **formatted)
+        self.memory_folder = memory_folder
+
+    def answer(self, order: Order) -> Reply:
+        """Do what the order asks and return the reply; only declared things come out."""
+        started = time.perf_counter()
+        method = self.job.method
+        check_order(order, method.wire, self.layout)
+        if order.site not in self.sites:
+            raise WireError(f"an order for site '{order.site}' reached a station without it")
+        self.layout.write(order.params, self.network)
+        memory = self.recall(order)
+        site = self._site(order, memory)
+        numbers = method.survey(site) if order.task == "survey" else method.fit(site)
+        params = self.layout.read(self.network) if order.task == "fit" else None
+        seconds = time.perf_counter() - started
+        reply = Reply(
+            order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
+        )
+        check_reply(reply, method.wire, self.layout)
+        if site.memory:
+            self.remember(order, site.memory)
+        return reply
+
+    def _site(self, order: Order, memory: Memory) -> Site:
+        return Site(
+            name=order.site,
+            cases=self.cases,
+            index=np.asarray(self.sites[order.site]),
+            classes=self.job.classes,
+            network=self.network,
+            layout=self.layout,
+            order=order,
+            memory=memory,
+            method=self.job.method,
+            training=self.job.recipe.train,
+            seed=self.job.recipe.seed,
+            device=self.device,
+        )
+
+    def probabilities(self, params: Params, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return the model's probabilities ``(case, class, *space)`` for some images."""
+        self.layout.write(params, self.network)
+        self.network.eval()
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(images), SCORING_BATCH):
+                batch = image_tensor(np.asarray(images[start : start + SCORING_BATCH]), self.device)
+                logits = self.job.method.predict(self.network, batch)
+                parts.append(torch.sigmoid(logits).cpu().numpy())
+        return np.concatenate(parts)
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def recall(self, order: Order) -> Memory:
+        """Return the site's memory from before this order; empty if it has none yet."""
+        before = [key for key in self._stored(order.site) if key < _key(order)]
+        if not before:
+            return {}
+        path = self._file(order.site, max(before))
+        try:
+            memory: Memory = unpack(unseal(path.read_bytes()))
+        except (OSError, WireError) as error:
+            raise RunError(
+                f"the memory of site {order.site} cannot be read: {path}: {error}"
+            ) from None
+        return memory
+
+    def remember(self, order: Order, memory: Memory) -> None:
+        """Store the memory after this order and drop what no resume can need any more."""
+        self.memory_folder.mkdir(parents=True, exist_ok=True)
+        write_file(self._file(order.site, _key(order)), seal(pack(memory)))
+        stored = self._stored(order.site)
+        earlier = [key for key in stored if key < (order.round, 0)]
+        for key in earlier[:-1]:
+            self._file(order.site, key).unlink(missing_ok=True)
+
+    def _stored(self, site: str) -> list[tuple[int, int]]:
+        pattern = re.compile(re.escape(_safe(site)) + r"\.(\d+)\.(\d)\.memory")
+        found = (pattern.fullmatch(file.name) for file in self.memory_folder.glob("*.memory"))
+        return sorted((int(m[1]), int(m[2])) for m in found if m)
+
+    def _file(self, site: str, key: tuple[int, int]) -> Path:
+        return self.memory_folder / f"{_safe(site)}.{key[0]:06d}.{key[1]}.memory"
+
+
+def _key(order: Order) -> tuple[int, int]:
+    return order.round, _TASKS[order.task]
+
+
+def _safe(site: str) -> str:
+    """Return a file name for a site; names from outside must not choose a path."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", site):
+        return site
+    return "site-" + hashlib.sha256(site.encode()).hexdigest()[:24]

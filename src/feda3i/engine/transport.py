@@ -1,0 +1,121 @@
+"""How orders reach sites on this machine: in this process, or in worker processes of one thread.
+
+Whatever the number of workers, replies come back in the order of the orders, and every site's
+answer depends on its order alone: the result of a run is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from feda3i.data.base import Cases, Federation
+from feda3i.engine.job import Job
+from feda3i.engine.scoring import Row, score_cases
+from feda3i.engine.workers import WorkerPool
+from feda3i.errors import RunError
+from feda3i.types import Missing, Order, Params, Reply
+
+
+class Transport(Protocol):
+    """What the round loop needs of an engine."""
+
+    def sites(self) -> dict[str, int]:
+        """Return the sites that can be asked, with their number of cases."""
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        """Yield one answer per order, in the order of the orders."""
+
+    def score(self, params: Params, split: str, distances: bool) -> list[Row]:
+        """Return the scores of every case of the split ``"test"`` or ``"train"``."""
+
+    def close(self) -> None:
+        """Release processes and files."""
+
+
+class LocalTransport:
+    """All sites of a federation on this machine.
+
+    Parameters
+    ----------
+    job, federation
+        What is trained, on which cases.
+    folder
+        Where site memory and arrays shared between processes lie.
+    """
+
+    def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
+        self.federation = federation
+        self._truth = truth_of(federation)
+        count = worker_count(job, len(federation.sites))
+        self._pool: WorkerPool | None = None
+        if count > 1:
+            self._pool = WorkerPool(job, federation, folder, count)
+            return
+        from feda3i.engine.station import Station
+
+        self._station = Station(job, federation.train, federation.sites, folder / "memory")
+
+    def sites(self) -> dict[str, int]:
+        """Return every site of the federation."""
+        return {name: len(self.federation.sites[name]) for name in self.federation.names()}
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        """Yield the sites' answers; a failure at one site is a ``Missing`` with the reason."""
+        if self._pool is not None:
+            yield from self._pool.call(orders)
+            return
+        for order in orders:
+            try:
+                yield self._station.answer(order)
+            except RunError as error:
+                yield Missing(order.site, str(error))
+
+    def score(self, params: Params, split: str, distances: bool) -> list[Row]:
+        """Score all cases; train cases against the clean masks where they are known."""
+        if self._pool is not None:
+            return self._pool.score(params, split, distances)
+        cases = self._truth[split]
+        return score_cases(self._station, params, cases, range(len(cases)), distances)
+
+    def close(self) -> None:
+        """Stop the workers."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+def truth_of(federation: Federation) -> dict[str, Cases]:
+    """Return the cases to score by split, with the best masks known."""
+    from dataclasses import replace
+
+    train = federation.train
+    if federation.clean_masks is not None:
+        train = replace(train, masks=federation.clean_masks)
+    return {"train": train, "test": federation.test}
+
+
+def worker_count(job: Job, sites: int) -> int:
+    """Return how many processes to use: one per core, but one in all for a GPU."""
+    wanted = job.recipe.engine.workers
+    if wanted == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        wanted = 1 if job.device().type == "cuda" else (cores or 1)
+    return max(1, min(wanted, sites))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread for torch and BLAS: sums then have one order, and teams do not stall."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

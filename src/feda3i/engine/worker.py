@@ -1,0 +1,87 @@
+"""A worker process: read orders from standard input, write answers to standard output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.codec import pack, unpack
+from feda3i.data.base import Cases, Federation
+from feda3i.engine.job import Job
+from feda3i.engine.scoring import score_cases
+from feda3i.engine.station import Station
+from feda3i.engine.transport import one_thread, truth_of
+from feda3i.engine.workers import read_frame, write_frame
+from feda3i.errors import FedA3IError, RunError
+from feda3i.recipe import validate
+from feda3i.types import Order
+
+
+def main() -> None:
+    """Answer frames until standard input ends, which it does when the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+    # Standard output carries frames: anything a library prints must go elsewhere.
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        hello = unpack(read_frame(sys.stdin.buffer))
+        federation = open_shared(hello["data"])
+        job = Job(
+            validate(hello["recipe"]),
+            hello["channels"],
+            hello["classes"],
+            tuple(hello["shape"]),
+        )
+        with one_thread():
+            station = Station(job, federation.train, federation.sites, Path(hello["memory"]))
+            truth = truth_of(federation)
+            while True:
+                write_frame(
+                    pipe, pack(_answer(station, truth, unpack(read_frame(sys.stdin.buffer))))
+                )
+    except (EOFError, BrokenPipeError):
+        return
+
+
+def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str, Any]:
+    try:
+        if request["do"] == "answer":
+            return {"reply": vars(station.answer(Order(**request["order"])))}
+        cases = truth[request["split"]]
+        where = range(request["start"], request["stop"])
+        return {"rows": score_cases(station, request["params"], cases, where, request["distances"])}
+    except RunError as error:
+        return {"missing": str(error)}
+    except (FedA3IError, OSError, MemoryError) as error:
+        return {"failure": f"{type(error).__name__}: {error}"}
+
+
+def open_shared(data: dict[str, Any]) -> Federation:
+    """Open the federation that ``feda3i.engine.workers.share`` described."""
+
+    def cases(split: dict[str, Any]) -> Cases:
+        return Cases(
+            ids=tuple(split["ids"]),
+            images=np.load(split["images"]["path"], mmap_mode="r"),
+            masks=np.load(split["masks"]["path"], mmap_mode="r"),
+            sources=tuple(split["sources"]),
+            spacing=split["spacing"],
+        )
+
+    clean = data["clean"]
+    return Federation(
+        train=cases(data["train"]),
+        sites=data["sites"],
+        test=cases(data["test"]),
+        classes=tuple(data["classes"]),
+        clean_masks=None if clean is None else np.load(clean["path"], mmap_mode="r"),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Worker processes: started as ``python -m feda3i.engine.worker``, spoken to through pipes.
+
+Frames are a length and a packed tree (``feda3i.codec``), so nothing is pickled and a script needs
+no ``if __name__ == "__main__"``. Cases are shared through memory-mapped files: they exist once,
+however many workers there are.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.codec import pack, unpack
+from feda3i.data.base import Federation
+from feda3i.engine.job import Job
+from feda3i.engine.scoring import Row
+from feda3i.errors import RunError
+from feda3i.types import Missing, Order, Params, Reply
+
+ENVIRONMENT = {
+    # One thread per worker: two teams of threads on the same cores stall each other.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Keep freed pages: activations of the same sizes come again every step.
+    "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": str(512 * 2**20),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+_AHEAD = 4
+"""Replies per worker that may wait for a slower site before them; bounds the server's memory."""
+_SCORE_CHUNK = 16
+
+
+class WorkerPool:
+    """Some processes that answer orders; replies are given back in the order of the orders."""
+
+    def __init__(self, job: Job, federation: Federation, folder: Path, count: int) -> None:
+        self._tests = len(federation.test)
+        self._trains = len(federation.train)
+        shared = folder / "cache"
+        shared.mkdir(parents=True, exist_ok=True)
+        hello = pack(
+            {
+                "recipe": job.recipe.to_dict(),
+                "channels": job.channels,
+                "classes": job.classes,
+                "shape": list(job.shape),
+                "memory": str(folder / "memory"),
+                "data": share(federation, shared),
+            }
+        )
+        self._workers = [_Worker(hello, number) for number in range(count)]
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        """Yield one answer per order."""
+        requests = (lambda o=order: {"do": "answer", "order": vars(o)} for order in orders)
+        answers = self._stream(list(requests))
+        for order, answer in zip(orders, answers, strict=True):
+            if "missing" in answer:
+                yield Missing(order.site, answer["missing"])
+            else:
+                yield Reply(**answer["reply"])
+
+    def score(self, params: Params, split: str, distances: bool) -> list[Row]:
+        """Return the rows of all cases of a split, scored in chunks by all workers."""
+        total = self._tests if split == "test" else self._trains
+        requests = [
+            lambda s=start: {
+                "do": "score",
+                "params": params,
+                "split": split,
+                "start": s,
+                "stop": min(s + _SCORE_CHUNK, total),
+                "distances": distances,
+            }
+            for start in range(0, total, _SCORE_CHUNK)
+        ]
+        return [row for answer in self._stream(requests) for row in answer["rows"]]
+
+    def _stream(self, requests: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+        """Give requests to free workers, yield answers in order; at most a few run ahead."""
+        answers: queue.Queue[tuple[int, int, Any]] = queue.Queue()
+        waiting: dict[int, Any] = {}
+        free = list(range(len(self._workers)))
+        given = taken = 0
+        while taken < len(requests):
+            limit = taken + _AHEAD * len(self._workers)
+            while free and given < min(len(requests), limit):
+                self._workers[free.pop()].ask(given, requests[given], answers)
+                given += 1
+            if taken in waiting:
+                yield waiting.pop(taken)
+                taken += 1
+                continue
+            number, worker, answer = answers.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            waiting[number] = answer
+            free.append(worker)
+
+    def close(self) -> None:
+        """Stop all workers."""
+        for worker in self._workers:
+            worker.stop()
+
+
+class _Worker:
+    """One process and the thread that talks to it."""
+
+    def __init__(self, hello: bytes, number: int) -> None:
+        self.number = number
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "feda3i.engine.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        self._requests: queue.Queue[Any] = queue.Queue()
+        self._thread = threading.Thread(target=self._talk, args=(hello,), daemon=True)
+        self._thread.start()
+
+    def ask(self, index: int, request: Callable[[], Any], answers: queue.Queue[Any]) -> None:
+        self._requests.put((index, request, answers))
+
+    def _talk(self, hello: bytes) -> None:
+        enter, leave = self._process.stdin, self._process.stdout
+        assert enter is not None
+        assert leave is not None
+        greeted = False
+        while True:
+            task = self._requests.get()
+            if task is None:
+                return
+            index, request, answers = task
+            try:
+                if not greeted:
+                    write_frame(enter, hello)
+                    greeted = True
+                write_frame(enter, pack(request()))
+                answer: Any = unpack(read_frame(leave))
+                if "failure" in answer:
+                    answer = RunError(answer["failure"])
+            except (OSError, EOFError):
+                answer = RunError(self._death())
+            answers.put((index, self.number, answer))
+
+    def _death(self) -> str:
+        code = self._process.wait()
+        why = "it was killed, perhaps for want of memory" if code == -9 else "see the lines above"
+        return (
+            f"worker process {self.number + 1} ended with code {code}: {why}; "
+            f"engine.workers=1 runs all sites in one process"
+        )
+
+    def stop(self) -> None:
+        self._requests.put(None)
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue  # the other end is gone, which is what was wanted
+
+
+def write_frame(pipe: IO[bytes], data: bytes) -> None:
+    """Write a length and the bytes."""
+    pipe.write(len(data).to_bytes(8, "little"))
+    pipe.write(data)
+    pipe.flush()
+
+
+def read_frame(pipe: IO[bytes]) -> bytes:
+    """Read what ``write_frame`` wrote; raise ``EOFError`` if the other side is gone."""
+    head = pipe.read(8)
+    if len(head) < 8:
+        raise EOFError
+    length = int.from_bytes(head, "little")
+    data = pipe.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data
+
+
+def share(federation: Federation, folder: Path) -> dict[str, Any]:
+    """Return a description of a federation that another process can open without a copy."""
+    clean = federation.clean_masks
+    same = clean is None or clean is federation.train.masks
+    described = {"train": federation.train, "test": federation.test}
+    return {
+        **{
+            split: {
+                "ids": list(cases.ids),
+                "sources": list(cases.sources),
+                "images": _file_of(cases.images, folder / f"{split}-images.npy"),
+                "masks": _file_of(cases.masks, folder / f"{split}-masks.npy"),
+                "spacing": cases.spacing,
+            }
+            for split, cases in described.items()
+        },
+        "clean": None if same or clean is None else _file_of(clean, folder / "train-clean.npy"),
+        "sites": {name: np.asarray(index) for name, index in federation.sites.items()},
+        "classes": list(federation.classes),
+    }
+
+
+def _file_of(array: NDArray[np.uint8], path: Path) -> dict[str, Any]:
+    """Return where an array lies on disk; write it there first unless it is a mapped file."""
+    if isinstance(array, np.memmap) and array.filename is not None and array.base is not None:
+        whole = np.load(array.filename, mmap_mode="r") if _is_npy(array) else None
+        if whole is not None and whole.shape == array.shape:
+            return {"path": str(array.filename)}
+    temporary = path.with_suffix(".tmp.npy")
+    np.save(temporary, array)
+    os.replace(temporary, path)
+    return {"path": str(path)}
+
+
+def _is_npy(array: np.memmap[Any, Any]) -> bool:
+    return str(array.filename).endswith(".npy")

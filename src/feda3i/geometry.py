@@ -1,0 +1,132 @@
+"""Masks as shapes: signed distance, contours, normals, polygons, components.
+
+Places are (row, column) and in pixels everywhere. The half-pixel convention: the border of an object
+runs midway between the centres of a foreground pixel and its background neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+
+Binary = NDArray[np.uint8]
+Points = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+def signed_distance(
+    mask: NDArray[Any], spacing: Sequence[float] | None = None
+) -> NDArray[np.float32]:
+    """Return the exact Euclidean distance of every pixel to the border, negative inside.
+
+    The distance to the nearest pixel of the other side, less half a pixel: the two pixels on either
+    side of a straight border have -0.5 and +0.5. The frame is not a border.
+
+    Parameters
+    ----------
+    mask
+        ``(*space)``, one or more dimensions; non-zero is inside.
+    spacing
+        Size of a pixel along each axis; distances are then in its unit and half of the smallest
+        size is subtracted.
+
+    Returns
+    -------
+    distance
+        ``(*space)``; +inf everywhere if the mask is empty, -inf if it is full.
+
+    >>> signed_distance(np.array([[0, 0, 1, 1, 1]])).tolist()
+    [[1.5, 0.5, -0.5, -1.5, -2.5]]
+    """
+    inside = np.ascontiguousarray(mask != 0)
+    if spacing is not None and (len(spacing) != inside.ndim or not min(spacing) > 0):
+        raise DataError(
+            f"expected {inside.ndim} pixel sizes above 0, one per axis, found {tuple(spacing)}"
+        )
+    if not inside.any() or inside.all():
+        return np.full(inside.shape, -np.inf if inside.any() else np.inf, np.float32)
+    if inside.ndim == 2 and spacing is None:
+        bits = inside.view(np.uint8)
+        to_border = cv2.distanceTransform(bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        outside = cv2.distanceTransform(1 - bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    else:
+        from scipy import ndimage
+
+        to_border = ndimage.distance_transform_edt(inside, sampling=spacing)
+        outside = ndimage.distance_transform_edt(~inside, sampling=spacing)
+    half = 0.5 * min(spacing) if spacing is not None else 0.5
+    return np.where(inside, half - to_border, outside - half).astype(np.float32)
+
+
+def outer_contours(mask: Binary) -> tuple[list[Points], bool]:
+    """Return the outer contour of every 8-connected component, and whether any has a hole.
+
+    Each contour ``(l, 2)`` lists every border pixel of the component once per visit, 8-connected,
+    in the order that leaves the object on the same hand all the way round.
+    """
+    found, tree = cv2.findContours(mask, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    if not found:
+        return [], False
+    outer = [c[:, 0, ::-1] for c, links in zip(found, tree[0], strict=True) if links[3] < 0]
+    return outer, len(outer) < len(found)
+
+
+def contour_normals(contour: Points, reach: int) -> Floats:
+    """Return the unit vectors ``(l, 2)`` that point out of the object along its contour.
+
+    The tangent is the slope of a straight line fitted to the places against their position along
+    the contour, over ``reach`` pixels on either side. At the tip of a one-pixel line, where the
+    contour turns back and has no tangent, the normal points away from the middle of the window.
+
+    >>> square = np.pad(np.ones((9, 9), np.uint8), 3)
+    >>> contour = outer_contours(square)[0][0]
+    >>> contour_normals(contour, 2)[contour.tolist().index([3, 7])].tolist()
+    [-1.0, 0.0]
+    """
+    length = len(contour)
+    around = np.take(contour, np.arange(-reach - 1, length + reach), axis=0, mode="wrap").T
+    place = np.arange(around.shape[1])
+    # Integer running sums: exact, so the result depends neither on length nor on the start.
+    total = np.cumsum(around, axis=1, dtype=np.int64)
+    moment = np.cumsum(around * place, axis=1, dtype=np.int64)
+    width = 2 * reach + 1
+    window = total[:, width:] - total[:, :-width]
+    along = moment[:, width:] - moment[:, :-width] - window * place[reach + 1 : -reach]
+    # The walk has the object on its left (rows grow downwards), so outwards is to the right.
+    out = np.stack([along[1], -along[0]]).astype(np.float64)
+    size = np.hypot(out[0], out[1])
+    if not size.all():
+        tip = size == 0
+        out[:, tip] = (width * contour.T.astype(np.int64) - window)[:, tip]
+        size = np.hypot(out[0], out[1])
+        size[size == 0] = 1.0
+    return np.ascontiguousarray((out / size).T)
+
+
+def fill_polygon(points: Points, shape: tuple[int, ...]) -> Binary:
+    """Return the mask of a polygon given by (row, column), outline included, even-odd rule."""
+    canvas = np.zeros(shape, np.uint8)
+    if len(points):
+        cv2.fillPoly(canvas, [np.ascontiguousarray(points[:, ::-1], np.int32)], 1)
+    return canvas
+
+
+def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np.int32], int]:
+    """Return the connected parts numbered 1..n in scan order, and n; any dimension.
+
+    ``is_diagonal`` says whether pixels that touch at a corner only belong together.
+    """
+    if mask.ndim == 2:
+        count, labels = cv2.connectedComponents(mask, connectivity=8 if is_diagonal else 4)
+        return labels, count - 1
+    from scipy import ndimage
+
+    structure = ndimage.generate_binary_structure(mask.ndim, mask.ndim if is_diagonal else 1)
+    labels, count = ndimage.label(mask, structure)
+    return labels.astype(np.int32), int(count)

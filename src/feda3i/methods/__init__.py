@@ -1,0 +1,7 @@
+"""Methods: how sites train and how the server weighs them, one small file each."""
+
+from feda3i.registry import Registry, modules_of
+
+REGISTRY = Registry(
+    kind="method", builtin=modules_of("feda3i.methods", "METHOD"), entry_points="feda3i.methods"
+)

@@ -1,0 +1,111 @@
+"""The method base: FedAvg behaviour in hooks. Override what your paper changes.
+
+A method is a frozen dataclass; its fields are its hyper-parameters, checked when a recipe is read.
+It knows no files, sockets, devices or engines. What it must remember lives in ``server.state`` and
+``site.memory``, which are plain data: that makes resume exact and lets the same object run on both
+engines. What leaves a site is declared in ``wire`` and enforced on both sides.
+
+One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), ``digest`` (server)
+-> ``fit`` (site) -> ``merge`` (server), which by default averages with ``weights`` -> ``digest``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from feda3i import losses
+from feda3i.types import Floats, Numbers, Params, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from feda3i.engine.server import Gathered, Server
+    from feda3i.engine.site import Batch, Site
+
+STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Method:
+    """FedAvg with cross-entropy; every hook may be overridden."""
+
+    loss: Literal["ce", "dc"] = "ce"
+
+    wire: ClassVar[Wire] = Wire()
+    trains_on: ClassVar[Literal["given", "clean"]] = "given"
+    """``"clean"``: simulations give this method the underlying truth instead (a ceiling)."""
+    is_pooled: ClassVar[bool] = False
+    """Simulations give this method all cases as one site (no federation at all)."""
+
+    # -- server -----------------------------------------------------------------------------------
+
+    def start(self, server: Server) -> None:
+        """Prepare ``server.state`` before the first round; by default there is none."""
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Return what is asked in this round (counted from 1); by default every site trains."""
+        return Plan()
+
+    def digest(self, server: Server, replies: Replies) -> None:
+        """Read the numbers of a survey (before the training) or of a fit (after the merge)."""
+
+    def weights(self, server: Server, replies: Replies) -> Floats:
+        """Return ``(site,)`` or ``(site, stage)`` weights; used when the plan gathers replies."""
+        return replies.share_of_cases()
+
+    def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
+        """Return the new global parameters from all replies; used when the plan gathers them."""
+        weights = self.weights(server, replies)
+        server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
+        return gathered.combine(weights)
+
+    def models(self, server: Server) -> dict[str, Params]:
+        """Return the models to score, by name; one global model by default."""
+        return {"global": server.params}
+
+    # -- site -------------------------------------------------------------------------------------
+
+    def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
+        """Return the network to train; ``build(i)`` makes one with the i-th initialisation."""
+        return build(0)
+
+    def predict(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Return the logits that the finished model answers with."""
+        logits: Tensor = network(images)
+        return logits
+
+    def targets(self, site: Site, batch: Batch) -> Tensor:
+        """Return what the network should learn, ``(case, class, *space)``; the mask by default."""
+        return batch.masks
+
+    def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of a batch as a scalar."""
+        if self.loss == "dc":
+            return losses.cross_entropy_and_dice(logits, targets)
+        return losses.cross_entropy(logits, targets)
+
+    def step(self, site: Site, batch: Batch) -> Tensor:
+        """Return the scalar that one optimiser step reduces."""
+        return self.criterion(site.network(batch.images), self.targets(site, batch))
+
+    def fit(self, site: Site) -> Numbers:
+        """Train on the site's cases and return the numbers declared on the wire."""
+        return site.train(lambda batch: self.step(site, batch))
+
+    def survey(self, site: Site) -> Numbers:
+        """Answer a survey: look at the received network without training it."""
+        raise TypeError(f"{type(self).__name__} plans a survey but does not define one")
+
+    # -- description ------------------------------------------------------------------------------
+
+    @classmethod
+    def card(cls) -> str:
+        """Return the method card: the docstring of the method's module."""
+        import inspect
+
+        module: Any = inspect.getmodule(cls)
+        return inspect.cleandoc((module.__doc__ if module else None) or cls.__doc__ or "")

@@ -1,0 +1,31 @@
+"""FedAvg: average the sites' networks by their number of cases.
+
+Paper
+    McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data,
+    AISTATS 2017. Reference of every comparison here (rows "CE" and "DC" of the FedA3I paper).
+What changes against FedAvg
+    Nothing: this is it. Every entry of the state is averaged, running statistics of BatchNorm
+    included; integer buffers take the largest value.
+What stays at the site
+    Images, masks, optimiser moments (re-created every round).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss.
+Cost
+    The unit that other methods are compared with.
+Departures
+    Sums are float64 and in a fixed order of sites, so that a run repeats bit for bit.
+"""
+
+from __future__ import annotations
+
+from pydantic.dataclasses import dataclass
+
+from feda3i.methods.base import STRICT, Method
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FedAvg(Method):
+    """The default behaviour under its own name."""
+
+
+METHOD = FedAvg

@@ -1,0 +1,247 @@
+"""Recipes: one TOML file says everything about a run; ``key=value`` on the command line overrides.
+
+>>> recipe = load(None, ["method=fedavg", "rounds=3", "data.size=48"])
+>>> recipe.method.name, recipe.rounds, recipe.data.options()["size"]
+('fedavg', 3, 48)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from feda3i.errors import RecipeError, nearest
+
+FORMAT = 1
+FOLDER = Path(__file__).parent / "recipes"
+
+
+class Section(BaseModel):
+    """A part of a recipe in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NamedSection(BaseModel):
+    """A part of a recipe that names a thing; the other keys are that thing's own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    def options(self) -> dict[str, Any]:
+        """Return the keys beyond those that every section of this kind has."""
+        return dict(self.model_extra or {})
+
+
+class DataSection(NamedSection):
+    """Where the cases come from: a registered data set, a plug-in, or a path to a folder."""
+
+    name: str = "synthetic-skin"
+    synthetic: str | None = None
+    """The synthetic family that stands in for this data set with ``data=synthetic``."""
+
+
+class NoiseSection(NamedSection):
+    """How the masks of the training cases are disturbed; ``none`` leaves them as they are."""
+
+    name: str = "none"
+
+
+class ModelSection(NamedSection):
+    """The network and its options, e.g. ``width`` and ``input`` of the U-Net."""
+
+    name: str = "unet"
+
+
+class MethodSection(NamedSection):
+    """The method and its hyper-parameters."""
+
+    name: str = "fedavg"
+
+
+class TrainSection(Section):
+    """How a site trains. The defaults are the paper's."""
+
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
+    batch: Annotated[int, Field(ge=1, le=4096)] = 8
+    lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
+    betas: tuple[
+        Annotated[float, Field(ge=0, lt=1)],
+        Annotated[float, Field(ge=0, lt=1)],
+    ] = (0.9, 0.99)
+
+
+class EngineSection(Section):
+    """Where sites run and how long the server waits; changes no number of a complete run."""
+
+    workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    min_sites: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds that a round may take before missing sites are left out (network engine)."""
+
+
+class EvaluateSection(Section):
+    """When the global model is scored on the test cases; the last round always is."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    distances: bool = False
+    """Also score HD95 and ASSD in every evaluation, not only in the last."""
+
+
+class Recipe(Section):
+    """Everything that determines a run."""
+
+    title: str = ""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    rounds: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    data: DataSection = DataSection()
+    noise: NoiseSection = NoiseSection()
+    model: ModelSection = ModelSection()
+    method: MethodSection = MethodSection()
+    train: TrainSection = TrainSection()
+    evaluate: EvaluateSection = EvaluateSection()
+    engine: EngineSection = EngineSection()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe as plain values, without keys that are not set."""
+        plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
+        return plain
+
+    def digest(self) -> str:
+        """Return a hash of all that may change a number of the run (not of the engine)."""
+        plain = self.to_dict()
+        plain.pop("engine"), plain.pop("title", None)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    def to_toml(self) -> str:
+        """Return the recipe as a TOML file."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_dict())
+
+
+def load(source: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides."""
+    values = {} if source is None else read_toml(find(source))
+    for override in overrides:
+        _apply(values, override)
+    return validate(_resolve_data(values))
+
+
+def validate(values: Mapping[str, Any]) -> Recipe:
+    """Check plain values and return the recipe; every mistake is named in one error."""
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("\n".join(_explain(item) for item in error.errors())) from None
+
+
+def built_in() -> list[str]:
+    """Return the names of the recipes that come with the package."""
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def find(source: str | Path) -> Path:
+    """Return the path of a recipe: a file, or the name of a built-in recipe."""
+    path = Path(source)
+    if path.suffix == ".toml" or path.exists():
+        if path.is_file():
+            return path
+        raise RecipeError(f"expected a recipe file (.toml), found nothing readable at '{path}'")
+    inside = FOLDER / f"{source}.toml"
+    if inside.is_file():
+        return inside
+    raise RecipeError(
+        f"there is no recipe '{source}'{nearest(str(source), built_in())} "
+        f"Give the path of a .toml file or one of: {', '.join(built_in())}"
+    )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; say where it is wrong."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"cannot read the recipe '{path}': {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"'{path}' is not valid TOML: {error}") from None
+    for section in _SECTIONS:  # a bare name is short for a section with only a name
+        if isinstance(values.get(section), str):
+            values[section] = {"name": values[section]}
+    return values
+
+
+_SECTIONS = ("data", "noise", "model", "method")
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise RecipeError(f"expected an override as key=value, found '{override}'")
+    *path, last = key.strip().split(".")
+    value = _parse(text.strip())
+    if not path and last in _SECTIONS:
+        # A new name drops the options of the old thing: they belong to that thing.
+        shared = {"data": ("synthetic", "sites", "cases", "test", "size"), "method": ("loss",)}
+        old = values.get(last, {})
+        kept = {k: old[k] for k in shared.get(last, ()) if k in old}
+        values[last] = old if old.get("name") == value else {**kept, "name": value}
+        return
+    if path and path[0] not in Recipe.model_fields:
+        if path[0].replace("_", "-") != str(values.get("method", {}).get("name")).replace("_", "-"):
+            known = [*Recipe.model_fields]
+            raise RecipeError(f"unknown key '{key}'{nearest(path[0], known)}")
+        path[0] = "method"  # fedprox.mu=0.01 is short for method.mu=0.01
+    inner = values
+    for name in path:
+        inner = inner.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise RecipeError(f"'{key}': '{name}' is a value, not a section")
+    inner[last] = value
+
+
+def _parse(text: str) -> Any:
+    """Read a TOML value; what is not one is a string: ``lr=0.1``, ``data=/some/path``."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _resolve_data(values: dict[str, Any]) -> dict[str, Any]:
+    data = values.get("data")
+    if not isinstance(data, dict) or "name" not in data:
+        return values
+    name = str(data["name"])
+    if name == "synthetic":
+        family = data.get("synthetic", "synthetic-skin")
+        return {**values, "data": {**data, "name": family}}
+    from feda3i.data.registry import REGISTRY
+
+    if ":" not in name and REGISTRY.canonical(name) not in REGISTRY.names():
+        if Path(name).exists():
+            return {**values, "data": {**data, "name": "folder", "path": name}}
+        if "/" in name or "\\" in name:
+            raise RecipeError(f"data: there is no folder '{name}'")
+    return values
+
+
+def _explain(item: Any) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        owner: Any = Recipe
+        for part in item["loc"][:-1]:
+            owner = owner.model_fields[part].annotation
+        known = list(owner.model_fields)
+        return (
+            f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
+        )
+    return f"{place}: {item['msg'].lower()}, found {item['input']!r}"

@@ -1,0 +1,1 @@
+"""Reports: the event log, the console, tables and pictures."""

@@ -1,0 +1,113 @@
+"""The console: a live line per round on a terminal, plain lines elsewhere, nothing if quiet."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Listener(Protocol):
+    """What the round loop tells while it works."""
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Say that a run starts after ``done`` rounds."""
+
+    def site(self, answered: int, asked: int) -> None:
+        """Say how many sites of the round have answered."""
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Say what came out of a round."""
+
+    def end(self) -> None:
+        """Say that the run is over."""
+
+
+class Silent:
+    """A listener that says nothing."""
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Say nothing."""
+
+    def site(self, answered: int, asked: int) -> None:
+        """Say nothing."""
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Say nothing."""
+
+    def end(self) -> None:
+        """Say nothing."""
+
+
+class Live:
+    """A progress bar with sites, loss, Dice and time left; one plain line per round in a log."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar: Progress | None = None
+        self._last: dict[str, Any] = {}
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Show the bar."""
+        self._title, self._rounds = title, rounds
+        self._started, self._done_before, self._done = time.monotonic(), done, done
+        self._last = {}
+        if not self._console.is_terminal:
+            return
+        self._bar = Progress(
+            TextColumn("[bold]{task.fields[title]}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=self._console,
+        )
+        self._task = self._bar.add_task("", total=rounds, completed=done, title=title, facts="")
+        self._bar.start()
+
+    def site(self, answered: int, asked: int) -> None:
+        """Show how many sites have answered."""
+        if self._bar is not None:
+            facts = f"sites {answered}/{asked}" + self._facts()
+            within = self._done + answered / max(asked, 1)
+            self._bar.update(self._task, facts=facts, completed=min(within, self._rounds))
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Show a finished round."""
+        self._done = int(event["round"])
+        self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
+        sites = f"sites {event['answered']}/{event['asked']}"
+        if self._bar is not None:
+            self._bar.update(self._task, facts=sites + self._facts(), completed=self._done)
+            return
+        spent = time.monotonic() - self._started
+        left = spent / max(self._done - self._done_before, 1) * (self._rounds - self._done)
+        self._console.print(
+            f"{self._title}  round {self._done}/{self._rounds}  {sites}{self._facts()}"
+            f"  {left:.0f} s left",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def end(self) -> None:
+        """Leave the finished bar on the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _facts(self) -> str:
+        return "".join(f"  {name} {value:.4f}" for name, value in self._last.items())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()

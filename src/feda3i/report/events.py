@@ -1,0 +1,70 @@
+"""The event log: one JSON object per line, the single source of every number of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.errors import RunError
+
+Event = dict[str, Any]
+
+
+class EventLog:
+    """Append events to a file; ``sync`` puts them on disk before a checkpoint names them."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, event: str, **values: Any) -> Event:
+        """Append one event and return it."""
+        line = {"event": event, **plain(values)}
+        self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        return line
+
+    def sync(self) -> None:
+        """Put everything written so far on disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_events(path: Path, kind: str | None = None) -> Iterator[Event]:
+    """Yield the events of a log; a last line without an end (a crash) is left out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"the event log cannot be read: {error}") from None
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            event = json.loads(line)
+            if kind is None or event["event"] == kind:
+                yield event
+
+
+def plain(value: Any) -> Any:
+    """Return JSON values; arrays become lists and numbers that are not finite become ``None``.
+
+    >>> plain({"q": np.array([1.0, float("nan")])})
+    {'q': [1.0, None]}
+    """
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,153 @@
+"""What travels between server and sites: parameters, plans, orders, replies, and the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Numbers = dict[str, float | int | list[float]]
+Settings = Mapping[str, Any]
+Task = Literal["survey", "fit"]
+
+
+class Params(NamedTuple):
+    """The state of a network as two flat vectors; a ``Layout`` says which entry lies where.
+
+    ``values`` holds all floating-point entries (weights, biases, running statistics) as float32,
+    ``counts`` the integer buffers (``num_batches_tracked``) as int64.
+    """
+
+    values: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What a method's messages may hold besides the network's parameters.
+
+    Sending anything else is an error at the site, and accepting it is one at the server.
+
+    Parameters
+    ----------
+    fit, survey
+        Names of the numbers a site sends back after training, and in answer to a survey.
+        Every fit reply also carries the number of cases and the mean training loss.
+    settings
+        Names of the flags and numbers that the server sends to a site beside the parameters.
+    params
+        Names of further networks that the server sends to a site (FedDM's peers).
+    longest
+        The longest list that a number may be: no array of an image's size can pass as a number.
+    """
+
+    fit: tuple[str, ...] = ()
+    survey: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()
+    longest: int = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the server asks in one round.
+
+    Parameters
+    ----------
+    sites
+        Who trains; ``None`` means every site.
+    survey
+        Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody.
+    survey_params
+        The parameters to survey with if not the current ones (late joiners, METHODS.md 3.9).
+    gather
+        Keep all replies until the last has come, because the weights depend on all of them.
+        Otherwise each update is folded into the sum as it comes, and memory stays constant.
+    settings, site_settings, site_params
+        Flags and numbers for all sites, for single sites, and further networks for single sites;
+        the names must be declared on the wire.
+    """
+
+    sites: tuple[str, ...] | None = None
+    survey: tuple[str, ...] | None = ()
+    survey_params: Params | None = None
+    gather: bool = False
+    settings: Settings = field(default_factory=dict)
+    site_settings: Mapping[str, Settings] = field(default_factory=dict)
+    site_params: Mapping[str, Mapping[str, Params]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one site is asked: a task with the parameters to do it with."""
+
+    task: Task
+    round: int
+    site: str
+    params: Params
+    settings: Settings = field(default_factory=dict)
+    extra: Mapping[str, Params] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one site answers; ``params`` is empty for a survey."""
+
+    task: Task
+    round: int
+    site: str
+    cases: int
+    numbers: Numbers
+    params: Params | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A site that did not answer, or whose answer was refused, and why."""
+
+    site: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replies(Sequence[Reply]):
+    """The accepted replies of one task, sorted by site."""
+
+    task: Task
+    round: int
+    items: tuple[Reply, ...]
+    missing: tuple[Missing, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[Reply]:
+        return iter(self.items)
+
+    @property
+    def sites(self) -> list[str]:
+        """Return who answered."""
+        return [reply.site for reply in self.items]
+
+    @property
+    def cases(self) -> Floats:
+        """Return the number of cases of each site that answered, ``(site,)``."""
+        return np.array([reply.cases for reply in self.items], dtype=np.float64)
+
+    def share_of_cases(self) -> Floats:
+        """Return the quantity weights n_i / N over the sites that answered, ``(site,)``."""
+        share: Floats = self.cases / self.cases.sum()
+        return share
+
+    def number(self, name: str) -> Floats:
+        """Return one reported number of all sites: ``(site,)``, or ``(site, class)`` for lists."""
+        return np.array([reply.numbers[name] for reply in self.items], dtype=np.float64)
