@@ -68,13 +68,15 @@ def run(
             folder.close()
 
 
-def resume(path: Path, *, listener: Listener | None = None) -> Result:
+def resume(
+    path: Path, *, listener: Listener | None = None, federation: Federation | None = None
+) -> Result:
     """Go on with a run that was interrupted, to the same end as if it had not been."""
     folder = RunFolder.open(path, to_write=True)
     try:
         with one_thread():
             recipe = folder.recipe()
-            federation = federation_of(recipe)
+            federation = federation_of(recipe) if federation is None else federation
             found, expected = describe(federation), folder.manifest()["data"]
             if found["sha256"] != expected["sha256"]:
                 raise RunError(

@@ -1,0 +1,140 @@
+"""The command line: each command is a few lines that call the library.
+
+Heavy libraries are imported by the commands that need them, so that ``feda3i --help`` is fast.
+Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from feda3i.errors import FedA3IError, RecipeError
+
+app = typer.Typer(
+    name="feda3i",
+    help="Federated medical image segmentation when the annotations are noisy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """See it work in minutes: synthetic cases, several sites, a table and pictures."""
+    from feda3i.commands.demo import demo as command
+
+    command(out, seed, quiet)
+
+
+@app.command()
+def run(
+    recipe: Annotated[str, typer.Argument(help="A .toml file or the name of a built-in recipe.")],
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a recipe: federated training from the first round to the finished model."""
+    from feda3i.commands.run import run as command
+
+    command(recipe, overrides or [], out, quiet)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Run folder of an interrupted run.")],
+    quiet: Quiet = False,
+) -> None:
+    """Go on with an interrupted run, to the same end as if it had not been interrupted."""
+    from feda3i.commands.run import resume as command
+
+    command(folder, quiet)
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="Run folder.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Score on this folder of images/ and masks/ instead.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the scores of every case here.")] = None,
+) -> None:
+    """Score the model of a run case by case: Dice, IoU, HD95, ASSD."""
+    from feda3i.commands.evaluate import evaluate as command
+
+    command(folder, data, csv)
+
+
+@app.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Run folder, or a model.safetensors file.")],
+    images: Annotated[Path, typer.Argument(help="An image or a folder of images.")],
+    out: Annotated[Path, typer.Option(help="Folder for the masks.")],
+    overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
+) -> None:
+    """Write masks for new images, at their own resolution."""
+    from feda3i.commands.predict import predict as command
+
+    command(folder, images, out, overlay)
+
+
+@app.command("list")
+def list_names() -> None:
+    """List methods, data sets, noise models, networks and built-in recipes."""
+    from feda3i.commands.explain import list_names as command
+
+    command()
+
+
+@app.command()
+def explain(
+    names: Annotated[
+        list[str], typer.Argument(help="NAME of a method, or a kind and a name: model unet.")
+    ],
+    size: Annotated[int, typer.Option(help="For 'model': size of a case in pixels.")] = 64,
+    channels: Annotated[int, typer.Option(help="For 'model': channels of an image.")] = 3,
+) -> None:
+    """Explain a method (paper, what changes, what leaves a site), data set, noise or network."""
+    from feda3i.commands.explain import explain as command
+
+    command(names, size, channels)
+
+
+def main() -> None:
+    """Run the command line; show errors as sentences, not as tracebacks."""
+    try:
+        app()
+    except RecipeError as error:
+        _fail(error, 2)
+    except FedA3IError as error:
+        _fail(error, 1)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _fail("the disk is full; free some space, then go on with: feda3i resume RUN_FOLDER", 1)
+        _fail(f"{error.strerror or error}: {error.filename or ''}", 1)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+
+
+def _fail(error: object, code: int) -> None:
+    print(f"feda3i: {error}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""``feda3i run`` and ``feda3i resume``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from feda3i.recipe import Recipe, load
+from feda3i.report.console import Listener, Live, Silent
+
+if TYPE_CHECKING:
+    from feda3i.engine.run import Result
+
+
+def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) -> None:
+    """Run a recipe and print where the result lies."""
+    from feda3i.engine.run import run as start
+
+    loaded = load(recipe, overrides)
+    path = out or free_folder(Path("runs"), loaded, Path(recipe).stem)
+    try:
+        result = start(loaded, path, listener=listener(quiet))
+    except KeyboardInterrupt:
+        stop(path)
+    show(result)
+
+
+def resume(folder: Path, quiet: bool) -> None:
+    """Go on with a run."""
+    from feda3i.engine.run import resume as go_on
+
+    try:
+        result = go_on(folder, listener=listener(quiet))
+    except KeyboardInterrupt:
+        stop(folder)
+    show(result)
+
+
+def listener(quiet: bool) -> Listener:
+    """Return who is told about the progress."""
+    return Silent() if quiet else Live()
+
+
+def stop(path: Path) -> None:
+    """Say how to go on, and leave."""
+    if path.exists():
+        print(f"\ninterrupted; go on with: feda3i resume {path}", file=sys.stderr)
+    sys.exit(130)
+
+
+def show(result: Result) -> None:
+    """Print the result of a run."""
+    scores = "  ".join(f"{name} {value:.4f}" for name, value in result.scores.items())
+    print(f"run    {result.path}")
+    print(f"model  {result.path / 'model.safetensors'}")
+    print(f"sha256 {result.sha256}")
+    print(f"test   {scores}")
+
+
+def free_folder(parent: Path, recipe: Recipe, name: str) -> Path:
+    """Return a folder name that is not taken: recipe, method, seed, and a number if needed."""
+    method = re.sub(r"[^A-Za-z0-9._-]+", "-", recipe.method.name.rpartition(":")[2])
+    stem = f"{name}-{method}-seed{recipe.seed}"
+    path, number = parent / stem, 2
+    while path.exists():
+        path, number = parent / f"{stem}-{number}", number + 1
+    return path

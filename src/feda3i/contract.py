@@ -1,0 +1,269 @@
+"""What every method promises, as checks that anyone can run on a method of their own.
+
+``feda3i check method my_file.py:MyMethod`` runs them and names the promise that is broken; the test
+suite runs them on every registered method.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.data.base import Cases, Federation
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.run import as_trained, describe, job_of, play, resume, run
+from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.errors import FedA3IError
+from feda3i.recipe import Recipe, validate
+from feda3i.report.console import Silent
+from feda3i.report.events import read_events
+from feda3i.seeding import rng
+from feda3i.types import Missing, Order, Reply
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The method under test, by name, with options that differ from its defaults."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def recipe(self, rounds: int = 2, size: int = 32, **changes: Any) -> Recipe:
+        """Return a recipe that trains a tiny network for a few rounds."""
+        return validate(
+            {
+                "rounds": rounds,
+                "data": {"name": "contract", "size": size},
+                "model": {"name": "unet", "width": 4},
+                "method": {"name": self.name, **self.options},
+                "train": {"epochs": 1, "batch": 2},
+                "evaluate": {"every": 100},
+                "engine": {"workers": 1, "device": "cpu", "min_sites": 1},
+                **changes,
+            }
+        )
+
+
+def tiny_federation(
+    sites: int = 3, cases: int = 4, size: int = 32, classes: int = 1, dimensions: int = 2
+) -> Federation:
+    """Return discs (balls) of one or more classes on noise, a few per site: enough to train on."""
+    total = sites * cases
+    parts = [_tiny_cases("train", total, size, classes, dimensions)]
+    parts.append(_tiny_cases("test", 2, size, classes, dimensions))
+    index = {f"site-{k + 1}": np.arange(k * cases, (k + 1) * cases) for k in range(sites)}
+    names = tuple(f"class-{k + 1}" for k in range(classes))
+    return Federation(parts[0], index, parts[1], names, clean_masks=parts[0].masks)
+
+
+def _tiny_cases(split: str, count: int, size: int, classes: int, dimensions: int) -> Cases:
+    shape = (size,) * dimensions
+    grid = np.stack(np.meshgrid(*[np.arange(size)] * dimensions, indexing="ij"))
+    images = np.empty((count, *shape, 1), np.uint8)
+    masks = np.zeros((count, *shape), np.uint8)
+    for i in range(count):
+        draw = rng(7, "contract", split, i)
+        for k in range(classes):
+            centre = draw.uniform(0.3, 0.7, dimensions) * size
+            away = np.sqrt(((grid - centre.reshape(-1, *[1] * dimensions)) ** 2).sum(axis=0))
+            masks[i][away < draw.uniform(0.12, 0.25) * size] = k + 1
+        level = 60.0 + 120.0 * masks[i] / classes + draw.normal(0, 25, shape)
+        images[i, ..., 0] = np.clip(level, 0, 255).astype(np.uint8)
+    return Cases(tuple(f"{split}-{i}" for i in range(count)), images, masks)
+
+
+# -- playing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run: final parameters, model hash, events."""
+
+    values: np.ndarray[Any, np.dtype[np.float32]]
+    sha256: str
+    events: list[dict[str, Any]]
+
+
+class _StopAfter(Silent):
+    """A listener that breaks the run off after some rounds, as a crash would."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+
+    def round(self, event: dict[str, Any]) -> None:
+        if event["round"] >= self.rounds:
+            raise KeyboardInterrupt
+
+
+class _Dropping(LocalTransport):
+    """A transport that loses one site in the given rounds."""
+
+    lost: tuple[str, tuple[int, ...]] = ("", ())
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        for order, answer in zip(orders, super().call(orders), strict=True):
+            is_lost = order.site == self.lost[0] and order.round in self.lost[1]
+            yield Missing(order.site, "lost on purpose") if is_lost else answer
+
+
+def outcome_of(
+    recipe: Recipe,
+    federation: Federation,
+    *,
+    stop_after: int | None = None,
+    lose: tuple[str, tuple[int, ...]] = ("", ()),
+) -> Outcome:
+    """Run a recipe in a temporary folder, broken off and resumed or with a lost site if asked."""
+    with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary:
+        path = Path(temporary) / "run"
+        if stop_after is not None:
+            try:
+                run(recipe, path, federation=federation, listener=_StopAfter(stop_after))
+            except KeyboardInterrupt:
+                sha = resume(path, federation=federation).sha256
+            else:
+                raise AssertionError("the run ended before it could be broken off")
+        elif lose[0]:
+            sha = _play_losing(recipe, federation, path, lose)
+        else:
+            sha = run(recipe, path, federation=federation).sha256
+        folder = RunFolder.open(path)
+        saved = folder.load()
+        assert saved is not None
+        return Outcome(saved["params"].values, sha, list(read_events(folder.events)))
+
+
+def _play_losing(
+    recipe: Recipe, federation: Federation, path: Path, lose: tuple[str, tuple[int, ...]]
+) -> str:
+    with one_thread():
+        job = job_of(recipe, federation)
+        folder = RunFolder.create(path, recipe, {"data": describe(federation)})
+        transport = _Dropping(job, as_trained(federation, job.method), path)
+        transport.lost = lose
+        try:
+            return play(folder, job, transport, Silent()).sha256
+        finally:
+            transport.close()
+            folder.close()
+
+
+# -- the promises ---------------------------------------------------------------------------------
+
+
+def trains_and_repeats(subject: Subject) -> None:
+    """Two rounds change the model, stay finite, and repeat bit for bit with the same seed."""
+    federation = tiny_federation()
+    first = outcome_of(subject.recipe(), federation)
+    assert np.isfinite(first.values).all(), "the parameters are not finite"
+    start = outcome_of(subject.recipe(seed=1), federation)
+    assert not np.array_equal(first.values, start.values), "another seed gives the same model"
+    again = outcome_of(subject.recipe(), federation)
+    assert first.sha256 == again.sha256, "the same seed gives another model"
+
+
+def takes_several_classes(subject: Subject) -> None:
+    """Three foreground classes train."""
+    assert np.isfinite(outcome_of(subject.recipe(), tiny_federation(classes=3)).values).all()
+
+
+def takes_volumes(subject: Subject) -> None:
+    """Three dimensions in space train."""
+    federation = tiny_federation(sites=2, cases=2, size=16, dimensions=3)
+    assert np.isfinite(outcome_of(subject.recipe(size=16), federation).values).all()
+
+
+def resumes_exactly(subject: Subject) -> None:
+    """Four rounds equal two rounds, a crash, and two more rounds."""
+    federation = tiny_federation()
+    whole = outcome_of(subject.recipe(rounds=4), federation)
+    broken = outcome_of(subject.recipe(rounds=4), federation, stop_after=2)
+    assert whole.sha256 == broken.sha256, "a resumed run ends with another model"
+    kinds = [(e["event"], e.get("round")) for e in whole.events]
+    assert kinds == [(e["event"], e.get("round")) for e in broken.events], "rounds are told twice"
+
+
+def survives_a_missing_site(subject: Subject) -> None:
+    """Lose a site in any round: the run goes on, and weights still sum to one."""
+    for round in (1, 2, 3):
+        federation = tiny_federation()
+        sites = as_trained(federation, job_of(subject.recipe(), federation).method).names()
+        if len(sites) < 2:
+            return
+        outcome = outcome_of(subject.recipe(rounds=4), federation, lose=(sites[1], (round,)))
+        assert np.isfinite(outcome.values).all()
+        for event in outcome.events:
+            _check_weights(event)
+
+
+def _check_weights(event: dict[str, Any]) -> None:
+    if event["event"] == "round" and event.get("weights"):
+        weights = np.array(list(event["weights"].values()), dtype=np.float64)
+        assert np.isfinite(weights).all(), "a weight is not finite"
+        assert (weights >= 0).all(), "a weight is negative"
+        assert np.allclose(weights.sum(axis=0), 1), "weights do not sum to one"
+
+
+def survives_odd_sites(subject: Subject) -> None:
+    """Train with a site of empty masks, one of full masks, and one with a single case."""
+    federation = tiny_federation(sites=5)
+    masks = federation.train.masks.copy()
+    masks[federation.sites["site-1"]] = 0
+    masks[federation.sites["site-2"]] = 1
+    sites = {**federation.sites, "site-3": federation.sites["site-3"][:1]}
+    odd = replace(federation, train=replace(federation.train, masks=masks), sites=sites)
+    outcome = outcome_of(subject.recipe(rounds=3), odd)
+    assert np.isfinite(outcome.values).all()
+    for event in outcome.events:
+        _check_weights(event)
+
+
+def leaves_masks_alone(subject: Subject) -> None:
+    """Leave the given masks and the test cases as they were, byte for byte."""
+    federation = tiny_federation()
+    before = federation.train.digest(), federation.test.digest()
+    outcome_of(subject.recipe(rounds=3), federation)
+    after = federation.train.digest(), federation.test.digest()
+    assert before == after, "the method changed the given masks or the test cases"
+
+
+def declares_its_wire(subject: Subject) -> None:
+    """Say on the card what leaves a site; the names on the wire are plain words."""
+    method = job_of(subject.recipe(), tiny_federation()).method
+    card = method.card()
+    assert "leaves" in card.lower(), "the module docstring does not say what leaves a site"
+    wire = method.wire
+    names = (*wire.fit, *wire.survey, *wire.settings, *wire.params)
+    assert all(name.isidentifier() for name in names), f"not all plain names: {names}"
+    assert wire.longest <= 4096, "a list that long could hold an image"
+
+
+PROMISES: tuple[Callable[[Subject], None], ...] = (
+    trains_and_repeats,
+    takes_several_classes,
+    takes_volumes,
+    resumes_exactly,
+    survives_a_missing_site,
+    survives_odd_sites,
+    leaves_masks_alone,
+    declares_its_wire,
+)
+
+
+def check_method(name: str, options: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Run all promises on a method; return what is wrong by promise, empty text if it holds."""
+    subject = Subject(name, options or {})
+    outcome = {}
+    for promise in PROMISES:
+        try:
+            promise(subject)
+        except (AssertionError, FedA3IError) as error:
+            outcome[promise.__name__] = str(error) or "the check failed"
+        else:
+            outcome[promise.__name__] = ""
+    return outcome
