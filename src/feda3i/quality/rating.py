@@ -1,0 +1,237 @@
+"""The server's opinion of all sites, and the weights of those who take part in a round.
+
+One part per class and statistic; a site's weight is the mean over the parts in which it is rated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from feda3i.errors import RecipeError, nearest
+from feda3i.quality.grouping import Grouping, Label, Rule, group_sites
+from feda3i.quality.numbers import FloatArray, from_json, to_json
+from feda3i.quality.survey import STATISTICS, SiteSurvey, Statistic
+from feda3i.quality.weights import GROUPS, Balance, effective_sites, shares, site_weights
+
+
+@dataclass(frozen=True)
+class Part:
+    """The sites judged by one statistic of one class (1 is the first foreground class)."""
+
+    statistic: Statistic
+    class_number: int
+    q: FloatArray
+    grouping: Grouping
+    weights: FloatArray
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that was found, for the event log and the checkpoint."""
+        return {
+            "statistic": self.statistic,
+            "class_number": self.class_number,
+            "q": to_json(self.q),
+            "grouping": self.grouping.to_dict(),
+            "weights": to_json(self.weights),
+            "effective_sites": effective_sites(self.weights),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the part that ``to_dict`` wrote."""
+        return cls(
+            statistic=data["statistic"],
+            class_number=data["class_number"],
+            q=from_json(data["q"]).reshape(-1, 2),
+            grouping=Grouping.from_dict(data["grouping"]),
+            weights=from_json(data["weights"]),
+        )
+
+
+@dataclass(frozen=True)
+class Rating:
+    """All sites' groups and quality weights; the result of one survey.
+
+    Parameters
+    ----------
+    sites
+        Names, in the order of every ``(site,)`` array in the parts.
+    parts
+        One per class and statistic.
+    """
+
+    sites: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    def weights(self, present: Sequence[str], counts: ArrayLike) -> FloatArray:
+        """Return quality weights ``(present,)`` that sum to one.
+
+        Parameters
+        ----------
+        present
+            Names of the sites that take part; names that were never surveyed count as unrated.
+        counts
+            ``(present,)`` number of cases of each.
+        """
+        place = {name: position for position, name in enumerate(self.sites)}
+        here = np.array([place.get(name, len(self.sites)) for name in present], dtype=np.intp)
+        judged = [
+            (np.append(part.weights, 0.0), (*part.grouping.labels, "unrated"))
+            for part in self.parts
+        ]
+        return _combine(judged, here, shares(counts))
+
+    def unrated(self, present: Sequence[str]) -> list[str]:
+        """Return those of the given sites whom no part rates: ask them for a survey."""
+        rated = np.any([part.grouping.is_rated() for part in self.parts], axis=0)
+        known = {name for name, is_rated in zip(self.sites, rated, strict=True) if is_rated}
+        return [name for name in present if name not in known]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"sites": list(self.sites), "parts": [part.to_dict() for part in self.parts]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the rating that ``to_dict`` wrote."""
+        return cls(tuple(data["sites"]), tuple(Part.from_dict(part) for part in data["parts"]))
+
+
+def rate_sites(
+    surveys: Mapping[str, SiteSurvey | None],
+    *,
+    statistic: Statistic | Literal["both"] = "mean",
+    rule: Rule = "mixture",
+    r: Balance = 0.5,
+    seed: int = 0,
+    counts: Mapping[str, float] | None = None,
+    floor: float = 0.0,
+    ceiling: float | None = None,
+    shrink: float = 0.0,
+    **grouping: Any,
+) -> Rating:
+    """Group and weigh all sites, for every class and every statistic asked for.
+
+    Parameters
+    ----------
+    surveys
+        What each site found; ``None`` for a site that could not be asked.
+    statistic
+        ``"both"`` averages the weights that the two statistics lead to.
+    rule, seed, grouping
+        As in ``group_sites``.
+    r, floor, ceiling, shrink
+        As in ``site_weights``.
+    counts
+        Cases of every site; needed for ``shrink``.
+
+    >>> survey = SiteSurvey.from_dict
+    >>> rating = rate_sites({
+    ...     "a": survey({"mean": [[0.9, 0.2]], "contour": [[9, 2]], "cases": [8]}),
+    ...     "b": survey({"mean": [[0.2, 0.8]], "contour": [[2, 8]], "cases": [8]}),
+    ...     "c": None,
+    ... })
+    >>> rating.weights(["a", "b", "c"], [1, 1, 2]).tolist()  # c is unrated: its share of cases
+    [0.25, 0.25, 0.5]
+    """
+    asked = STATISTICS if statistic == "both" else (statistic,)
+    if not set(asked) <= set(STATISTICS):
+        known = (*STATISTICS, "both")
+        raise RecipeError(
+            f"survey statistic: expected one of {', '.join(known)}, found '{statistic}'"
+            f"{nearest(str(statistic), known)}"
+        )
+    sites = tuple(surveys)
+    quantity = None if counts is None else [counts[name] for name in sites]
+    parts = []
+    for one in asked:
+        for k, q in enumerate(_columns(surveys, one)):
+            groups = group_sites(q, rule, seed, **grouping)
+            weights = site_weights(
+                q, groups, r, floor=floor, ceiling=ceiling, shrink=shrink, quantity=quantity
+            )
+            parts.append(Part(one, k + 1, q, groups, weights))
+    return Rating(sites, tuple(parts))
+
+
+def restrict(
+    weights: ArrayLike,
+    groups: Grouping | Sequence[Label],
+    counts: ArrayLike,
+    present: Sequence[int] | NDArray[np.intp] | None = None,
+) -> FloatArray:
+    """Return quality weights ``(present,)`` for the sites of one round; they sum to one.
+
+    Unrated sites get their share of the cases present. The rated ones divide the rest: each group
+    keeps its mass, a group alone takes all of it. A group of which only sites without weight came
+    counts as absent; if that leaves none, all sites get their share of the cases.
+
+    Parameters
+    ----------
+    weights
+        ``(site,)`` from ``site_weights``.
+    groups
+        The same as there.
+    counts
+        ``(site,)`` number of cases of all sites.
+    present
+        Positions of the sites that take part, in the order of the result; all by default.
+
+    >>> restrict([0.2, 0.3, 0.0, 0.5], ["larger"] * 2 + ["smaller"] * 2, [1, 1, 1, 1], [1, 3])
+    array([0.5, 0.5])
+    """
+    labels = groups.labels if isinstance(groups, Grouping) else tuple(groups)
+    here = np.arange(len(labels)) if present is None else np.asarray(present, dtype=np.intp)
+    size = shares(np.asarray(counts, dtype=np.float64)[here])
+    return _combine([(np.asarray(weights, dtype=np.float64), labels)], here, size)
+
+
+def _combine(
+    judged: Sequence[tuple[FloatArray, Sequence[Label]]], here: NDArray[np.intp], size: FloatArray
+) -> FloatArray:
+    """Return the mean over parts, of those that rate a site; unrated by all: its share of cases."""
+    total, times = np.zeros(len(here)), np.zeros(len(here))
+    for weights, labels in judged:
+        is_rated = np.array([labels[i] in GROUPS for i in here], dtype=np.bool_)
+        quality = _rescaled(weights, labels, here)
+        if quality is None:
+            quality = np.where(is_rated, size, 0.0) / (math.fsum(size[is_rated]) or 1.0)
+        total += quality
+        times += is_rated
+    rated = times > 0
+    quality = total / np.maximum(times, 1)
+    mass = math.fsum(quality)
+    if mass == 0:
+        return size
+    return np.where(rated, quality * (math.fsum(size[rated]) / mass), size)
+
+
+def _rescaled(
+    weights: FloatArray, labels: Sequence[Label], here: NDArray[np.intp]
+) -> FloatArray | None:
+    """Give every group that is present its mass again; ``None`` if no site with weight is here."""
+    quality = np.zeros(len(here))
+    for group in GROUPS:
+        there = np.array([labels[i] == group for i in here], dtype=np.bool_)
+        part = math.fsum(weights[here[there]])
+        if part > 0:
+            mass = math.fsum(weights[np.array([label == group for label in labels])])
+            quality[there] = weights[here[there]] * (mass / part)
+    total = math.fsum(quality)
+    return quality / total if total > 0 else None
+
+
+def _columns(surveys: Mapping[str, SiteSurvey | None], statistic: Statistic) -> list[FloatArray]:
+    """Return one ``(site, 2)`` array per class, ``NaN`` where a site was not asked."""
+    tables = {name: one.q(statistic) for name, one in surveys.items() if one is not None}
+    classes = {len(table) for table in tables.values()}
+    if len(classes) > 1:
+        raise RecipeError(f"expected surveys of the same classes, found {sorted(classes)} classes")
+    missing = np.full((max(classes, default=1), 2), np.nan)
+    stacked = np.array([tables.get(name, missing) for name in surveys]).reshape(-1, len(missing), 2)
+    return [stacked[:, k] for k in range(len(missing))]

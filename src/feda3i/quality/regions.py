@@ -1,0 +1,135 @@
+"""The two bands along a mask's contour in which a model's loss tells how the mask was drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Mask = NDArray[np.bool_]
+Window = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Inner and outer band of one mask in a small form: two bits per pixel of a window.
+
+    Parameters
+    ----------
+    shape
+        Size of the mask in space.
+    window
+        The part of the frame that holds both bands.
+    bits
+        Inner band, then outer band, each a padded bit plane of the window.
+    contour
+        Length of the contour in pixels: mean of the number of mask pixels next to the background
+        and of background pixels next to the mask.
+    """
+
+    shape: tuple[int, ...]
+    window: Window
+    bits: NDArray[np.uint8]
+    contour: float
+
+    def unpack(self) -> tuple[Mask, Mask]:
+        """Return inner and outer band within the window, each flat."""
+        size = math.prod(part.stop - part.start for part in self.window)
+        planes = np.unpackbits(self.bits, axis=1, count=size).view(np.bool_)
+        return planes[0], planes[1]
+
+
+def boundary_regions(mask: ArrayLike) -> tuple[Mask, Mask]:
+    """Return the inner and the outer band of a mask, boolean arrays of its shape.
+
+    With d the exact Euclidean distance to the nearest pixel of the other kind and d* the smaller of
+    its two maxima (inside and outside), a band holds the pixels of its side with d <= d*. Usually
+    the inner band is the whole object and the outer one a ring of the same width. Distances are in
+    pixels, in any number of dimensions. An empty or full mask has no contour: both bands are empty.
+
+    >>> inner, outer = boundary_regions([[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
+    >>> outer.astype(int).tolist()
+    [[0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0]]
+    """
+    drawn = np.asarray(mask) != 0
+    inner, outer = np.zeros_like(drawn), np.zeros_like(drawn)
+    regions = find_regions(drawn)
+    if regions is not None:
+        flat = regions.unpack()
+        inner[regions.window] = flat[0].reshape(inner[regions.window].shape)
+        outer[regions.window] = flat[1].reshape(outer[regions.window].shape)
+    return inner, outer
+
+
+def find_regions(mask: Mask) -> Regions | None:
+    """Return the bands of a boolean mask, or ``None`` if it is empty or full.
+
+    Only the object's surroundings are transformed. One pixel around its bounding box holds the
+    nearest background pixel of every mask pixel; the largest inner distance around it holds every
+    pixel that can be in the outer band.
+    """
+    box = _bounding_box(mask)
+    if box is None:
+        return None
+    near = _grow(box, 1, mask.shape)
+    if mask[near].all():
+        return None
+    inside = _distance(mask[near])
+    # Squared distances are whole numbers: comparing those is exact, single-precision roots are not.
+    reach = round(float(inside.max()) ** 2)
+    window = _grow(box, math.ceil(math.sqrt(reach)), mask.shape)
+    drawn = mask[window]
+    outside = _distance(~drawn)
+    if drawn.shape == mask.shape:  # otherwise some pixel beyond the window is farther than reach
+        reach = min(reach, round(float(outside.max()) ** 2))
+    limit = math.sqrt(reach + 0.5)
+    planes = np.zeros((2, *drawn.shape), dtype=np.bool_)
+    planes[0][_relative(near, window)] = (inside <= limit) & mask[near]
+    np.less_equal(outside, limit, out=planes[1])
+    planes[1] &= ~drawn
+    contour = (_touching(inside) + _touching(outside)) / 2
+    return Regions(mask.shape, window, np.packbits(planes.reshape(2, -1), axis=1), contour)
+
+
+def _distance(inside: Mask) -> NDArray[np.floating]:
+    """Return the exact Euclidean distance of every pixel to the nearest ``False``."""
+    if inside.ndim == 2:
+        image = np.ascontiguousarray(inside).view(np.uint8)
+        distance = cv2.distanceTransform(image, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        return np.asarray(distance, dtype=np.float32)
+    from scipy import ndimage
+
+    return np.asarray(ndimage.distance_transform_edt(inside))
+
+
+def _touching(distance: NDArray[np.floating]) -> int:
+    """Count the pixels that share a side with the other kind: distance one, the next is 1.41."""
+    return int(np.count_nonzero(distance < 1.2) - np.count_nonzero(distance == 0))
+
+
+def _bounding_box(mask: Mask) -> list[tuple[int, int]] | None:
+    if mask.ndim == 2:
+        left, top, width, height = cv2.boundingRect(np.ascontiguousarray(mask).view(np.uint8))
+        return [(top, top + height), (left, left + width)] if width else None
+    box = []
+    for axis in range(mask.ndim):
+        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
+        if not line.size:
+            return None
+        box.append((int(line[0]), int(line[-1]) + 1))
+    return box
+
+
+def _grow(box: Sequence[tuple[int, int]], by: int, shape: tuple[int, ...]) -> Window:
+    pairs = zip(box, shape, strict=True)
+    return tuple(slice(max(start - by, 0), min(stop + by, side)) for (start, stop), side in pairs)
+
+
+def _relative(near: Window, window: Window) -> Window:
+    """Return the place of ``near`` inside ``window``."""
+    pairs = zip(near, window, strict=True)
+    return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in pairs)

@@ -1,0 +1,197 @@
+"""How hard a warmed-up model finds a site's masks, just inside and just outside their contour.
+
+A mask drawn too large holds background within its contour, where the model disagrees: a large inner
+loss. A mask drawn too small leaves object outside: a large outer loss. Two averages per class are
+all that leaves a site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.quality.numbers import FloatArray, from_json, to_json
+from feda3i.quality.regions import Regions, find_regions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Statistic = Literal["mean", "contour"]
+STATISTICS: tuple[Statistic, ...] = ("mean", "contour")
+RegionsCache = MutableMapping[tuple[int, int], "Regions | None"]
+
+
+@dataclass(frozen=True)
+class SiteSurvey:
+    """What one site found: inner and outer difficulty per class.
+
+    Parameters
+    ----------
+    mean
+        ``(class, 2)``: mean over cases of the mean loss in the band, as in the paper (Eq. 3, 4).
+    contour
+        ``(class, 2)``: mean over cases of the band's loss sum per pixel of contour.
+    cases
+        ``(class,)`` number of cases with a contour. No such case: ``NaN`` above.
+    """
+
+    mean: FloatArray
+    contour: FloatArray
+    cases: NDArray[np.int64]
+
+    def q(self, statistic: Statistic = "mean") -> FloatArray:
+        """Return ``(class, 2)`` for one of the two statistics."""
+        return self.mean if _known(statistic) == "mean" else self.contour
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists for JSON, ``None`` for what is undefined."""
+        return {
+            "mean": to_json(self.mean),
+            "contour": to_json(self.contour),
+            "cases": self.cases.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the survey that ``to_dict`` wrote."""
+        return cls(
+            mean=from_json(data["mean"]),
+            contour=from_json(data["contour"]),
+            cases=np.asarray(data["cases"], dtype=np.int64),
+        )
+
+
+def learning_difficulty(
+    logits: ArrayLike | Tensor, mask: ArrayLike, statistic: Statistic = "mean"
+) -> tuple[float, float]:
+    """Return the inner and the outer difficulty of one case, from logits.
+
+    Parameters
+    ----------
+    logits
+        ``(*space)``, of the class in question; array or tensor.
+    mask
+        ``(*space)``, not zero where drawn.
+    statistic
+        ``"mean"``: mean cross-entropy over the band (paper). ``"contour"``: its sum divided by the
+        contour's length, which a wide band does not dilute.
+
+    Returns
+    -------
+    inner, outer
+        Both ``NaN`` for an empty or full mask, which has no contour.
+
+    >>> inner, outer = learning_difficulty(np.full((4, 4), 9.0), np.eye(4))
+    >>> inner < 0.001 < 9 < outer  # a model that sees the object everywhere
+    True
+    """
+    drawn = np.asarray(mask) != 0
+    values = _as_logits(logits)
+    if values.shape != drawn.shape:
+        raise DataError(
+            f"expected logits and mask of one shape, found {values.shape} and {drawn.shape}"
+        )
+    regions = find_regions(drawn)
+    column = STATISTICS.index(_known(statistic))
+    if regions is None:
+        return float("nan"), float("nan")
+    inner, outer = _difficulty(values, regions)[column]
+    return float(inner), float(outer)
+
+
+def survey_site(
+    batches: Iterable[tuple[ArrayLike | Tensor, ArrayLike | Tensor]],
+    *,
+    classes: int = 1,
+    fewest_cases: int = 1,
+    cache: RegionsCache | None = None,
+) -> SiteSurvey:
+    """Return a site's difficulty per class, from one pass over its cases.
+
+    Parameters
+    ----------
+    batches
+        Pairs of logits ``(case, class, *space)`` of a model in eval mode and given masks
+        ``(case, *space)`` with value k for class k; a generator keeps one batch in memory.
+    classes
+        Number of foreground classes.
+    fewest_cases
+        With fewer usable cases a class counts as undefined, so that no average speaks for so few.
+    cache
+        Filled with the bands of each (position, class) and read the next time. Use one for one
+        fixed set of masks in one order.
+    """
+    cache = {} if cache is None else cache
+    sums = np.zeros((classes, len(STATISTICS), 2))
+    cases = np.zeros(classes, dtype=np.int64)
+    position = 0
+    for logits, masks in batches:
+        values, drawn = _as_logits(logits), _as_array(masks)
+        expected = (len(drawn), classes, *drawn.shape[1:])
+        if values.shape != expected:
+            raise DataError(
+                f"expected logits (case, class, *space) {expected}, found {values.shape}"
+            )
+        for one, given in zip(values, drawn, strict=True):
+            for k in range(classes):
+                if (position, k) not in cache:
+                    cache[position, k] = find_regions(given == k + 1)
+                regions = cache[position, k]
+                if regions is not None:
+                    sums[k] += _difficulty(one[k], regions)
+                    cases[k] += 1
+            position += 1
+    usable = cases >= max(fewest_cases, 1)
+    q = np.where(usable[:, None, None], sums / np.maximum(cases, 1)[:, None, None], np.nan)
+    return SiteSurvey(mean=q[:, 0], contour=q[:, 1], cases=cases)
+
+
+def _difficulty(logits: NDArray[np.floating], regions: Regions) -> FloatArray:
+    """Return ``(statistic, side)`` of one case and class; ``inf`` where the model overflowed."""
+    if logits.shape != regions.shape:
+        raise DataError(
+            f"expected logits of shape {regions.shape} as cached, found {logits.shape}; "
+            "was the cache made for other masks?"
+        )
+    values = logits[regions.window].reshape(-1)
+    inner, outer = regions.unpack()
+    sides = (-values[inner], values[outer])  # bce(z, 1) = softplus(-z), bce(z, 0) = softplus(z)
+    sums = [_softplus_sum(side) for side in sides]
+    means = [total / side.size for total, side in zip(sums, sides, strict=True)]
+    return np.array([means, [total / regions.contour for total in sums]])
+
+
+def _softplus_sum(z: NDArray[np.floating]) -> float:
+    """Return the sum of log(1 + exp(z)), finite for every finite z."""
+    tail = np.abs(z)
+    np.negative(tail, out=tail)
+    np.exp(tail, out=tail)
+    np.log1p(tail, out=tail)
+    tail += np.maximum(z, 0)
+    return float(tail.sum(dtype=np.float64))
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """Return an array of a tensor (on any device) or of anything array-like."""
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
+def _as_logits(values: Any) -> NDArray[np.floating]:
+    # torch's bfloat16 has no counterpart in NumPy, and half precision would lose the sums.
+    array = _as_array(values.detach().float() if hasattr(values, "detach") else values)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _known(statistic: str) -> Statistic:
+    for known in STATISTICS:
+        if statistic == known:
+            return known
+    raise RecipeError(
+        f"survey statistic: expected one of {', '.join(STATISTICS)}, found '{statistic}'"
+        f"{nearest(statistic, STATISTICS)}"
+    )

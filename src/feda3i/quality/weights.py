@@ -1,0 +1,222 @@
+"""From groups and strengths to the weight of every site (Eq. 6) at every stage (Eq. 7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Sized
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from feda3i.errors import RecipeError, nearest
+from feda3i.quality.grouping import Grouping, Label, strengths
+from feda3i.quality.numbers import FloatArray
+
+Balance = float | Literal["share", "pooled"]
+GROUPS: tuple[Label, ...] = ("larger", "smaller", "all")
+
+
+def shares(counts: ArrayLike) -> FloatArray:
+    """Return quantity weights ``(site,)``: each site's share of all cases.
+
+    >>> shares([1, 3]).tolist()
+    [0.25, 0.75]
+    """
+    array = np.asarray(counts, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
+        raise RecipeError(
+            f"expected counts of cases per site, not all zero; found {array.tolist()}"
+        )
+    return array / math.fsum(array)
+
+
+def site_weights(
+    q: ArrayLike,
+    groups: Grouping | Sequence[Label],
+    r: Balance = 0.5,
+    *,
+    floor: float = 0.0,
+    ceiling: float | None = None,
+    shrink: float = 0.0,
+    quantity: ArrayLike | None = None,
+) -> FloatArray:
+    """Return quality weights ``(site,)`` of the rated sites (Eq. 6); they sum to one.
+
+    A group's mass goes to its members in proportion to ``max s - s``, so the noisiest gets nothing.
+    A group of one takes its whole mass, equal strengths take equal parts, and a group without a
+    partner takes everything. Unrated sites get 0 here; ``restrict`` gives them their share.
+
+    Parameters
+    ----------
+    q
+        ``(site, 2)`` inner and outer difficulty.
+    groups
+        From ``group_sites``, or one label per site.
+    r
+        Mass of the larger group, in [0, 1]. ``"share"``: its share of the rated sites (the paper's
+        intra-group weighting alone). ``"pooled"``: no masses, each site's rank within its range of
+        strengths is normalised over both groups together.
+    floor, ceiling
+        Smallest and largest weight, as multiples of an equal part. The nearest weights within these
+        bounds are taken; group masses then follow.
+    shrink
+        Part in [0, 1] of the quantity weights mixed in, before the bounds.
+    quantity
+        ``(site,)`` number or share of cases; needed for ``shrink``, used if no site is rated.
+
+    >>> q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
+    >>> site_weights(q, ["larger"] * 3 + ["smaller"] * 2).round(4).tolist()
+    [0.0, 0.1842, 0.3158, 0.0, 0.5]
+    """
+    labels = groups.labels if isinstance(groups, Grouping) else tuple(groups)
+    _check_options(r, floor, ceiling, shrink, quantity)
+    s = strengths(q, labels)
+    rated = np.array([label in GROUPS for label in labels], dtype=np.bool_)
+    if not rated.any():
+        return shares(np.ones(len(s)) if quantity is None else quantity)
+    weights = _pooled(s, labels) if r == "pooled" else _massed(s, labels, r)
+    if shrink > 0 and quantity is not None:
+        size = np.where(rated, np.asarray(quantity, dtype=np.float64), 0.0)
+        weights = (1 - shrink) * weights + shrink * shares(size)
+    if floor > 0 or ceiling is not None:
+        weights[rated] = _bounded(weights[rated], floor, math.inf if ceiling is None else ceiling)
+    return weights
+
+
+def mix_by_stage(
+    quantity: ArrayLike,
+    quality: ArrayLike,
+    stages: int | Sized,
+    power: float = 1.0,
+    scale: float = 1.0,
+    bias: float = 0.0,
+) -> FloatArray:
+    """Return weights ``(site, stage)``: quantity at the first stage, quality at the last (Eq. 7).
+
+    ``alpha_j = scale * ((j - 1) / (stages - 1)) ** power + bias`` is the part of quality at stage
+    j and must lie in [0, 1]. A single stage counts as the first. Where alpha is 0 the quantity
+    weights come back bit for bit.
+
+    Parameters
+    ----------
+    quantity, quality
+        ``(site,)``, each summing to one.
+    stages
+        Their number, or the stages themselves.
+
+    >>> mix_by_stage([0.5, 0.5], [0.0, 1.0], 3).tolist()
+    [[0.5, 0.25, 0.0], [0.5, 0.75, 1.0]]
+    """
+    size, good = (np.asarray(one, dtype=np.float64) for one in (quantity, quality))
+    for name, values in (("quantity", size), ("quality", good)):
+        if values.shape != size.shape or values.ndim != 1 or abs(values.sum() - 1) > 1e-6:
+            raise RecipeError(
+                f"{name}: expected weights (site,) that sum to one, found shape {values.shape} "
+                f"and sum {values.sum():g}"
+            )
+    number = stages if isinstance(stages, int) else len(stages)
+    alpha = stage_ramp(number, power, scale, bias)
+    return good[:, None] * alpha + size[:, None] * (1 - alpha)
+
+
+def stage_ramp(
+    stages: int, power: float = 1.0, scale: float = 1.0, bias: float = 0.0
+) -> FloatArray:
+    """Return ``(stage,)`` alpha of Eq. 7: the part of the quality weights at each stage.
+
+    >>> stage_ramp(3, power=2).tolist()
+    [0.0, 0.25, 1.0]
+    """
+    if stages < 1 or power < 0:
+        raise RecipeError(
+            f"expected at least one stage and a power from 0, found {stages} and {power}"
+        )
+    alpha = scale * np.linspace(0.0, 1.0, stages) ** power + bias
+    if not ((alpha >= 0) & (alpha <= 1)).all():
+        raise RecipeError(
+            f"power {power:g}, scale {scale:g} and bias {bias:g} give parts of quality from "
+            f"{alpha.min():g} to {alpha.max():g}; expected all within [0, 1]"
+        )
+    return np.asarray(alpha, dtype=np.float64)
+
+
+def effective_sites(weights: ArrayLike) -> float:
+    """Return how many equally weighted sites would average as much: 1 / sum of squares.
+
+    >>> effective_sites([0.5, 0.5, 0.0])
+    2.0
+    """
+    array = np.asarray(weights, dtype=np.float64)
+    return float(1.0 / np.square(array).sum())
+
+
+def _massed(s: FloatArray, labels: Sequence[Label], r: float | str) -> FloatArray:
+    weights = np.zeros(len(s))
+    members = {group: np.flatnonzero([one == group for one in labels]) for group in GROUPS}
+    members = {group: where for group, where in members.items() if len(where)}
+    if len(members) > 1 and "all" in members:
+        raise RecipeError("the label 'all' means one group; found it beside larger or smaller")
+    split = len(members.get("larger", ())), sum(len(where) for where in members.values())
+    mass = split[0] / split[1] if r == "share" else float(r)
+    for group, where in members.items():
+        # One group only: it takes everything, whatever r says.
+        part = 1.0 if len(members) == 1 else mass if group == "larger" else 1.0 - mass
+        score = _scores(s[where])
+        weights[where] = part * score / math.fsum(score)
+    return weights
+
+
+def _pooled(s: FloatArray, labels: Sequence[Label]) -> FloatArray:
+    scores = np.zeros(len(s))
+    for group in GROUPS:
+        where = np.flatnonzero([one == group for one in labels])
+        if len(where):
+            score = _scores(s[where])
+            scores[where] = score / score.max()
+    return scores / math.fsum(scores)
+
+
+def _scores(s: FloatArray) -> FloatArray:
+    """Return ``max s - s`` of one group, or ones if there is one site or all are equal."""
+    top = s.max()
+    gaps = top - s
+    if gaps.max() <= 1e-12 * max(1.0, abs(top)):
+        return np.ones(len(s))
+    return np.asarray(gaps)
+
+
+def _bounded(weights: FloatArray, floor: float, ceiling: float) -> FloatArray:
+    """Return the nearest weights (least squares) that sum to one within the bounds."""
+    low, high = floor / len(weights), min(ceiling / len(weights), 1.0)
+    left, right = low - weights.max(), high - weights.min()
+    for _ in range(100):  # one number is added to all before clipping: find it by halving
+        shift = (left + right) / 2
+        if math.fsum(np.clip(weights + shift, low, high)) < 1:
+            left = shift
+        else:
+            right = shift
+    bounded = np.clip(weights + right, low, high)
+    return np.asarray(bounded / math.fsum(bounded))
+
+
+def _check_options(
+    r: float | str, floor: float, ceiling: float | None, shrink: float, quantity: ArrayLike | None
+) -> None:
+    if isinstance(r, str):
+        if r not in ("share", "pooled"):
+            close = nearest(r, ("share", "pooled"))
+            raise RecipeError(
+                f"r: expected a number in [0, 1], share or pooled; found '{r}'{close}"
+            )
+    elif not 0.0 <= r <= 1.0:
+        raise RecipeError(f"r is the mass of the larger group: expected [0, 1], found {r}")
+    if not 0.0 <= floor <= 1.0 or (ceiling is not None and not ceiling >= 1.0):
+        raise RecipeError(
+            "floor and ceiling are multiples of an equal part: expected a floor in [0, 1] and a "
+            f"ceiling from 1, found {floor} and {ceiling}"
+        )
+    if not 0.0 <= shrink <= 1.0:
+        raise RecipeError(f"shrink: expected a number in [0, 1], found {shrink}")
+    if shrink > 0 and quantity is None:
+        raise RecipeError("shrink mixes in the quantity weights; give the number of cases per site")

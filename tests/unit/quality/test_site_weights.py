@@ -1,0 +1,299 @@
+"""Eq. 6 and Eq. 7 with all their corners, and what partial participation makes of them."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feda3i.errors import RecipeError
+from feda3i.quality import (
+    RULES,
+    Rating,
+    SiteSurvey,
+    effective_sites,
+    group_sites,
+    mix_by_stage,
+    rate_sites,
+    restrict,
+    shares,
+    site_weights,
+    strengths,
+)
+
+Q = np.array([[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]])
+LABELS = ["larger"] * 3 + ["smaller"] * 2
+SWAPPED = ["smaller"] * 3 + ["larger"] * 2
+
+
+def test_golden_numbers():
+    np.testing.assert_allclose(strengths(Q, LABELS), [0.7, 0.35, 0.1, 0.6, 0.25])
+    weights = site_weights(Q, LABELS, 0.5)
+    np.testing.assert_allclose(weights, [0, 0.184211, 0.315789, 0, 0.5], atol=5e-7)
+
+
+def test_scale_shift_and_swap_change_nothing():
+    weights = site_weights(Q, LABELS)
+    np.testing.assert_allclose(site_weights(7.3 * Q, LABELS), weights)
+    shifted = Q + np.outer([1, 1, 1, 0, 0], [0.4, 0.0])  # a constant on all s of one group
+    np.testing.assert_allclose(site_weights(shifted, LABELS), weights)
+    np.testing.assert_allclose(site_weights(Q[:, ::-1], SWAPPED), weights)
+
+
+def test_mass_of_the_groups():
+    for r in (0.0, 0.3, 1.0):
+        weights = site_weights(Q, LABELS, r)
+        assert weights[:3].sum() == pytest.approx(r)
+        assert weights[3:].sum() == pytest.approx(1 - r)
+    np.testing.assert_allclose(site_weights(Q, LABELS, "share")[:3].sum(), 3 / 5)
+    # scores within each group from 0 to 1, then normalised together
+    scores = np.array([0, 0.35 / 0.6, 1, 0, 1])
+    np.testing.assert_allclose(site_weights(Q, LABELS, "pooled"), scores / scores.sum())
+    assert site_weights(Q, LABELS, 1.0)[3:].tolist() == [0, 0]
+
+
+def test_corner_cases_of_groups():
+    one_alone = ["larger", "smaller", "smaller", "smaller", "smaller"]
+    assert site_weights(Q, one_alone)[0] == pytest.approx(0.5)
+    equal = site_weights([[0.5, 0.2], [0.6, 0.3], [0.1, 0.4]], ["larger", "larger", "smaller"])
+    np.testing.assert_allclose(equal, [0.25, 0.25, 0.5])
+    only = site_weights(Q[:3], ["larger"] * 3, 0.2)
+    np.testing.assert_allclose(only, [0, 0.368421, 0.631579], atol=5e-7)
+    np.testing.assert_allclose(site_weights(Q[:2], ["larger", "smaller"], 0.3), [0.3, 0.7])
+    assert site_weights(Q[:1], ["all"]).tolist() == [1.0]
+    np.testing.assert_allclose(site_weights(Q[:3], ["unrated"] * 3), 1 / 3)
+    np.testing.assert_allclose(
+        site_weights(Q[:3], ["unrated"] * 3, quantity=[1, 1, 2]), [0.25, 0.25, 0.5]
+    )
+    some = site_weights(Q, ["larger", "unrated", "larger", "smaller", "smaller"])
+    np.testing.assert_allclose(some, [0, 0, 0.5, 0, 0.5])
+    with pytest.raises(RecipeError, match="'all' means one group"):
+        site_weights(Q[:2], ["all", "larger"])
+
+
+def test_shrinkage_and_bounds():
+    quantity = np.array([1, 2, 3, 2, 2])
+    plain = site_weights(Q, LABELS)
+    half = site_weights(Q, LABELS, shrink=0.5, quantity=quantity)
+    np.testing.assert_allclose(half, 0.5 * plain + 0.5 * quantity / 10)
+    full = site_weights(Q, LABELS, shrink=1.0, quantity=quantity)
+    np.testing.assert_allclose(full, quantity / 10)
+    bounded = site_weights(Q, LABELS, floor=0.5, ceiling=1.5)
+    assert bounded.min() == pytest.approx(0.1)
+    assert bounded.max() == pytest.approx(0.3)
+    assert bounded.sum() == pytest.approx(1)
+    # the nearest weights within the bounds, by an independent solver
+    from scipy.optimize import minimize
+
+    best = minimize(
+        lambda w: np.square(w - plain).sum(),
+        np.full(5, 0.2),
+        bounds=[(0.1, 0.3)] * 5,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        method="SLSQP",
+    )
+    np.testing.assert_allclose(bounded, best.x, atol=1e-5)
+    np.testing.assert_allclose(site_weights(Q, LABELS, floor=1.0, ceiling=1.0), 0.2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"r": 1.2}, r"expected \[0, 1\], found 1.2"),
+        ({"r": float("nan")}, "found nan"),
+        ({"r": "shares"}, "did you mean 'share'"),
+        ({"floor": -0.1}, "multiples of an equal part"),
+        ({"ceiling": 0.5}, "multiples of an equal part"),
+        ({"shrink": 2}, "shrink"),
+        ({"shrink": 0.5}, "give the number of cases"),
+    ],
+)
+def test_wrong_options_are_explained(options, message):
+    with pytest.raises(RecipeError, match=message):
+        site_weights(Q, LABELS, **options)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sites=st.integers(1, 60),
+    rule=st.sampled_from(RULES),
+    r=st.one_of(st.floats(0, 1), st.sampled_from(["share", "pooled"])),
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(["cloud", "ties", "bad", "one kind"]),
+    bounds=st.sampled_from([{}, {"floor": 0.3}, {"ceiling": 2.0}, {"floor": 1, "ceiling": 1}]),
+    shrink=st.sampled_from([0.0, 0.4]),
+)
+def test_weights_of_any_federation(sites, rule, r, seed, kind, bounds, shrink):
+    random = np.random.default_rng(seed)
+    q = random.gamma(1.5, 0.4, (sites, 2))
+    if kind == "ties":
+        q = q.round(0)
+    if kind == "bad":
+        q[random.random(sites) < 0.4] = random.choice([np.nan, np.inf, -1.0])
+    if kind == "one kind":
+        q[:, 0] += 9
+    counts = random.integers(1, 50, sites)
+    groups = group_sites(q, rule, initialisations=1)
+    options = {**bounds, "shrink": shrink, "quantity": counts}
+    weights = site_weights(q, groups, r, **options)
+    quality = restrict(weights, groups, counts)
+    for one in (weights, quality):
+        assert np.isfinite(one).all()
+        assert (one >= 0).all()
+        assert one.sum() == pytest.approx(1, abs=1e-9)
+    assert 1 - 1e-9 <= effective_sites(quality) <= sites + 1e-9
+
+    order = random.permutation(sites)
+    moved_groups = group_sites(q[order], rule, initialisations=1)
+    options["quantity"] = counts[order]
+    moved = site_weights(q[order], moved_groups, r, **options)
+    np.testing.assert_allclose(moved, weights[order], rtol=1e-12, atol=1e-15)
+
+    if not bounds and shrink == 0 and r != "pooled":
+        for label in ("larger", "smaller"):
+            inside = groups.members(label)
+            s = groups.strength[inside]
+            if len(inside) > 1 and np.ptp(s) > 1e-9:
+                assert weights[inside[np.argmax(s)]] == 0
+                ranks = weights[inside[np.argsort(s)]]
+                assert (np.diff(ranks) <= 0).all()
+
+    here = random.permutation(sites)[: random.integers(1, sites + 1)]
+    part = restrict(weights, groups, counts, here)
+    by_stage = mix_by_stage(shares(counts[here]), part, 10)
+    assert by_stage.shape == (len(here), 10)
+    np.testing.assert_allclose(by_stage.sum(axis=0), 1, atol=1e-12)
+    assert (by_stage >= 0).all()
+    unrated = ~groups.is_rated()[here]
+    np.testing.assert_allclose(part[unrated], shares(counts[here])[unrated])
+
+
+def test_partial_participation_keeps_the_masses_of_groups():
+    weights = site_weights(Q, LABELS, 0.3)
+    counts = [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(restrict(weights, LABELS, counts), weights)
+    np.testing.assert_allclose(restrict(weights, LABELS, counts, [4, 1]), [0.7, 0.3])
+    np.testing.assert_allclose(
+        restrict(weights, LABELS, counts, [2, 1]), [0.631579, 0.368421], 1e-5
+    )
+    # only the noisiest of both groups: their shares of the cases
+    np.testing.assert_allclose(restrict(weights, LABELS, counts, [0, 3]), [0.2, 0.8])
+    # only the noisiest of one group: that group counts as absent
+    np.testing.assert_allclose(restrict(weights, LABELS, counts, [0, 4]), [0, 1])
+
+
+def test_unrated_sites_get_their_share_of_cases():
+    labels = ["larger", "unrated", "larger", "smaller", "smaller"]
+    weights = site_weights(Q, labels)
+    counts = [2, 4, 2, 1, 1]
+    np.testing.assert_allclose(restrict(weights, labels, counts), [0, 0.4, 0.3, 0, 0.3])
+    np.testing.assert_allclose(restrict(weights, labels, counts, [1, 2]), [4 / 6, 2 / 6])
+    np.testing.assert_allclose(restrict(weights, labels, counts, [1]), [1])
+    np.testing.assert_allclose(restrict(weights, labels, counts, [1, 0]), [4 / 6, 2 / 6])
+
+
+def test_stages_go_from_quantity_to_quality():
+    quantity, quality = shares([5, 3, 7]), np.array([0.2, 0.8, 0.0])
+    mixed = mix_by_stage(quantity, quality, 10)
+    assert mixed.shape == (3, 10)
+    assert mixed[:, 0].tobytes() == quantity.tobytes()
+    assert mixed[:, 9].tobytes() == quality.tobytes()
+    for j in range(10):
+        np.testing.assert_allclose(mixed[:, j], j / 9 * quality + (1 - j / 9) * quantity)
+    off = mix_by_stage(quantity, quality, 10, scale=0.0)
+    assert all(off[:, j].tobytes() == quantity.tobytes() for j in range(10))
+    np.testing.assert_allclose(
+        mix_by_stage(quantity, quality, ("a", "b", "c"), power=2, scale=0.5, bias=0.25)[:, 1],
+        0.375 * quality + 0.625 * quantity,
+    )
+    assert mix_by_stage(quantity, quality, 1)[:, 0].tolist() == quantity.tolist()
+
+
+def test_wrong_mixes_are_explained():
+    half = [0.5, 0.5]
+    with pytest.raises(RecipeError, match=r"within \[0, 1\]"):
+        mix_by_stage(half, half, 3, bias=0.5)
+    with pytest.raises(RecipeError, match="sum to one"):
+        mix_by_stage([1, 1], half, 3)
+    with pytest.raises(RecipeError, match="sum to one"):
+        mix_by_stage(half, [1.0], 3)
+    with pytest.raises(RecipeError, match="at least one stage"):
+        mix_by_stage(half, half, 0)
+    with pytest.raises(RecipeError, match="not all zero"):
+        shares([0, 0])
+
+
+def survey(mean, contour=None):
+    mean = np.array(mean, dtype=float).reshape(-1, 2)
+    contour = mean if contour is None else np.array(contour, dtype=float).reshape(-1, 2)
+    return SiteSurvey(mean, contour, np.full(len(mean), 8))
+
+
+def test_rating_of_one_class_is_the_paper():
+    surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)}
+    rating = rate_sites(surveys, rule="sign")
+    np.testing.assert_allclose(
+        rating.weights(list(surveys), np.ones(5)), site_weights(Q, LABELS), atol=1e-15
+    )
+    np.testing.assert_allclose(rating.weights(["site-4", "site-1"], [3, 3]), [0.5, 0.5])
+    assert rating.unrated(["site-1", "new"]) == ["new"]
+    np.testing.assert_allclose(rating.weights(["site-4", "new"], [1, 3]), [0.25, 0.75])
+
+
+def test_classes_are_averaged_where_a_site_is_rated():
+    missing = [np.nan, np.nan]
+    surveys = {
+        "a": survey([[0.9, 0.2], [0.1, 0.6]]),
+        "b": survey([[0.4, 0.3], missing]),
+        "c": survey([[0.2, 0.8], [0.5, 0.2]]),
+        "d": survey([missing, missing]),
+    }
+    rating = rate_sites(surveys, rule="sign", r=0.5)
+    assert [(part.class_number, part.grouping.labels) for part in rating.parts] == [
+        (1, ("larger", "larger", "smaller", "unrated")),
+        (2, ("smaller", "unrated", "larger", "unrated")),
+    ]
+    # class 1: 0, .5, .5; class 2: .5, -, .5; means .25, .5, .5 share what d leaves
+    expected = np.array([0.25, 0.5, 0.5]) / 1.25 * 0.75
+    np.testing.assert_allclose(
+        rating.weights(["a", "b", "c", "d"], [1, 1, 1, 1]), [*expected, 0.25]
+    )
+    assert rating.unrated(list(surveys)) == ["d"]
+
+
+def test_both_statistics_are_the_mean_of_their_weights():
+    random = np.random.default_rng(4)
+    surveys = {
+        f"s{i}": survey(random.gamma(2, 0.2, (1, 2)), random.gamma(2, 3, (1, 2))) for i in range(12)
+    }
+    names, counts = list(surveys), np.ones(12)
+    one, two, both = (
+        rate_sites(surveys, statistic=s, rule="midrange").weights(names, counts)
+        for s in ("mean", "contour", "both")
+    )
+    np.testing.assert_allclose(both, (one + two) / 2)
+    assert not np.allclose(one, two)
+    with pytest.raises(RecipeError, match="did you mean 'mean'"):
+        rate_sites(surveys, statistic="means")
+
+
+def test_rating_survives_json_and_reports_everything():
+    surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)} | {"late": None}
+    rating = rate_sites(surveys, statistic="both", seed=7, smallest_group=2)
+    data = json.loads(json.dumps(rating.to_dict(), allow_nan=False))
+    again = Rating.from_dict(data)
+    assert again.to_dict() == rating.to_dict()
+    names, counts = list(surveys), [3, 1, 4, 1, 5, 9]
+    assert again.weights(names, counts).tolist() == rating.weights(names, counts).tolist()
+    part = data["parts"][0]
+    assert part["q"][5] == [None, None]
+    assert part["effective_sites"] == pytest.approx(effective_sites(rating.parts[0].weights))
+    assert part["grouping"]["reason"].startswith("two Gaussians on (q1, q2)")
+
+
+def test_nobody_rated_is_quantity():
+    rating = rate_sites({"a": None, "b": None})
+    np.testing.assert_allclose(rating.weights(["a", "b"], [1, 3]), [0.25, 0.75])
+    with pytest.raises(RecipeError, match="same classes"):
+        rate_sites({"a": survey(Q[0]), "b": survey(Q[:2])})
