@@ -1,0 +1,256 @@
+"""List and read files in folders and archives without ever unpacking a name chosen by others."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import tarfile
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, BinaryIO
+
+from feda3i.data.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
+from feda3i.data.problems import CaseError, Problem
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_OPENERS: dict[str, Callable[[Path], BinaryIO | io.BufferedIOBase]] = {
+    ".tar.gz": gzip.GzipFile,
+    ".tgz": gzip.GzipFile,
+    ".tar.bz2": bz2.BZ2File,
+    ".tar.xz": lzma.LZMAFile,
+}
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
+_JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file: where its bytes are, and the name it goes by.
+
+    Parameters
+    ----------
+    name
+        Path with forward slashes relative to the folder listed; files of an archive appear in a
+        folder named after the archive.
+    place
+        The file on disk: the file itself or its archive.
+    member
+        Name in a zip archive.
+    offset
+        Where the bytes begin (tar archives; 0 for plain files).
+    """
+
+    name: str
+    place: str
+    size: int
+    member: str = ""
+    offset: int = 0
+    mtime: int = 0
+
+
+def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], list[Problem]]:
+    """Return all files under a folder or in an archive, archives inside the folder included.
+
+    Parameters
+    ----------
+    root
+        A folder or an archive (zip, tar, compressed tar).
+    scratch
+        Folder for compressed tar archives, which cannot be read at random: they are inflated there
+        as one file. Without it archives inside a folder are not looked into.
+    """
+    if root.is_file():
+        try:
+            return list(_list_archive(root, "", scratch)), []
+        except CaseError as error:
+            return [], [error.problem(root.name)]
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for entry in _list_folder(str(root), ""):
+        stem, kind = split_archive(entry.name)
+        if not kind or scratch is None:
+            entries.append(entry)
+        elif (root / stem).is_dir():
+            text = f"the folder '{stem}' beside it is used instead"
+            problems.append(Problem("note", "archive skipped", entry.name, text))
+        else:
+            try:
+                entries.extend(_list_archive(Path(entry.place), f"{stem}/", scratch))
+            except CaseError as error:
+                problems.append(error.problem(entry.name))
+    return entries, problems
+
+
+def split_archive(name: str) -> tuple[str, str]:
+    """Return stem and extension if the name is that of an archive, else the name and ``""``."""
+    for extension in sorted(ARCHIVES, key=len, reverse=True):
+        if name.lower().endswith(extension):
+            return name[: -len(extension)], extension
+    return name, ""
+
+
+def is_safe(member: str) -> bool:
+    """Return whether a name in an archive stays inside it.
+
+    >>> [is_safe(m) for m in ("a/b.png", "../b.png", "/etc/x", "C:/x", "a/../../b")]
+    [True, False, False, False, False]
+    """
+    parts = member.split("/")
+    return not (
+        member.startswith("/") or ".." in parts or "\0" in member or re.match(r"[A-Za-z]:", member)
+    )
+
+
+class Reader:
+    """Read entries; archives stay open between reads. Use it in a ``with`` statement."""
+
+    def __init__(self) -> None:
+        self._zips: dict[str, zipfile.ZipFile] = {}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for archive in self._zips.values():
+            archive.close()
+        self._zips.clear()
+
+    def open(self, entry: Entry) -> IO[bytes]:
+        """Open an entry for reading from its beginning (a plain file or a member of a zip)."""
+        if not entry.member:
+            file = open(entry.place, "rb")  # noqa: SIM115 - the caller closes it
+            file.seek(entry.offset)
+            return file
+        if entry.place not in self._zips:
+            self._zips[entry.place] = zipfile.ZipFile(entry.place)
+        return self._zips[entry.place].open(entry.member)
+
+    def read(self, entry: Entry) -> bytes:
+        """Return the bytes of an entry, at most ``MAX_FILE_BYTES``."""
+        if entry.size == 0:
+            raise CaseError("empty file", "the file has 0 bytes: copy it again")
+        if entry.size > MAX_FILE_BYTES:
+            raise CaseError(
+                "file too large", f"{entry.size} bytes; at most {MAX_FILE_BYTES} are read"
+            )
+        try:
+            with self.open(entry) as file:
+                data = file.read(entry.size)
+        except (*_BROKEN, NotImplementedError, RuntimeError) as error:
+            raise CaseError("unreadable file", f"{error}: copy it again") from None
+        if len(data) < entry.size:
+            raise CaseError(
+                "half-copied file", f"expected {entry.size} bytes, found {len(data)}: copy it again"
+            )
+        return data
+
+
+def _list_folder(folder: str, prefix: str, seen: frozenset[str] = frozenset()) -> Iterator[Entry]:
+    real = os.path.realpath(folder)
+    if real in seen:  # a link that leads back to one of its own parents
+        return
+    with os.scandir(folder) as found:
+        items = sorted(found, key=lambda item: item.name)
+    for item in items:
+        if item.name.startswith(".") or item.name in _JUNK:
+            continue
+        name = prefix + _readable(item.name)
+        if item.is_dir():
+            yield from _list_folder(item.path, f"{name}/", seen | {real})
+        elif item.is_file():
+            info = item.stat()
+            yield Entry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
+
+
+def _readable(name: str) -> str:
+    """Return the name in composed Unicode (macOS stores accents apart), bad bytes escaped."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", text)
+
+
+def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[Entry]:
+    _, kind = split_archive(path.name)
+    if not kind:
+        raise CaseError("not an archive", f"expected a folder or one of {', '.join(ARCHIVES)}")
+    try:
+        found = _list_zip(path) if kind == ".zip" else _list_tar(_inflate(path, kind, scratch))
+    except CaseError:
+        raise
+    except _BROKEN as error:
+        raise CaseError("half-copied archive", f"{error}: copy or download it again") from None
+    names = set()
+    for entry in found:
+        if not is_safe(entry.name):
+            raise CaseError("unsafe archive", f"refused: '{entry.name}' points outside the archive")
+        if entry.name in names:
+            raise CaseError("unsafe archive", f"refused: it holds '{entry.name}' twice")
+        names.add(entry.name)
+    hidden = [e for e in found if any(p.startswith(".") or p in _JUNK for p in e.name.split("/"))]
+    return [
+        Entry(prefix + e.name, e.place, e.size, e.member, e.offset, e.mtime)
+        for e in sorted(set(found) - set(hidden), key=lambda e: e.name)
+    ]
+
+
+def _list_zip(path: Path) -> list[Entry]:
+    found = []
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise CaseError("unsafe archive", f"refused: '{info.filename}' is a link")
+            if info.flag_bits & 1:
+                raise CaseError(
+                    "locked archive", f"'{info.filename}' needs a password: unpack it first"
+                )
+            if not info.is_dir():
+                name = unicodedata.normalize("NFC", info.filename.replace("\\", "/"))
+                found.append(Entry(name, str(path), info.file_size, info.filename))
+    return found
+
+
+def _list_tar(path: Path) -> list[Entry]:
+    found = []
+    with tarfile.open(path, "r:") as archive:
+        for info in archive:
+            if not (info.isfile() or info.isdir()):
+                raise CaseError("unsafe archive", f"refused: '{info.name}' is a link or a device")
+            if info.isfile():
+                name = unicodedata.normalize("NFC", info.name.removeprefix("./"))
+                found.append(Entry(name, str(path), info.size, offset=info.offset_data))
+                if info.offset_data + info.size > path.stat().st_size:
+                    raise CaseError("half-copied archive", f"it ends within '{name}'")
+    return found
+
+
+def _inflate(path: Path, kind: str, scratch: Path | None) -> Path:
+    """Return a plain tar: the archive itself, or its inflated copy in the scratch folder."""
+    if kind == ".tar":
+        return path
+    if scratch is None:
+        raise CaseError("compressed archive", "unpack it first")
+    plain = scratch / f"{path.name}.tar"
+    limit = max(MIN_UNPACK_BYTES, MAX_UNPACK_RATIO * path.stat().st_size)
+    scratch.mkdir(parents=True, exist_ok=True)
+    done = 0
+    with _OPENERS[kind](path) as source, plain.open("wb") as target:
+        while block := source.read(1 << 20):
+            done += len(block)
+            if done > limit:
+                raise CaseError("archive bomb", f"refused: it inflates to more than {limit} bytes")
+            target.write(block)
+    return plain

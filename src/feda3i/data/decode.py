@@ -1,0 +1,154 @@
+"""From the files of a pair to cases of the wanted size: the one path that every reader takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from feda3i.data.base import Images, Masks
+from feda3i.data.pairs import Pair
+from feda3i.data.picture import Note, Picture, read_image, read_mask
+from feda3i.data.problems import CaseError
+from feda3i.data.resize import ASPECTS, Aspect, resize_image, resize_mask, resize_spacing
+from feda3i.errors import RecipeError
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to make of the files; written into the manifest.
+
+    Parameters
+    ----------
+    size
+        Side in pixels (voxels) of every case; ``None`` keeps the size of the files.
+    aspect
+        What to do with pictures that are not square: ``squeeze``, ``crop`` or ``pad``.
+    channels
+        1 (grey), 3 (colour) or ``None``: colour if any image has it.
+    classes
+        Names of the foreground classes; mask value k is ``classes[k - 1]``.
+    bits
+        Bits in use in 16-bit pictures.
+    keep_empty
+        Keep cases whose mask has no foreground.
+    volumes
+        Keep NIfTI and DICOM volumes whole instead of cutting them into slices.
+    axis
+        Axis of a NIfTI array along which the slices lie.
+    window
+        Lowest and highest value shown, for NIfTI and DICOM; ``None``: the file's own window, else
+        the 0.5 and 99.5 percentiles of the volume.
+    """
+
+    size: int | None = 256
+    aspect: Aspect = "squeeze"
+    channels: int | None = None
+    classes: tuple[str, ...] = ("lesion",)
+    bits: int = 16
+    keep_empty: bool = True
+    volumes: bool = False
+    axis: int = 2
+    window: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        wrong = {
+            "size (1 to 4096 pixels)": self.size is not None and not 1 <= self.size <= 4096,
+            f"aspect ({', '.join(ASPECTS)})": self.aspect not in ASPECTS,
+            "channels (1 or 3)": self.channels not in (None, 1, 3),
+            "classes (1 to 255 names)": not 1 <= len(self.classes) <= 255,
+            "bits (9 to 16)": not 9 <= self.bits <= 16,
+            "axis (0, 1 or 2)": self.axis not in (0, 1, 2),
+            "window (low, high)": self.window is not None and not self.window[0] < self.window[1],
+        }
+        for name, is_wrong in wrong.items():
+            if is_wrong:
+                raise RecipeError(f"expected {name}, found {getattr(self, name.split()[0])!r}")
+
+    def record(self) -> dict[str, Any]:
+        """Return the options as JSON values."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class RawCase:
+    """One case decoded: image ``(*space, channel)``, mask ``(*space)``, both ``uint8``.
+
+    ``part`` tells the slices of one volume apart; ``shape`` is the size before resizing;
+    ``spacing`` is in millimetres per pixel, empty if unknown.
+    """
+
+    image: Images
+    mask: Masks
+    part: str = ""
+    shape: tuple[int, ...] = ()
+    spacing: tuple[float, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def decode_pair(
+    pair: Pair, images: list[bytes], masks: list[bytes], options: Options
+) -> Iterator[RawCase]:
+    """Yield the case, or the slices, that the bytes of a pair hold, at the wanted size."""
+    if pair.kind == "nifti":
+        from feda3i.data.nifti import read_nifti
+
+        found = read_nifti(images[0], masks, options)
+    elif pair.kind == "dicom":
+        from feda3i.data.dicom import read_dicom
+
+        found = read_dicom(images, masks, options)
+    else:
+        found = iter([read_pictures(images[0], masks, options)])
+    for case in found:
+        if options.keep_empty or case.mask.any():
+            yield fit(case, options)
+
+
+def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase:
+    """Decode an image and its masks; several masks are merged (the higher class wins)."""
+
+    def read(upright: bool) -> tuple[Picture, list[Picture]]:
+        return (
+            read_image(image, channels=options.channels, bits=options.bits, upright=upright),
+            [read_mask(m, classes=len(options.classes), upright=upright) for m in masks],
+        )
+
+    picture, drawn = read(upright=True)
+    turned = any(kind == "EXIF rotation" for kind, _ in picture.notes)
+    if turned and drawn[0].pixels.shape != picture.pixels.shape[:2]:
+        flat, flat_drawn = read(upright=False)
+        if flat_drawn[0].pixels.shape == flat.pixels.shape[:2]:
+            note = ("EXIF rotation", "ignored: the mask fits the image as stored")
+            picture, drawn = replace(flat, notes=(*flat.notes, note)), flat_drawn
+    shape = picture.pixels.shape[:2]
+    for mask in drawn:
+        if mask.pixels.shape != shape:
+            raise CaseError(
+                "sizes differ",
+                f"image {_text(shape)}, mask {_text(mask.pixels.shape)} (height x width)",
+            )
+    merged = np.maximum.reduce([mask.pixels for mask in drawn])
+    notes = [*picture.notes, *(note for mask in drawn for note in mask.notes)]
+    return RawCase(picture.pixels, merged, shape=shape, notes=tuple(dict.fromkeys(notes)))
+
+
+def fit(case: RawCase, options: Options) -> RawCase:
+    """Return the case at the size that the options ask for."""
+    shape = case.mask.shape
+    if options.size is None:
+        return replace(case, shape=shape)
+    size = (options.size,) * case.mask.ndim
+    image = resize_image(case.image, size, options.aspect)
+    mask = resize_mask(case.mask, size, options.aspect)
+    notes = case.notes
+    if case.mask.any() and not mask.any():
+        notes = (*notes, ("lesion lost", f"nothing is left of it at {options.size} pixels"))
+    spacing = resize_spacing(case.spacing, shape, size, options.aspect) if case.spacing else ()
+    return RawCase(image, mask, case.part, shape, spacing, notes)
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(side) for side in shape)

@@ -1,0 +1,86 @@
+"""What a preparation has done so far, one JSON line per pair: it may be stopped at any time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from feda3i.data.files import write_bytes
+from feda3i.data.prepared import JOURNAL, Row
+from feda3i.data.problems import Problem
+from feda3i.errors import DataError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one pair: its cases (several for a volume) and what was noticed."""
+
+    name: str
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+
+    def line(self) -> str:
+        """Return the outcome as one line of JSON."""
+        record = {
+            "name": self.name,
+            "rows": [asdict(row) for row in self.rows],
+            "problems": [[p.level, p.kind, p.name, p.text] for p in self.problems],
+        }
+        return json.dumps(record, sort_keys=True) + "\n"
+
+
+def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict[str, Outcome]:
+    """Return what was done before with the same options, and mark the folder as unfinished.
+
+    Parameters
+    ----------
+    record
+        Set and options; a folder made with others is refused, or with ``overwrite`` emptied.
+    """
+    path = folder / JOURNAL
+    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    found = {o.name: o for o in map(_outcome, lines[1:]) if o is not None}
+    if lines and _json(lines[0]) != record:
+        if not overwrite:
+            raise DataError(
+                f"'{folder}' holds a set prepared with other options: choose another folder, "
+                "or add --overwrite to prepare it again"
+            )
+        remove_cases(folder, (row.id for outcome in found.values() for row in outcome.rows))
+        found = {}
+    (folder / "manifest.json").unlink(missing_ok=True)
+    write_journal(folder, record, found.values())
+    return found
+
+
+def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[Outcome]) -> None:
+    """Write the journal anew, in the order given."""
+    lines = [outcome.line() for outcome in outcomes if outcome.rows]
+    head = json.dumps(record, sort_keys=True)
+    write_bytes(folder / JOURNAL, f"{head}\n{''.join(lines)}".encode())
+
+
+def remove_cases(folder: Path, ids: Iterable[str]) -> None:
+    """Remove the files of cases that the journal says are ours."""
+    for name in ids:
+        for kind in ("images", "masks"):
+            for extension in ("png", "npy"):
+                (folder / kind / f"{name}.{extension}").unlink(missing_ok=True)
+
+
+def _outcome(line: str) -> Outcome | None:
+    record = _json(line)
+    if record is None:  # the line that was being written when the run was stopped
+        return None
+    rows = tuple(Row(**row) for row in record["rows"])
+    return Outcome(record["name"], rows, tuple(Problem(*p) for p in record["problems"]))
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

@@ -1,0 +1,253 @@
+"""The packed cache: one array file of all images and one of all masks, mapped to memory.
+
+The key is made of the names, sizes and times of all files and of the options. A cache that is cut
+short, altered or from another version is built again, never trusted. It holds pixels of patients as
+the folder does: it lies in the folder itself (``.feda3i-cache``) where that can be written, else in
+the user's cache folder, readable by the user alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.data.base import Images, Masks
+from feda3i.data.files import hash_text, write_bytes
+from feda3i.data.listing import Listing
+from feda3i.data.problems import CaseError, Problem, raise_errors
+
+FORMAT = "feda3i-packed-1"
+FOLDER = ".feda3i-cache"
+_BLOCK = 4096
+_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Arrays of all cases of a listing; ``spacing`` is ``(case, dimension)`` in millimetres."""
+
+    images: Images
+    masks: Masks
+    spacing: NDArray[np.float64] | None
+    notes: tuple[Problem, ...] = ()
+
+
+def pack(listing: Listing, *, workers: int | None = None, cache: bool | Path = True) -> Packed:
+    """Return the pixels of all cases: from the cache if it is good, else decoded and cached.
+
+    Parameters
+    ----------
+    workers
+        Threads that decode; one per core by default.
+    cache
+        ``True``, ``False`` (keep the arrays in memory) or the folder to use.
+    """
+    place = _place(listing, cache)
+    if place is not None:
+        found = _load(place)
+        if found is not None:
+            return found
+    return _build(listing, place, workers or os.cpu_count() or 1)
+
+
+def cache_folder(root: Path) -> Path:
+    """Return where the cache of a data folder lies."""
+    # The mode is looked at, too: root may write everywhere, but a folder without write permission
+    # was made read-only on purpose.
+    writable = os.access(root, os.W_OK) and bool(root.stat().st_mode & 0o222)
+    return root / FOLDER if writable else user_cache()
+
+
+def user_cache() -> Path:
+    """Return the user's cache folder for this program on Linux, macOS or Windows."""
+    home = Path.home()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "feda3i"
+
+
+def _place(listing: Listing, cache: bool | Path) -> Path | None:
+    """Return the path, without ending, of the cache files for exactly these files and options."""
+    if cache is False:
+        return None
+    folder = cache_folder(listing.root) if cache is True else Path(cache)
+    options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
+    state = json.dumps([(case.id, case.files) for case in listing.cases])
+    head = hash_text(str(listing.root.resolve()), options)[:16]
+    return folder / f"{head}-{hash_text(state)[:16]}"
+
+
+def _file(place: Path, kind: str) -> Path:
+    return place.with_name(f"{place.name}-{kind}")
+
+
+def _load(place: Path) -> Packed | None:
+    """Return the cached arrays, or nothing if anything about them is not as written."""
+    try:
+        header = json.loads(_file(place, "header.json").read_text("utf-8"))
+        arrays = {}
+        for kind in ("images", "masks"):
+            mapped = np.load(_file(place, f"{kind}.npy"), mmap_mode="r", allow_pickle=False)
+            found = [list(mapped.shape), mapped.dtype.str, _sample(mapped)]
+            if found != header[kind]:
+                return None
+            arrays[kind] = np.asarray(mapped)
+        spacing = None if header["spacing"] is None else np.array(header["spacing"], np.float64)
+        notes = tuple(Problem(*note) for note in header["notes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Packed(arrays["images"], arrays["masks"], spacing, notes)
+
+
+def _sample(array: NDArray[np.uint8]) -> str:
+    """Return a hash of evenly spread blocks, the first and last among them: cheap at any size."""
+    flat = array.reshape(-1)
+    starts = np.linspace(0, max(0, len(flat) - _BLOCK), _BLOCKS, dtype=np.int64)
+    sha = hashlib.sha256()
+    for start in np.unique(starts):
+        sha.update(np.ascontiguousarray(flat[start : start + _BLOCK]).data)
+    return sha.hexdigest()
+
+
+def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
+    """Decode the first case to learn the shape, then all into one array each."""
+    first = _first(listing)
+    count = len(listing.cases)
+    shapes = {"images": (count, *first[0].shape), "masks": (count, *first[1].shape)}
+    arrays, parts = _allocate(place, shapes)
+    try:
+        spacing, problems = _fill(listing, arrays["images"], arrays["masks"], workers)
+        raise_errors(problems, listing.root)
+        notes = tuple(problems)
+        if place is None or not parts:
+            return Packed(arrays["images"], arrays["masks"], spacing, notes)
+        _finish(place, arrays, parts, spacing, notes)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+    return _load(place) or Packed(arrays["images"], arrays["masks"], spacing, notes)
+
+
+def _first(listing: Listing) -> tuple[Images, Masks]:
+    problems = []
+    for case in listing.cases:
+        try:
+            image, mask, _, _ = listing.read(case)
+        except CaseError as error:
+            problems.append(error.problem(case.name))
+        else:
+            return image, mask
+    raise_errors(problems, listing.root)
+    raise CaseError("no cases", f"'{listing.root}' holds no case")
+
+
+def _fill(
+    listing: Listing, images: Images, masks: Masks, workers: int
+) -> tuple[NDArray[np.float64] | None, list[Problem]]:
+    spacings: list[tuple[float, ...]] = [()] * len(listing.cases)
+    problems: list[list[Problem]] = [[] for _ in listing.cases]
+
+    def work(place: int) -> None:
+        case = listing.cases[place]
+        try:
+            image, mask, spacings[place], notes = listing.read(case)
+            if image.shape != images.shape[1:]:
+                raise CaseError(
+                    "sizes differ between cases",
+                    f"{image.shape[:-1]}, the first has {images.shape[1:-1]}: give a size",
+                )
+            images[place], masks[place] = image, mask
+            problems[place] = [Problem("note", kind, case.name, text) for kind, text in notes]
+        except CaseError as error:
+            problems[place] = [error.problem(case.name)]
+
+    _spread(work, len(listing.cases), workers)
+    known = all(len(spacing) == masks.ndim - 1 for spacing in spacings)
+    found = [problem for many in problems for problem in many]
+    return (np.array(spacings, np.float64) if known else None), found
+
+
+def _spread(work: Callable[[int], None], count: int, workers: int) -> None:
+    """Call ``work`` for every place, in threads: decoders release the interpreter's lock."""
+    if workers == 1:
+        for place in range(count):
+            work(place)
+        return
+
+    def chunk(start: int) -> None:
+        for place in range(start, count, workers):
+            work(place)
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(chunk, range(workers)))
+
+
+def _allocate(
+    place: Path | None, shapes: dict[str, tuple[int, ...]]
+) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Path]]:
+    """Return arrays in files with temporary names, or in memory if there is no room or right."""
+    parts: dict[str, Path] = {}
+    try:
+        if place is not None:
+            arrays: dict[str, NDArray[np.uint8]] = {}
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for kind, shape in shapes.items():
+                parts[kind] = _file(place, f".part-{os.getpid()}-{kind}.npy")
+                arrays[kind] = np.lib.format.open_memmap(
+                    parts[kind], mode="w+", dtype=np.uint8, shape=shape
+                )
+                parts[kind].chmod(stat.S_IRUSR | stat.S_IWUSR)
+                _reserve(parts[kind])
+            return arrays, parts
+    except OSError:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+    return {kind: np.empty(shape, np.uint8) for kind, shape in shapes.items()}, {}
+
+
+def _reserve(path: Path) -> None:
+    """Reserve the space now: a full disk must be an error here, not a crash while writing."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _finish(
+    place: Path,
+    arrays: dict[str, NDArray[np.uint8]],
+    parts: dict[str, Path],
+    spacing: NDArray[np.float64] | None,
+    notes: tuple[Problem, ...],
+) -> None:
+    """Name the files, write the header last, and drop the cache of an older state of the folder."""
+    header: dict[str, Any] = {
+        "spacing": None if spacing is None else spacing.tolist(),
+        "notes": [[n.level, n.kind, n.name, n.text] for n in notes],
+    }
+    for kind, array in arrays.items():
+        header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
+        if isinstance(array, np.memmap):
+            array.flush()
+        parts[kind].replace(_file(place, f"{kind}.npy"))
+    write_bytes(_file(place, "header.json"), json.dumps(header).encode())
+    family = place.name.split("-")[0]
+    for old in place.parent.glob(f"{family}-*"):
+        if not old.name.startswith(place.name):
+            with contextlib.suppress(OSError):
+                old.unlink()

@@ -1,0 +1,71 @@
+"""Map a function over jobs in processes: results in order, a bounded number of jobs under way."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from feda3i.data.archive import Reader
+from feda3i.errors import DataError
+
+JobT = TypeVar("JobT")
+OutT = TypeVar("OutT")
+_AHEAD = 4  # jobs per process that wait or run: enough to keep all busy, few enough to stay small
+
+_reader: Reader | None = None  # of a worker process: its archives stay open between jobs
+
+
+def ordered_map(
+    call: Callable[..., OutT], jobs: Iterable[JobT], fixed: tuple[Any, ...], workers: int | None
+) -> Iterator[OutT]:
+    """Yield ``call(job, *fixed, reader)`` for every job, in their order.
+
+    Parameters
+    ----------
+    workers
+        Processes; ``None`` for one per core, 1 for none but this one.
+    """
+    count = workers or os.cpu_count() or 1
+    if count == 1:
+        with Reader() as reader:
+            for job in jobs:
+                yield call(job, *fixed, reader)
+        return
+    # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start)
+    waiting: deque[Future[OutT]] = deque()
+    try:
+        for job in jobs:
+            waiting.append(pool.submit(_run, call, job, fixed))
+            if len(waiting) >= _AHEAD * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process died (out of memory, or a script without "
+            "'if __name__ == \"__main__\":'): repeat with workers=1, finished cases are kept"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start() -> None:
+    """Prepare a worker: Ctrl-C is the parent's business, and one thread per process is enough."""
+    import cv2
+
+    global _reader
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cv2.setNumThreads(0)
+    _reader = Reader()
+
+
+def _run(call: Callable[..., OutT], job: JobT, fixed: tuple[Any, ...]) -> OutT:
+    return call(job, *fixed, _reader)

@@ -1,0 +1,152 @@
+"""Divide cases among sites: pure functions of counts, sources and a generator.
+
+Sites are called ``site-01``, ``site-02``, ... with as many digits as the number of sites needs;
+real sites (``by_folder``) keep the names of their folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from feda3i.data.base import Index
+from feda3i.errors import DataError, RecipeError, nearest
+
+Parts = dict[str, Index]
+PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
+
+
+def site_names(sites: int) -> list[str]:
+    """Return names with leading zeros, so that sorting keeps their order.
+
+    >>> site_names(2), site_names(10)[0]
+    (['site-1', 'site-2'], 'site-01')
+    """
+    digits = len(str(sites))
+    return [f"site-{number:0{digits}d}" for number in range(1, sites + 1)]
+
+
+def iid(n: int, sites: int, rng: np.random.Generator) -> Parts:
+    """Shuffle the cases and deal them out in equal parts (sizes differ by one at most).
+
+    >>> [len(part) for part in iid(10, 4, np.random.default_rng(0)).values()]
+    [3, 3, 2, 2]
+    """
+    _enough(n, sites)
+    return dict(zip(site_names(sites), _deal(rng.permutation(n), sites), strict=True))
+
+
+def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> Parts:
+    """Give every site cases of one source only; sources get sites in proportion to their cases.
+
+    Each source gets one site at least; the rest goes by largest remainder. Within a source the
+    cases are shuffled and dealt out in equal parts.
+
+    >>> parts = by_source(["a"] * 6 + ["b"] * 2, 4, np.random.default_rng(0))
+    >>> [sorted(part.tolist()) for part in parts.values()][-1]
+    [6, 7]
+    """
+    n = len(sources)
+    _enough(n, sites)
+    names = sorted(set(sources))
+    if sites < len(names):
+        raise DataError(
+            f"by-source needs one site per source at least: found {len(names)} sources "
+            f"({', '.join(names)}) and {sites} sites"
+        )
+    label = np.array([names.index(source) for source in sources])
+    counts = np.bincount(label, minlength=len(names))
+    parts: list[Index] = []
+    for source, share in enumerate(_apportion(counts, sites)):
+        parts += _deal(rng.permutation(np.flatnonzero(label == source)), int(share))
+    return dict(zip(site_names(sites), parts, strict=True))
+
+
+def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) -> Parts:
+    """Deal out unequal parts: shares from a symmetric Dirichlet distribution, one case at least.
+
+    Parameters
+    ----------
+    alpha
+        Small values make a few large sites, large values nearly equal ones.
+    """
+    _enough(n, sites)
+    if not alpha > 0:
+        raise RecipeError(f"expected alpha above 0 for the dirichlet partition, found {alpha}")
+    shares = rng.dirichlet(np.full(sites, alpha)) * (n - sites)
+    extra = np.floor(shares).astype(int)
+    # Largest remainder: the cases that rounding left over go where most was cut off.
+    for place in np.argsort(-(shares - extra), kind="stable")[: n - sites - extra.sum()]:
+        extra[place] += 1
+    ends = np.cumsum(extra + 1)[:-1]
+    parts = np.split(rng.permutation(n), ends)
+    return dict(zip(site_names(sites), (np.sort(part) for part in parts), strict=True))
+
+
+def by_folder(folders: Sequence[str]) -> Parts:
+    """Take real sites: one per folder name.
+
+    >>> {name: part.tolist() for name, part in by_folder(["b", "a", "b"]).items()}
+    {'a': [1], 'b': [0, 2]}
+    """
+    names = np.array(list(folders), dtype=object)
+    if not all(folders):
+        raise DataError(
+            "by-folder needs cases in one folder per site (SITE/images, SITE/masks); "
+            "found cases without a site: choose partition iid, or sort them into folders"
+        )
+    return {str(name): np.flatnonzero(names == name) for name in sorted(set(folders))}
+
+
+def divide(
+    partition: str,
+    *,
+    sources: Sequence[str],
+    folders: Sequence[str],
+    sites: int | None,
+    rng: np.random.Generator,
+    alpha: float = 0.5,
+) -> Parts:
+    """Divide cases by the partition's name; ``sources`` and ``folders`` have one entry per case."""
+    name = partition.lower().replace("_", "-")
+    if name not in PARTITIONS:
+        raise RecipeError(
+            f"unknown partition '{partition}'{nearest(name, PARTITIONS)} "
+            f"Known: {', '.join(PARTITIONS)}"
+        )
+    if name == "by-folder":
+        parts = by_folder(folders)
+        if sites is not None and sites != len(parts):
+            raise RecipeError(
+                f"found {len(parts)} site folders, expected sites={sites}: leave it out"
+            )
+        return parts
+    if sites is None:
+        raise RecipeError(f"partition '{name}' needs the number of sites, e.g. sites=10")
+    if name == "by-source":
+        return by_source(sources, sites, rng)
+    if name == "dirichlet":
+        return dirichlet(len(sources), sites, rng, alpha)
+    return iid(len(sources), sites, rng)
+
+
+def _enough(n: int, sites: int) -> None:
+    if sites < 1:
+        raise RecipeError(f"expected at least one site, found sites={sites}")
+    if sites > n:
+        raise DataError(f"{sites} sites need at least as many cases, found {n}: use fewer sites")
+
+
+def _deal(order: Index, parts: int) -> list[Index]:
+    return [np.sort(part) for part in np.array_split(order, parts)]
+
+
+def _apportion(counts: Index, sites: int) -> Index:
+    """Return sites per source: one each, the rest by largest remainder, never above the cases."""
+    share = np.ones(len(counts), dtype=np.intp)
+    ideal = counts * sites / counts.sum()
+    for _ in range(sites - len(counts)):
+        gap = np.where(share < counts, ideal - share, -np.inf)
+        share[int(gap.argmax())] += 1
+    return share

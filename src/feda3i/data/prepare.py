@@ -1,0 +1,288 @@
+"""Turn pairs of files into a prepared folder: parallel, streaming, resumable, always equal bytes.
+
+Every case is written under a temporary name and renamed, then noted in a journal. A repeated run
+trusts nothing: a case is skipped only if the published files hash as noted and our pixels do too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from feda3i.data.archive import Entry, Reader, list_entries
+from feda3i.data.cards import Card
+from feda3i.data.decode import Options, decode_pair
+from feda3i.data.files import hash_bytes, hash_pixels
+from feda3i.data.journal import Outcome, remove_cases, start_journal, write_journal
+from feda3i.data.names import unique_ids
+from feda3i.data.pairs import Pair
+from feda3i.data.parallel import ordered_map
+from feda3i.data.picture import is_grey
+from feda3i.data.prepared import (
+    FORMAT,
+    JOURNAL,
+    Row,
+    digest,
+    is_intact,
+    write_case,
+    write_index,
+    write_json,
+)
+from feda3i.data.problems import CaseError, Problem, errors_of, report_lines, write_problems
+from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.errors import DataError
+
+_VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
+
+Progress = Callable[[int, int], None]
+Finder = Callable[[Sequence[Entry]], tuple[list[Pair], list[Problem]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pair to work on; ``done`` is what the journal says about it."""
+
+    pair: Pair
+    id: str
+    done: tuple[Row, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The result: where it is, what is in it and every problem met."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    problems: tuple[Problem, ...]
+
+    def text(self) -> str:
+        """Return the report for the console."""
+        cases = self.manifest["cases"]
+        lines = [
+            f"{cases['train']} training and {cases['test']} test cases in {self.folder}",
+            f"SHA-256 of the set {self.manifest['sha256']}",
+            *report_lines(self.problems),
+        ]
+        if self.problems:
+            lines.append(f"all of them: {self.folder / 'problems.csv'}")
+        return "\n".join(lines)
+
+
+def prepare(
+    source: Path,
+    folder: Path,
+    find: Finder,
+    *,
+    card: Card,
+    options: Options,
+    test_share: float = TEST_SHARE,
+    seed: int = 0,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Prepare what ``find`` finds in a folder or archive, and write it to ``folder``.
+
+    Parameters
+    ----------
+    find
+        From the files found to pairs and problems: one function per publisher's layout.
+    test_share, seed
+        For sets without an official split: share of each source that is set aside, and its seed.
+    workers
+        Processes; all cores by default. With more than one, scripts need the usual
+        ``if __name__ == "__main__":``.
+    overwrite
+        Prepare again with other options in a folder that holds a prepared set.
+    progress
+        Called with the number of pairs done and the number of all.
+    """
+    _check_places(source, folder)
+    scratch = folder / ".scratch"
+    try:
+        entries, problems = list_entries(source, scratch)
+        pairs, wrong = find(entries)
+        pairs, twice = _unique(pairs)
+        problems += wrong + twice
+        if not pairs:
+            _raise_nothing(source, card, problems)
+        options = _with_channels(options, pairs)
+        record = {"options": options.record(), "set": card.name, "share": test_share, "seed": seed}
+        journal = start_journal(folder, record, overwrite)
+        outcomes = _work(pairs, folder, options, journal, workers, progress)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    problems += [problem for outcome in outcomes for problem in outcome.problems]
+    rows = _split([row for outcome in outcomes for row in outcome.rows], test_share, seed)
+    if not rows:
+        _raise_nothing(source, card, problems)
+    kept = {row.id for row in rows}
+    remove_cases(folder, (r.id for o in journal.values() for r in o.rows if r.id not in kept))
+    write_journal(folder, record, outcomes)
+    write_problems(folder / "problems.csv", problems)
+    write_index(folder, rows)
+    manifest = _manifest(card, record, rows, problems)
+    write_json(folder / "manifest.json", manifest)  # last: it says that the folder is complete
+    return Prepared(folder, manifest, tuple(problems))
+
+
+def run_job(job: Job, folder: Path, options: Options, reader: Reader) -> Outcome:
+    """Read, decode, resize and write one pair; whatever is wrong with it becomes a problem."""
+    name = job.pair.name
+    try:
+        images = [reader.read(entry) for entry in job.pair.images]
+        masks = [reader.read(entry) for entry in job.pair.masks]
+        published = (hash_bytes(*images), hash_bytes(*masks))
+        if _is_done(job, folder, published, options.volumes):
+            return Outcome(name, job.done, job.notes)
+        rows, problems = [], []
+        for case in decode_pair(job.pair, images, masks, options):
+            ident = f"{job.id}_z{case.part}" if case.part else job.id
+            write_case(folder, ident, case.image, case.mask, len(options.classes))
+            rows.append(
+                Row(
+                    id=ident,
+                    name=name,
+                    source=job.pair.source,
+                    site=job.pair.site,
+                    split=job.pair.split,
+                    group=job.pair.group or name,
+                    original_size="x".join(str(side) for side in case.shape),
+                    spacing_mm=" ".join(f"{s:.6g}" for s in case.spacing),
+                    published_image_sha256=published[0],
+                    published_mask_sha256=published[1],
+                    image_sha256=hash_pixels(case.image),
+                    mask_sha256=hash_pixels(case.mask),
+                )
+            )
+            problems += [Problem("note", kind, name, text) for kind, text in case.notes]
+    except CaseError as error:
+        return Outcome(name, (), (error.problem(name),))
+    return Outcome(name, tuple(rows), tuple(dict.fromkeys(problems)))
+
+
+def _is_done(job: Job, folder: Path, published: tuple[str, str], volume: bool) -> bool:
+    return bool(job.done) and all(
+        (row.published_image_sha256, row.published_mask_sha256) == published
+        and (row.id == job.id or row.id.startswith(f"{job.id}_z"))
+        and (row.source, row.site, row.split) == (job.pair.source, job.pair.site, job.pair.split)
+        and is_intact(folder, row, volume)
+        for row in job.done
+    )
+
+
+def _work(
+    pairs: Sequence[Pair],
+    folder: Path,
+    options: Options,
+    journal: dict[str, Outcome],
+    workers: int | None,
+    progress: Progress | None,
+) -> list[Outcome]:
+    """Run all jobs and note each in the journal as soon as it is done."""
+    ids = unique_ids([p.name for p in pairs], [_short(p) for p in pairs])
+    old = [journal.get(pair.name, Outcome(pair.name, (), ())) for pair in pairs]
+    jobs = [Job(p, i, o.rows, o.problems) for p, i, o in zip(pairs, ids, old, strict=True)]
+    for kind in ("images", "masks"):
+        (folder / kind).mkdir(exist_ok=True)
+    outcomes: list[Outcome] = []
+    with (folder / JOURNAL).open("a", encoding="utf-8") as file:
+        for outcome in ordered_map(run_job, jobs, (folder, options), workers):
+            outcomes.append(outcome)
+            if outcome.rows and journal.get(outcome.name) != outcome:
+                file.write(outcome.line())
+                file.flush()
+            if progress:
+                progress(len(outcomes), len(jobs))
+    return outcomes
+
+
+def _short(pair: Pair) -> str:
+    """Return what a case's id is made of: its source and the last part of its name."""
+    return f"{pair.source}/{pair.name.rsplit('/', 1)[-1]}" if pair.source else pair.name
+
+
+def _check_places(source: Path, folder: Path) -> None:
+    if not source.exists():
+        raise DataError(f"there is no folder or archive '{source}'")
+    inner, outer = folder.resolve(), source.resolve()
+    if inner == outer or outer in inner.parents or inner in outer.parents:
+        raise DataError(
+            f"'{folder}' and '{source}' lie in each other: choose a folder outside the source"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"expected a folder to write to, found a file: '{folder}'")
+    known = folder.is_dir() and any((folder / name).exists() for name in (JOURNAL, "manifest.json"))
+    if folder.is_dir() and any(folder.iterdir()) and not known:
+        raise DataError(f"'{folder}' is not empty and holds no prepared set: choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _unique(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Problem]]:
+    """Leave out pairs whose name another one has, too."""
+    count = Counter(pair.name for pair in pairs)
+    text = "expected one case of this name: rename the files"
+    twice = [Problem("error", "name twice", n, text) for n, k in sorted(count.items()) if k > 1]
+    return [pair for pair in pairs if count[pair.name] == 1], twice
+
+
+def _with_channels(options: Options, pairs: Sequence[Pair]) -> Options:
+    """Decide between grey and colour from the headers of all images, if the options do not."""
+    if options.channels is not None:
+        return options
+    with Reader() as reader:
+        colour = any(
+            _has_colour(pair.images[0], reader) for pair in pairs if pair.kind == "picture"
+        )
+    return replace(options, channels=3 if colour else 1)
+
+
+def _has_colour(entry: Entry, reader: Reader) -> bool:
+    try:
+        with reader.open(entry) as file:
+            return not is_grey(file)
+    except (CaseError, OSError, zipfile.BadZipFile, zlib.error):
+        return False  # named in the report when its turn comes
+
+
+def _split(rows: list[Row], share: float, seed: int) -> list[Row]:
+    """Draw the split where the publisher gives none, and sort by id."""
+    rows = sorted(rows, key=lambda row: row.id)
+    given = [row.split for row in rows]
+    if not all(given):
+        sources, groups = [row.source for row in rows], [row.group for row in rows]
+        given = split_cases(sources, groups, given, share=share, seed=seed)
+    return [replace(row, split=side) for row, side in zip(rows, given, strict=True)]
+
+
+def _manifest(
+    card: Card,
+    record: dict[str, Any],
+    rows: Sequence[Row],
+    problems: Sequence[Problem],
+) -> dict[str, Any]:
+    count = Counter(row.split for row in rows)
+    return {
+        "format": FORMAT,
+        **record,
+        "card": card.record(),
+        "cases": {"train": count["train"], "test": count["test"]},
+        "sources": dict(Counter(row.source for row in rows)),
+        "problems": {"errors": len(errors_of(problems)), "all": len(problems)},
+        "sha256": digest(rows, published=False),
+        "sha256_published": digest(rows, published=True),
+        "versions": {name: version(name) for name in _VERSIONS},
+    }
+
+
+def _raise_nothing(source: Path, card: Card, problems: Sequence[Problem]) -> None:
+    lines = "".join(f"\n  {line}" for line in report_lines(problems))
+    raise DataError(f"no usable case found in '{source}'{lines}\n{card.text()}")

@@ -1,0 +1,162 @@
+"""The prepared folder: images, masks, ``index.csv``, ``manifest.json`` and ``problems.csv``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from feda3i.data.base import Images, Masks
+from feda3i.data.files import hash_pixels, hash_text, write_bytes
+from feda3i.data.picture import open_picture
+from feda3i.data.problems import CaseError
+from feda3i.errors import DataError
+
+FORMAT = "feda3i-prepared-1"
+JOURNAL = ".feda3i-prepare.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One case in ``index.csv``.
+
+    The published hashes are of the files as their publisher sent them (of the joined hashes, if
+    there are several masks); the other two are of our pixels.
+    """
+
+    id: str
+    name: str
+    source: str = ""
+    site: str = ""
+    split: str = ""
+    group: str = ""
+    original_size: str = ""  # height x width, for volumes slices x height x width
+    spacing_mm: str = ""
+    published_image_sha256: str = ""
+    published_mask_sha256: str = ""
+    image_sha256: str = ""
+    mask_sha256: str = ""
+
+
+def is_prepared(folder: Path) -> bool:
+    """Return whether the folder was made by ``feda3i prepare`` and is complete."""
+    return (folder / "manifest.json").is_file() and (folder / "index.csv").is_file()
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Return whether a preparation was stopped in this folder."""
+    return (folder / JOURNAL).is_file() and not (folder / "manifest.json").is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a prepared folder."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder}/manifest.json cannot be read ({error}): prepare again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DataError(
+            f"{folder}/manifest.json: expected format {FORMAT}; made by another version or program"
+        )
+    return manifest
+
+
+def read_index(folder: Path) -> list[Row]:
+    """Return the cases of a prepared folder."""
+    names = [field.name for field in fields(Row)]
+    with (folder / "index.csv").open(newline="", encoding="utf-8") as file:
+        table = csv.DictReader(file)
+        if table.fieldnames != names:
+            raise DataError(f"{folder}/index.csv: expected the columns {', '.join(names)}")
+        return [Row(**{name: row[name] or "" for name in names}) for row in table]
+
+
+def write_index(folder: Path, rows: Iterable[Row]) -> None:
+    """Write ``index.csv``."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
+    table.writeheader()
+    table.writerows(asdict(row) for row in rows)
+    write_bytes(folder / "index.csv", text.getvalue().encode())
+
+
+def write_json(path: Path, record: dict[str, Any]) -> None:
+    """Write JSON with sorted keys, so that equal content is equal bytes."""
+    text = json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False)
+    write_bytes(path, f"{text}\n".encode())
+
+
+def digest(rows: Iterable[Row], *, published: bool) -> str:
+    """Return one SHA-256 for the whole set: of the published files, or of our pixels."""
+    lines = [
+        (row.id, row.published_image_sha256, row.published_mask_sha256)
+        if published
+        else (row.id, row.source, row.site, row.split, row.image_sha256, row.mask_sha256)
+        for row in rows
+    ]
+    return hash_text(*("\t".join(line) for line in sorted(lines)))
+
+
+def write_case(folder: Path, name: str, image: Images, mask: Masks, classes: int) -> None:
+    """Write a case: PNG in two dimensions (1-bit or palette masks), ``.npy`` in three."""
+    if mask.ndim == 3:
+        for kind, array in (("images", image), ("masks", mask)):
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            write_bytes(folder / kind / f"{name}.npy", buffer.getvalue())
+        return
+    picture = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+    write_bytes(folder / "images" / f"{name}.png", _png(picture))
+    if classes == 1:
+        drawn = Image.fromarray(mask.astype(bool))
+    else:
+        drawn = Image.fromarray(mask)
+        drawn.putpalette(_palette(classes))
+    write_bytes(folder / "masks" / f"{name}.png", _png(drawn))
+
+
+def read_prepared(folder: Path, name: str, volume: bool = False) -> tuple[Images, Masks]:
+    """Return image ``(*space, channel)`` and mask ``(*space)`` of a prepared case."""
+    try:
+        if volume:
+            image = np.load(folder / "images" / f"{name}.npy", allow_pickle=False)
+            return image, np.load(folder / "masks" / f"{name}.npy", allow_pickle=False)
+        with open(f"{folder}/images/{name}.png", "rb") as file:
+            image = np.asarray(open_picture(file))
+        with open(f"{folder}/masks/{name}.png", "rb") as file:
+            mask = np.asarray(open_picture(file))
+    except FileNotFoundError as error:
+        raise CaseError("file missing", f"{error.filename}: prepare again") from None
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
+        raise CaseError("corrupt picture", f"{error}: prepare again") from None
+    return (image[..., None] if image.ndim == 2 else image), mask.astype(np.uint8)
+
+
+def is_intact(folder: Path, row: Row, volume: bool = False) -> bool:
+    """Return whether a case's files are there and hold the pixels that the index says."""
+    try:
+        image, mask = read_prepared(folder, row.id, volume)
+    except CaseError:
+        return False
+    return hash_pixels(image) == row.image_sha256 and hash_pixels(mask) == row.mask_sha256
+
+
+def _png(picture: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", compress_level=6)
+    return buffer.getvalue()
+
+
+def _palette(classes: int) -> list[int]:
+    """Return black and then colours far apart, so that a mask can be looked at."""
+    colours = [0, 0, 0]
+    for k in range(classes):
+        colours += [(67 * k + 230) % 256, (151 * k + 60) % 256, (97 * k + 40) % 256]
+    return colours

@@ -1,0 +1,96 @@
+"""What is wrong with a set of files: collected while working, told in one report at the end."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from feda3i.data.files import write_bytes
+from feda3i.errors import DataError
+
+Level = Literal["error", "note"]
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One finding about one file or case.
+
+    Parameters
+    ----------
+    level
+        ``"error"``: the case is left out, or the folder is not fit for training; ``"note"``: it was
+        mended or is merely worth knowing.
+    kind
+        A few words that are the same for all findings of this sort, e.g. ``"mask missing"``.
+    name
+        The file or case.
+    text
+        What was expected, what was found.
+    """
+
+    level: Level
+    kind: str
+    name: str
+    text: str
+
+
+class CaseError(DataError):
+    """One case cannot be read; ``kind`` is the heading it gets in the report."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+        self.text = text
+
+    def problem(self, name: str) -> Problem:
+        """Return the finding about this file or case."""
+        return Problem("error", self.kind, name, self.text)
+
+
+def errors_of(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the errors among the findings."""
+    return [problem for problem in problems if problem.level == "error"]
+
+
+def report_lines(problems: Sequence[Problem], show: int = 3) -> list[str]:
+    """Return one line per kind of finding, with the first few names.
+
+    >>> report_lines([Problem("error", "mask missing", "a.png", "expected masks/a.png")])
+    ['error  mask missing: 1 (a.png)']
+    """
+    kinds: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for problem in sorted(problems):
+        kinds[problem.level, problem.kind].append(problem.name)
+    lines = []
+    for (level, kind), names in kinds.items():
+        more = ", ..." if len(names) > show else ""
+        lines.append(f"{level:5}  {kind}: {len(names)} ({', '.join(names[:show])}{more})")
+    return lines
+
+
+def write_problems(path: Path, problems: Iterable[Problem]) -> None:
+    """Write all findings as CSV (level, kind, name, text), sorted."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["level", "kind", "name", "text"])
+    table.writerows([p.level, p.kind, p.name, p.text] for p in sorted(problems))
+    write_bytes(path, text.getvalue().encode())
+
+
+def raise_errors(problems: Sequence[Problem], where: Path) -> None:
+    """Raise one ``DataError`` that names every kind of error, if there is any."""
+    errors = errors_of(problems)
+    if errors:
+        first = min(errors)
+        lines = "\n  ".join(report_lines(errors))
+        raise DataError(
+            f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
+            f"first: {first.name}: {first.text}\n"
+            f"'feda3i check {where}' names them all; 'feda3i prepare folder {where} DST' writes a "
+            "clean copy without them"
+        )
