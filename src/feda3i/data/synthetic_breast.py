@@ -59,7 +59,7 @@ class Scanner:
 SCANNERS = {
     "scanner-a": Scanner((150, 100), 2, 44.0, 0.50, 1.0, 5.0, "ticks"),
     "scanner-b": Scanner((95, 60), 1, 38.0, 0.58, 1.15, 6.0, "text"),
-    "scanner-c": Scanner((120, 45), 4, 50.0, 0.38, 0.85, 7.0, "bar"),
+    "scanner-c": Scanner((120, 45), 4, 44.0, 0.40, 0.85, 7.0, "bar"),
 }
 SOURCES = tuple(SCANNERS)
 
@@ -153,7 +153,7 @@ def _insert(
     """Put the mass in: weaker echoes, a border of uneven width, a rim, and what lies behind it."""
     broad = smooth_fields(rng, 3, 5, size)
     ragged = smooth_fields(rng, 1, (22, 16), size)[0]
-    width = 0.004 + 0.10 * radius * np.exp(rng.normal(0, 0.35) + 0.55 * broad[0])
+    width = 0.007 + 0.13 * radius * np.exp(rng.normal(0, 0.35) + 0.55 * broad[0])
     body = rise(inside + width * (0.3 * broad[1] + rng.uniform(0.2, 0.6) * ragged), width)
     cyst = rng.random() < 0.12
     drop = rng.uniform(20, 28) if cyst else rng.uniform(9, 18)

@@ -1,0 +1,112 @@
+"""What every data set must do. A new one adds a line to ``made`` and is held to all of it."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from feda3i.data.registry import REGISTRY
+from feda3i.data.synthetic import breast_case, skin_case
+from feda3i.seeding import rng
+
+SITES, CASES, TEST, SIZE = 3, 2, 3, 32
+COMMON = {"sites": SITES, "cases": CASES, "test": TEST, "size": SIZE}
+
+
+def write_cases(folder, draw, numbers):
+    """Write cases as files, the way a hospital or an archive keeps them."""
+    for kind in ("images", "masks"):
+        (folder / kind).mkdir(parents=True)
+    for i in numbers:
+        image, mask = draw(rng(0, "files", i), 40)
+        Image.fromarray(image.squeeze()).save(folder / "images" / f"case_{i:03d}.png")
+        Image.fromarray(mask * 255).save(folder / "masks" / f"case_{i:03d}.png")
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    skin, breast = tmp_path_factory.mktemp("skin"), tmp_path_factory.mktemp("breast")
+    write_cases(skin / "train", skin_case, range(8))
+    write_cases(skin / "test", skin_case, range(8, 12))
+    for k, source in enumerate(("scanner-a", "scanner-b", "scanner-c")):
+        draw = lambda r, size, source=source: breast_case(r, size, source)
+        write_cases(breast / source, draw, range(5 * k, 5 * k + 5))
+    return {"skin": skin, "breast": breast}
+
+
+@pytest.fixture(scope="module")
+def make(trees):
+    """Return a function that makes a small federation of a data set by its name."""
+    made = {
+        "breast": {"path": trees["breast"], **COMMON},
+        "folder": {"path": trees["skin"], **COMMON},
+        "isic2017": {"path": trees["skin"], **COMMON},
+        "synthetic-breast": COMMON,
+        "synthetic-skin": COMMON,
+    }
+    return lambda name, **more: REGISTRY.get(name)(**{**made[name], **more})
+
+
+pytestmark = pytest.mark.parametrize("name", sorted(REGISTRY.builtin))
+
+
+def test_has_the_sites_cases_and_size_asked_for(name, make):
+    made = make(name)
+    assert len(made.sites) == SITES
+    assert all(1 <= len(index) <= CASES for index in made.sites.values())
+    assert 1 <= len(made.test) <= TEST
+    assert made.train.shape == made.test.shape == (SIZE, SIZE)
+
+
+def test_holds_bytes_with_declared_mask_values(name, make):
+    made = make(name)
+    for cases in (made.train, made.test):
+        assert cases.images.dtype == cases.masks.dtype == np.uint8
+        assert cases.channels == made.train.channels in (1, 3)
+        assert np.unique(cases.masks).tolist() == list(range(len(made.classes) + 1))
+        assert cases.images.std() > 1
+
+
+def test_ids_are_unique_and_train_and_test_are_disjoint(name, make):
+    made = make(name)
+    ids = [*made.train.ids, *made.test.ids]
+    assert len(set(ids)) == len(ids) == len(made.train) + len(made.test)
+    pictures = [
+        hashlib.sha256(np.ascontiguousarray(image)).digest()
+        for cases in (made.train, made.test)
+        for image in cases.images
+    ]
+    assert len(set(pictures)) == len(pictures), "the same picture under two ids"
+
+
+def test_every_site_owns_cases_of_its_own(name, make):
+    made = make(name)
+    used = np.concatenate(list(made.sites.values()))
+    assert len(np.unique(used)) == len(used)
+    assert used.min() >= 0
+    assert used.max() < len(made.train)
+
+
+def test_a_site_of_several_sources_has_one_only(name, make):
+    made = make(name)
+    if len(set(made.train.sources)) < 2:
+        pytest.skip("one source")
+    for site in made.names():
+        assert len(set(made.site(site).sources)) == 1
+
+
+def test_is_the_same_every_time(name, make):
+    first, second = make(name), make(name)
+    assert first.train.digest() == second.train.digest()
+    assert first.test.digest() == second.test.digest()
+    assert first.names() == second.names()
+    for site in first.names():
+        np.testing.assert_array_equal(first.sites[site], second.sites[site])
+
+
+def test_another_seed_gives_other_sites(name, make):
+    def owners(made):
+        return [made.site(site).digest() for site in made.names()]
+
+    assert any(owners(make(name)) != owners(make(name, seed=seed)) for seed in (1, 2, 3))

@@ -1,0 +1,197 @@
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from feda3i.data.fields import blob, rise, smooth_fields
+from feda3i.data.synthetic import (
+    SOURCES,
+    breast_case,
+    skin_case,
+    synthetic_breast,
+    synthetic_skin,
+)
+from feda3i.errors import RecipeError
+from feda3i.seeding import rng
+
+# SHA-256 of 2 sites x 3 cases at 48 pixels: published numbers rest on these pictures, so a change
+# of the drawing must be meant.
+EXPECTED = {
+    synthetic_skin: "cf7ccd59efbaf50c618e9b3ee244046b297ccca93e73e730d1937c314984093c",
+    synthetic_breast: "2a9e511238a59cdb8673544fdb5e40390aa50dba2599168f46bfd8d463257b88",
+}
+DRAW = {
+    "skin": skin_case,
+    **{source: lambda r, size, s=source: breast_case(r, size, s) for source in SOURCES},
+}
+FAMILIES = [synthetic_skin, synthetic_breast]
+
+
+def many(name, count, size=64):
+    made = [DRAW[name](rng(3, name, i), size) for i in range(count)]
+    return np.stack([image for image, _ in made]), np.stack([mask for _, mask in made])
+
+
+@pytest.mark.parametrize("make", FAMILIES)
+def test_bytes_are_the_published_ones(make):
+    made = make(sites=2, cases=3, test=1, size=48, seed=0)
+    assert made.train.digest() == EXPECTED[make]
+
+
+def test_bytes_do_not_depend_on_the_processor():
+    """Another process without vector instructions beyond the baseline draws the same."""
+    code = (
+        "from feda3i.data.synthetic import *\n"
+        "for make in (synthetic_skin, synthetic_breast):\n"
+        "    print(make(sites=2, cases=3, test=1, size=48).train.digest())"
+    )
+    plain = {
+        **os.environ,
+        "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX2 FMA3 AVX512F",
+        "OPENCV_CPU_DISABLE": "AVX2,FMA3,AVX512-SKX",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=plain,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == list(EXPECTED.values())
+
+
+@pytest.mark.parametrize(
+    ("family", "part"),
+    [("skin", "train"), ("skin", "test"), ("breast", "train"), ("breast", "test")],
+)
+def test_any_case_can_be_made_alone(family, part):
+    make = synthetic_skin if family == "skin" else synthetic_breast
+    cases = getattr(make(sites=4, cases=2, test=5, size=40, seed=9), part)
+    for i in (0, len(cases) - 1):
+        draw = DRAW["skin" if family == "skin" else cases.sources[i]]
+        image, mask = draw(rng(9, f"synthetic-{family}", part, i), 40)
+        np.testing.assert_array_equal(cases.images[i], image)
+        np.testing.assert_array_equal(cases.masks[i], mask)
+
+
+@pytest.mark.parametrize("make", FAMILIES)
+def test_more_sites_leave_the_first_ones_as_they_are(make):
+    few, more = (make(sites=sites, cases=2, test=1, size=32) for sites in (2, 12))
+    assert few.names() == ["site-01", "site-02"]
+    assert more.names()[:2] == few.names()
+    for site in few.names():
+        assert few.site(site).digest() == more.site(site).digest()
+
+
+def test_site_names_sort_in_order_of_number():
+    made = synthetic_skin(sites=101, cases=1, test=1, size=32)
+    assert made.names()[0] == "site-001"
+    assert [int(made.sites[name][0]) for name in made.names()] == list(range(101))
+
+
+def test_scanners_are_given_in_turn_and_differ_to_the_eye():
+    made = synthetic_breast(sites=6, cases=4, test=6, size=64)
+    assert [made.site(name).sources[0] for name in made.names()] == [*SOURCES, *SOURCES]
+    assert made.test.sources == (*SOURCES, *SOURCES)
+    look = {}
+    for source in SOURCES:
+        images = many(source, 12)[0][..., 0].astype(float)
+        grain = np.abs(np.diff(images, axis=1)).mean()
+        look[source] = (images.mean(), grain)
+    grain = {source: value for source, (_, value) in look.items()}
+    assert grain["scanner-b"] > 1.5 * grain["scanner-a"] > 1.5 * grain["scanner-c"]
+    assert look["scanner-c"][0] < 0.85 * look["scanner-a"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("skin", 0.03, 0.40), *[(s, 0.02, 0.25) for s in SOURCES]]
+)
+def test_lesions_cover_a_realistic_range(name, low, high):
+    masks = many(name, 120, 48)[1]
+    area = masks.mean(axis=(1, 2))
+    assert (masks.max(axis=(1, 2)) == 1).all()
+    assert (area > 0.5 * low).all()
+    assert (area < 1.45 * high).all()
+    assert np.quantile(area, 0.9) > 4 * np.quantile(area, 0.1), "sizes are too alike"
+    touches = masks[:, [0, -1]].any(axis=(1, 2)) | masks[:, :, [0, -1]].any(axis=(1, 2))
+    assert 0.01 < touches.mean() < 0.35
+    pieces = [cv2.connectedComponents(mask)[0] - 1 for mask in masks]
+    assert np.mean(np.array(pieces) == 1) > 0.97
+
+
+@pytest.mark.parametrize("name", list(DRAW))
+def test_border_fades_over_several_pixels(name):
+    """Across the contour brightness passes one half gradually: nothing marks the true line."""
+    profiles = []
+    for image, mask in zip(*many(name, 24, 256), strict=True):
+        depth = cv2.distanceTransform(mask, cv2.DIST_L2, 5) - cv2.distanceTransform(
+            1 - mask, cv2.DIST_L2, 5
+        )
+        grey = image.mean(axis=2)
+        steps = [grey[np.abs(depth - d) < 1.5] for d in (-16, -8, -3, 3, 8, 16)]
+        if min(map(len, steps)) < 50:
+            continue
+        far, *between, deep = (step.mean() for step in steps)
+        if far - deep > 20:
+            profiles.append([(far - value) / (far - deep) for value in between])
+    assert len(profiles) >= 8
+    outer, just_out, just_in, inner = np.median(profiles, axis=0)
+    assert outer < just_out < just_in < inner + 0.05
+    assert just_in - just_out < 0.6, "a crisp edge marks the contour"
+    assert (just_out + just_in) / 2 == pytest.approx(0.5, abs=0.2), "the contour is off the middle"
+
+
+@pytest.mark.parametrize("name", list(DRAW))
+def test_looks_the_same_at_any_size(name):
+    for i in range(4):
+        small_image, small_mask = DRAW[name](rng(5, i), 64)
+        large_image, large_mask = DRAW[name](rng(5, i), 192)
+        reduced = cv2.resize(large_mask, (64, 64), interpolation=cv2.INTER_AREA)
+        assert (reduced == small_mask).mean() > 0.98
+        wide = cv2.resize(large_image, (16, 16), interpolation=cv2.INTER_AREA).astype(float)
+        fine = cv2.resize(small_image, (16, 16), interpolation=cv2.INTER_AREA).astype(float)
+        assert np.abs(wide - fine).mean() < 14
+
+
+@pytest.mark.parametrize("make", FAMILIES)
+@pytest.mark.parametrize(
+    ("option", "value"), [("sites", 0), ("cases", -1), ("test", 0), ("size", 31)]
+)
+def test_impossible_options_are_named(make, option, value):
+    with pytest.raises(RecipeError, match=rf"{option}.*found {value}"):
+        make(**{"sites": 1, "cases": 1, "test": 1, "size": 32, option: value})
+
+
+def test_unknown_scanner_gets_the_nearest():
+    with pytest.raises(RecipeError, match="did you mean 'scanner-a'"):
+        breast_case(rng(0), 32, "scaner-a")
+
+
+@pytest.mark.parametrize("cells", [3, (5, 20), 90])
+def test_fields_have_unit_spread_unless_too_fine_for_the_frame(cells):
+    fields = smooth_fields(rng(0), 40, cells, 128)
+    assert fields.shape == (40, 128, 128)
+    assert abs(fields.mean()) < 0.15
+    assert fields.std() == pytest.approx(1, abs=0.1)
+    assert smooth_fields(rng(0), 4, 128, 32).std() < 0.5
+
+
+def test_a_smooth_blob_is_the_ellipse_asked_for():
+    shape = {"centre": (0.4, 0.6), "radius": 0.2, "tilt": 0.5, "rough": 0.0, "lobes": 0}
+    inside, direction = blob(rng(0), 200, aspect=1.0, **shape)
+    assert (inside > 0).mean() == pytest.approx(np.pi * 0.2**2, rel=0.01)
+    rows, columns = np.nonzero(inside > 0)
+    assert (rows.mean() / 200, columns.mean() / 200) == pytest.approx((0.4, 0.6), abs=0.005)
+    np.testing.assert_allclose(np.abs(direction), 1, atol=1e-9)
+    long, _ = blob(rng(0), 200, aspect=2.0, **shape)
+    assert (long > 0).mean() == pytest.approx(np.pi * 0.2**2, rel=0.01)
+    spread = np.linalg.eigvalsh(np.cov(np.nonzero(long > 0)))
+    assert np.sqrt(spread[1] / spread[0]) == pytest.approx(2.0, rel=0.02)
+
+
+def test_rise_is_one_half_at_the_contour():
+    np.testing.assert_allclose(rise(np.array([-9.0, 0.0, 9.0]), 1.0), [0, 0.5, 1], atol=1e-6)
