@@ -128,8 +128,13 @@ class Site:
             parameters, lr=self.training.lr, betas=self.training.betas, fused=fused
         )
 
-    def train(self, step: Callable[[Batch], Tensor]) -> Numbers:
-        """Run the recipe's epochs of ``step``, backward and Adam; return the last epoch's loss."""
+    def train(
+        self, step: Callable[[Batch], Tensor], after: Callable[[], None] | None = None
+    ) -> Numbers:
+        """Run the recipe's epochs of ``step``, backward and Adam; return the last epoch's loss.
+
+        ``after`` is called after each Adam step, for what acts on the weights themselves.
+        """
         self.network.train()
         optimiser = self.optimiser()
         mean = math.nan
@@ -140,6 +145,8 @@ class Site:
                 loss = step(batch)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
                 optimiser.step()
+                if after is not None:
+                    after()
                 total += self.checked(loss) * len(batch)
             mean = total / len(self)
         return {"loss": mean}

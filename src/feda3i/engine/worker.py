@@ -40,10 +40,13 @@ def main() -> None:
         with one_thread():
             station = Station(job, federation.train, federation.sites, Path(hello["memory"]))
             truth = truth_of(federation)
+            params = None
             while True:
-                write_frame(
-                    pipe, pack(_answer(station, truth, unpack(read_frame(sys.stdin.buffer))))
-                )
+                request = unpack(read_frame(sys.stdin.buffer))
+                # Parameters come once per round; a request without them means the same again.
+                inner = request.get("order", request)
+                params = inner["params"] = inner["params"] or params
+                write_frame(pipe, pack(_answer(station, truth, request)))
     except (EOFError, BrokenPipeError):
         return
 

@@ -12,7 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,8 +64,7 @@ class WorkerPool:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order."""
-        requests = (lambda o=order: {"do": "answer", "order": vars(o)} for order in orders)
-        answers = self._stream(list(requests))
+        answers = self._stream([{"do": "answer", "order": vars(order)} for order in orders])
         for order, answer in zip(orders, answers, strict=True):
             if "missing" in answer:
                 yield Missing(order.site, answer["missing"])
@@ -76,19 +75,19 @@ class WorkerPool:
         """Return the rows of all cases of a split, scored in chunks by all workers."""
         total = self._tests if split == "test" else self._trains
         requests = [
-            lambda s=start: {
+            {
                 "do": "score",
                 "params": params,
                 "split": split,
-                "start": s,
-                "stop": min(s + _SCORE_CHUNK, total),
+                "start": start,
+                "stop": min(start + _SCORE_CHUNK, total),
                 "distances": distances,
             }
             for start in range(0, total, _SCORE_CHUNK)
         ]
         return [row for answer in self._stream(requests) for row in answer["rows"]]
 
-    def _stream(self, requests: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+    def _stream(self, requests: Sequence[dict[str, Any]]) -> Iterator[Any]:
         """Give requests to free workers, yield answers in order; at most a few run ahead."""
         answers: queue.Queue[tuple[int, int, Any]] = queue.Queue()
         waiting: dict[int, Any] = {}
@@ -127,10 +126,11 @@ class _Worker:
             env={**os.environ, **ENVIRONMENT},
         )
         self._requests: queue.Queue[Any] = queue.Queue()
+        self._sent: Params | None = None
         self._thread = threading.Thread(target=self._talk, args=(hello,), daemon=True)
         self._thread.start()
 
-    def ask(self, index: int, request: Callable[[], Any], answers: queue.Queue[Any]) -> None:
+    def ask(self, index: int, request: dict[str, Any], answers: queue.Queue[Any]) -> None:
         self._requests.put((index, request, answers))
 
     def _talk(self, hello: bytes) -> None:
@@ -147,13 +147,22 @@ class _Worker:
                 if not greeted:
                     write_frame(enter, hello)
                     greeted = True
-                write_frame(enter, pack(request()))
+                write_frame(enter, pack(self._without_known(request)))
                 answer: Any = unpack(read_frame(leave))
                 if "failure" in answer:
                     answer = RunError(answer["failure"])
             except (OSError, EOFError):
                 answer = RunError(self._death())
             answers.put((index, self.number, answer))
+
+    def _without_known(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Leave the parameters out if they are those this worker was sent last."""
+        inner = request.get("order", request)
+        if inner["params"] is self._sent:
+            trimmed = {**inner, "params": None}
+            return {**request, "order": trimmed} if "order" in request else trimmed
+        self._sent = inner["params"]
+        return request
 
     def _death(self) -> str:
         code = self._process.wait()

@@ -1,0 +1,92 @@
+"""``feda3i evaluate``: score the model of a run case by case."""
+
+from __future__ import annotations
+
+import csv as csv_file
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feda3i.errors import DataError
+
+if TYPE_CHECKING:
+    from feda3i.data.base import Cases
+    from feda3i.engine.station import Station
+
+
+def evaluate(folder: Path, data: Path | None, csv: Path | None) -> None:
+    """Score on the run's test cases, or on a folder of images and masks."""
+    from feda3i.engine.federation import federation_of
+    from feda3i.engine.folder import RunFolder
+    from feda3i.engine.scoring import score_cases
+    from feda3i.engine.transport import one_thread
+    from feda3i.metrics import summarise
+
+    with one_thread():
+        station, params = open_model(folder)
+        if data is None:
+            cases = federation_of(RunFolder.open(folder).recipe()).test
+        else:
+            cases = cases_of(data, station)
+        rows = score_cases(station, params, cases, range(len(cases)), True)
+    summary = summarise(rows)
+    print(f"{len(cases)} cases, model {folder}")
+    for name, value in summary.items():
+        print(f"  {name:28} {_text(value)}")
+    if csv is not None:
+        write_rows(csv, rows)
+        print(f"every case: {csv}")
+
+
+def open_model(folder: Path) -> tuple[Station, Any]:
+    """Return a station with the network of a run folder or model file, and its parameters."""
+    from feda3i.engine.folder import RunFolder, read_model
+    from feda3i.engine.station import Station
+    from feda3i.errors import RunError
+
+    path = folder if folder.is_file() else RunFolder.open(folder).model
+    job, tensors = read_model(path)
+    empty = _no_cases(job.shape, job.channels)
+    station = Station(job, empty, {}, path.parent / "memory")
+    try:
+        station.network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunError(f"'{path}' does not fit its own recipe: {error}") from None
+    return station, station.layout.read(station.network)
+
+
+def cases_of(path: Path, station: Station) -> Cases:
+    """Load a folder of images and masks as the model expects them."""
+    from feda3i.data.folder import load_cases
+
+    cases = load_cases(path, size=station.job.shape[0])
+    if cases.channels != station.job.channels:
+        raise DataError(
+            f"the model takes images of {station.job.channels} channels, found {cases.channels}"
+        )
+    return cases
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write one line per case and class."""
+    from io import StringIO
+
+    from feda3i.codec import write_file
+
+    text = StringIO()
+    writer = csv_file.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, text.getvalue().encode())
+
+
+def _no_cases(shape: tuple[int, ...], channels: int) -> Cases:
+    import numpy as np
+
+    from feda3i.data.base import Cases
+
+    return Cases((), np.zeros((0, *shape, channels), np.uint8), np.zeros((0, *shape), np.uint8))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,119 @@
+"""``feda3i predict``: masks for new images at their own resolution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feda3i.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from feda3i.engine.station import Station
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+
+
+def predict(folder: Path, images: Path, out: Path, overlay: bool) -> None:
+    """Write ``NAME.png`` with values 0 and 255 (one class) or 0..C for each image."""
+    from rich.progress import track
+
+    from feda3i.commands.evaluate import open_model
+    from feda3i.engine.transport import one_thread
+
+    files = image_files(images)
+    out.mkdir(parents=True, exist_ok=True)
+    problems = []
+    with one_thread():
+        station, params = open_model(folder)
+        if len(station.job.shape) != 2:
+            raise DataError("predict writes masks of pictures; this model was trained on volumes")
+        for file in track(files, description="predict", transient=True):
+            try:
+                picture = read_picture(file, station.job.channels)
+            except DataError as error:
+                problems.append(str(error))
+                continue
+            mask = predict_one(station, params, picture)
+            name = file.stem if _is_only(file, files) else file.name.replace(".", "_")
+            write_mask(out / f"{name}.png", mask, station.job.classes)
+            if overlay:
+                write_overlay(out / f"{name}_overlay.png", picture, mask)
+    print(f"{len(files) - len(problems)} masks in {out}")
+    if problems:
+        raise DataError(f"{len(problems)} images were left out:\n  " + "\n  ".join(problems))
+
+
+def image_files(path: Path) -> list[Path]:
+    """Return the images at a path, sorted."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise DataError(f"expected an image or a folder of images, found nothing at '{path}'")
+    files = sorted(f for f in path.iterdir() if f.suffix.lower() in ENDINGS)
+    if not files:
+        raise DataError(f"'{path}' holds no image ({', '.join(ENDINGS)})")
+    return files
+
+
+def _is_only(file: Path, files: list[Path]) -> bool:
+    return sum(other.stem == file.stem for other in files) == 1
+
+
+def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
+    """Return a picture as ``(row, column, channel)`` bytes, upright."""
+    from feda3i.data.picture import read_image
+
+    try:
+        return read_image(path.read_bytes(), channels=channels).pixels
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def predict_one(station: Station, params: Any, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the mask of a picture of any size: probabilities are brought back to its size."""
+    import cv2
+    import numpy as np
+
+    from feda3i.engine.scoring import label_map
+
+    height, width = station.job.shape
+    rows, columns = picture.shape[:2]
+    shrinks = rows >= height and columns >= width
+    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    small = np.asarray(cv2.resize(picture, (width, height), interpolation=way), dtype=np.uint8)
+    batch = small.reshape(1, height, width, station.job.channels)
+    probabilities = station.probabilities(params, batch)[0]
+    large = [cv2.resize(p, (columns, rows), interpolation=cv2.INTER_LINEAR) for p in probabilities]
+    return label_map(np.stack(large)[None])[0]
+
+
+def write_mask(path: Path, mask: NDArray[np.uint8], classes: int) -> None:
+    """Write a mask: 0 and 255 for one class, the class numbers for several."""
+    write_png(path, mask * 255 if classes == 1 else mask)
+
+
+def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8]) -> None:
+    """Write the picture with the contour of the mask in red."""
+    import cv2
+    import numpy as np
+
+    canvas = np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
+    found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    thick = max(1, round(min(mask.shape) / 256))
+    write_png(path, np.asarray(cv2.drawContours(canvas.copy(), found, -1, (255, 0, 0), thick)))
+
+
+def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
+    """Write a PNG whole or not at all."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    from feda3i.codec import write_file
+
+    buffer = BytesIO()
+    Image.fromarray(pixels.squeeze()).save(buffer, format="PNG")
+    write_file(path, buffer.getvalue())

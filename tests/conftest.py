@@ -1,0 +1,37 @@
+"""Fixtures that several tests share."""
+
+import os
+
+# Two test processes on two cores: a team of threads each would stall the other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import pytest
+
+from feda3i import contract, recipe
+
+
+@pytest.fixture
+def federation():
+    return contract.tiny_federation()
+
+
+@pytest.fixture
+def tiny_recipe():
+    """Return a function that makes a recipe of a few seconds on synthetic cases."""
+
+    def make(*overrides: str) -> recipe.Recipe:
+        base = [
+            "rounds=3",
+            "data=synthetic-skin",
+            "data.sites=3",
+            "data.cases=3",
+            "data.test=4",
+            "data.size=32",
+            "model.width=4",
+            "train.epochs=1",
+            "engine.workers=1",
+        ]
+        return recipe.load(None, [*base, *overrides])
+
+    return make

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feda3i.engine.aggregate import Fold, combine
+from feda3i.engine.layout import Layout
+from feda3i.engine.server import Gathered
+from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.models.stages import find_stages
+from feda3i.models.unet import UNet
+from feda3i.seeding import rng
+from feda3i.types import Params
+
+
+@pytest.fixture(scope="module")
+def layout():
+    network = UNet(channels=1, width=4)
+    return Layout.of(network, find_stages(network, torch.zeros(1, 1, 32, 32)))
+
+
+def some_params(layout, count, seed=0):
+    draw = rng(seed, "params")
+    return [
+        Params(
+            draw.normal(size=layout.size).astype(np.float32),
+            draw.integers(0, 9, layout.integers),
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 30])
+def test_fold_is_the_weighted_mean_in_float64(layout, count):
+    params = some_params(layout, count)
+    weights = rng(1, "w").dirichlet(np.ones(count))
+    fold = Fold(layout)
+    for one, weight in zip(params, weights, strict=True):
+        fold.add(one, float(weight))
+    exact = sum(w * p.values.astype(np.float64) for w, p in zip(weights, params, strict=True))
+    got = fold.result(expected_weight=fold.weight)
+    assert np.abs(got.values - exact).max() < 1e-6
+    assert np.array_equal(got.counts, np.max([p.counts for p in params], axis=0))
+    assert got.counts.dtype == np.int64
+
+
+def test_identical_states_are_a_fixed_point(layout):
+    (params,) = some_params(layout, 1)
+    fold = Fold(layout)
+    for _ in range(4):
+        fold.add(params, 0.25)
+    assert np.array_equal(fold.result().values, params.values)
+
+
+def test_one_site_gives_its_own_state(layout):
+    (params,) = some_params(layout, 1)
+    fold = Fold(layout)
+    fold.add(params, 1.0)
+    assert np.array_equal(fold.result().values, params.values)
+
+
+def test_missing_sites_are_divided_out(layout):
+    one, two = some_params(layout, 2)
+    fold = Fold(layout)
+    fold.add(one, 0.2)
+    fold.add(two, 0.3)
+    exact = 0.4 * one.values.astype(np.float64) + 0.6 * two.values
+    assert np.allclose(fold.result(expected_weight=1.0).values, exact, atol=1e-6)
+
+
+def test_nothing_to_average_is_an_error(layout):
+    with pytest.raises(RunError, match="nothing to average"):
+        Fold(layout).result()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 1000))
+def test_combine_weighs_each_stage_alone(layout, count, seed):
+    params = some_params(layout, count, seed)
+    weights = rng(seed, "w").dirichlet(np.ones(count), size=len(layout.stages)).T
+    gathered = Gathered(layout, count)
+    for one in params:
+        gathered.add(one)
+    got = gathered.combine(weights)
+    for entry in layout.floats:
+        where = slice(entry.start, entry.stop)
+        exact = sum(
+            w * p.values[where].astype(np.float64)
+            for w, p in zip(weights[:, entry.stage], params, strict=True)
+        )
+        assert np.abs(got.values[where] - exact).max() < 1e-5
+
+
+def test_gathered_rows_in_a_file_give_the_same_bits(layout, monkeypatch, tmp_path):
+    params = some_params(layout, 3)
+    weights = np.array([0.2, 0.3, 0.5])
+    results = []
+    for limit in (2**30, 0):
+        monkeypatch.setattr("feda3i.engine.server.IN_MEMORY", limit)
+        gathered = Gathered(layout, 3, tmp_path)
+        for one in params:
+            gathered.add(one)
+        results.append(gathered.combine(weights).values)
+    assert np.array_equal(*results)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "weights", [[0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0], [0.2, 0.3, 0.5]], ids=str
+)
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(RunError, match="weights"):
+        combine(np.zeros((2, 4), np.float32), np.array(weights), [(0, 4, 0)])
+
+
+def test_layout_reads_what_it_wrote(layout):
+    network = UNet(channels=1, width=4)
+    (params,) = some_params(layout, 1)
+    layout.write(params, network)
+    back = layout.read(network)
+    assert np.array_equal(back.values, params.values)
+    assert np.array_equal(back.counts, params.counts)
+    assert layout.trained().sum() == sum(p.numel() for p in network.parameters())
+
+
+def test_layout_refuses_what_does_not_fit(layout):
+    with pytest.raises(WireError, match="shape"):
+        layout.check(Params(np.zeros(3, np.float32), np.zeros(layout.integers, np.int64)))
+    (params,) = some_params(layout, 1)
+    params.values[5] = np.nan
+    with pytest.raises(WireError, match="NaN"):
+        layout.check(params)
+    network = UNet(channels=1, width=4).double()
+    with pytest.raises(RecipeError, match="float32"):
+        Layout.of(network, find_stages(network, torch.zeros(1, 1, 32, 32, dtype=torch.float64)))

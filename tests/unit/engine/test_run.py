@@ -1,0 +1,169 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.run import resume, run
+from feda3i.errors import DataError, RecipeError, RunError
+from feda3i.report.console import Silent
+from feda3i.report.events import EventLog, read_events
+
+
+class StopAfter(Silent):
+    def __init__(self, rounds):
+        self.rounds = rounds
+
+    def round(self, event):
+        if event["round"] == self.rounds:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def broken(tiny_recipe, tmp_path):
+    """Return the folder of a run that was broken off after its first round."""
+    path = tmp_path / "broken"
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_recipe(), path, listener=StopAfter(1))
+    return path
+
+
+def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
+    one = run(tiny_recipe(), tmp_path / "1")
+    two = run(tiny_recipe("engine.workers=2"), tmp_path / "2")
+    assert one.sha256 == two.sha256
+    rows = [
+        [e["rows"] for e in read_events(tmp_path / name / "events.jsonl", "score")]
+        for name in ("1", "2")
+    ]
+    assert rows[0] == rows[1]
+
+
+def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
+    result = run(tiny_recipe(), tmp_path / "run")
+    found = {file.name for file in result.path.iterdir()}
+    assert {"recipe.toml", "manifest.json", "events.jsonl", "model.safetensors", "DONE"} <= found
+    manifest = json.loads((result.path / "manifest.json").read_text())
+    assert len(manifest["data"]["sha256"]) == 64
+    assert manifest["packages"]["torch"]
+    rounds = list(read_events(result.path / "events.jsonl", "round"))
+    assert [e["round"] for e in rounds] == [1, 2, 3]
+    assert set(rounds[0]["site_loss"]) == {"site-01", "site-02", "site-03"}
+    assert rounds[-1]["dice"] == pytest.approx(result.scores["dice"])
+    scores = list(read_events(result.path / "events.jsonl", "score"))
+    assert [len(e["rows"]) for e in scores] == [4, 4, 4, 9]
+
+
+def test_resume_ends_with_the_same_model(tiny_recipe, tmp_path, broken):
+    whole = run(tiny_recipe(), tmp_path / "whole")
+    assert resume(broken).sha256 == whole.sha256
+
+
+def test_events_after_the_checkpoint_are_cut(tiny_recipe, broken):
+    log = EventLog(broken / "events.jsonl")
+    log.write("round", round=2, loss=0.0)
+    log.close()
+    with (broken / "events.jsonl").open("a") as file:
+        file.write('{"event": "rou')
+    resume(broken)
+    rounds = [e["round"] for e in read_events(broken / "events.jsonl", "round")]
+    assert rounds == [1, 2, 3]
+
+
+def test_a_finished_run_can_be_resumed_without_a_change(tiny_recipe, tmp_path):
+    first = run(tiny_recipe(), tmp_path / "run")
+    again = resume(tmp_path / "run")
+    assert again.sha256 == first.sha256
+    assert again.scores["dice"] == pytest.approx(first.scores["dice"])
+
+
+def test_a_truncated_checkpoint_is_named(broken):
+    file = broken / "state" / "checkpoint.bin"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(RunError, match=r"checkpoint.bin.*truncated"):
+        resume(broken)
+
+
+def test_a_folder_of_another_version_is_named(broken):
+    file = broken / "manifest.json"
+    manifest = {**json.loads(file.read_text()), "format": 99, "feda3i": "9.0"}
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(RunError, match=r"written by feda3i 9\.0"):
+        resume(broken)
+
+
+def test_changed_data_is_noticed(broken):
+    file = broken / "recipe.toml"
+    file.write_text(file.read_text().replace("size = 32", "size = 48"))
+    with pytest.raises(RunError, match=r"data of .* changed"):
+        resume(broken)
+
+
+def test_an_existing_folder_is_not_overwritten(tiny_recipe, broken):
+    with pytest.raises(RunError, match=r"feda3i resume .*broken"):
+        run(tiny_recipe(), broken)
+
+
+def test_a_folder_is_held_by_one_process(broken):
+    held = RunFolder.open(broken, to_write=True)
+    with pytest.raises(RunError, match="another process"):
+        RunFolder.open(broken, to_write=True)
+    held.close()
+    RunFolder.open(broken, to_write=True).close()
+
+
+def test_what_is_no_run_folder_is_named(tmp_path):
+    with pytest.raises(RunError, match=r"no manifest\.json"):
+        resume(tmp_path)
+    with pytest.raises(RunError, match="found nothing"):
+        resume(tmp_path / "none")
+
+
+def test_a_full_disk_loses_nothing(tiny_recipe, tmp_path, broken, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(broken, copy)
+
+    def full(path, data):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("feda3i.engine.folder.write_file", full)
+        with pytest.raises(OSError, match="No space"):
+            resume(copy)
+    assert resume(copy).sha256 == resume(broken).sha256
+
+
+def test_a_loss_that_is_not_finite_names_site_round_and_way_out(tiny_recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("feda3i.losses.cross_entropy", lambda z, y: (z - z).sum() * float("inf"))
+    with pytest.raises(RunError, match=r"loss became nan at site site-01 in round 1; .*train\.lr"):
+        run(tiny_recipe(), tmp_path / "run")
+
+
+def test_bad_data_options_are_named(tiny_recipe, tmp_path):
+    with pytest.raises(RecipeError, match="did you mean 'sites'"):
+        run(tiny_recipe("data.site=3"), tmp_path / "run")
+    with pytest.raises((RecipeError, DataError), match="sites"):
+        run(tiny_recipe("data.sites=0"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mask_with_undeclared_values_is_named(federation, tiny_recipe, monkeypatch, tmp_path):
+    masks = federation.train.masks.copy()
+    masks[1, 0, 0] = 7
+    odd = federation.with_masks(masks)
+    monkeypatch.setattr("feda3i.engine.federation.load_data", lambda recipe: odd)
+    with pytest.raises(DataError, match=r"'train-1': expected mask values 0\.\.1 .*found 7"):
+        run(tiny_recipe(), tmp_path / "run")
+
+
+def test_weights_follow_the_number_of_cases(federation, tiny_recipe, tmp_path):
+    sites = {"a": np.arange(0, 2), "b": np.arange(2, 12)}
+    from dataclasses import replace
+
+    result = run(
+        tiny_recipe("rounds=1"), tmp_path / "r", federation=replace(federation, sites=sites)
+    )
+    event = next(read_events(result.path / "events.jsonl", "round"))
+    losses = event["site_loss"]
+    assert event["loss"] == pytest.approx((2 * losses["a"] + 10 * losses["b"]) / 12)

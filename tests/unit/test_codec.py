@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feda3i.codec import pack, seal, unpack, unseal, write_file
+from feda3i.errors import WireError
+from feda3i.types import Params
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_json_comes_back(value):
+    assert unpack(pack({"value": value})) == {"value": value}
+
+
+def test_arrays_and_params_come_back_with_type_and_shape():
+    params = Params(np.arange(5, dtype=np.float32), np.array([7], np.int64))
+    tree = {"deep": [{"mask": np.ones((2, 3), np.uint8)}], "params": params, "none": None}
+    back = unpack(pack(tree))
+    assert back["deep"][0]["mask"].dtype == np.uint8
+    assert back["deep"][0]["mask"].shape == (2, 3)
+    assert isinstance(back["params"], Params)
+    assert np.array_equal(back["params"].values, params.values)
+
+
+def test_equal_trees_give_equal_bytes():
+    one = {"b": np.arange(3), "a": {"y": 1, "x": 2}}
+    two = {"a": {"x": 2, "y": 1}, "b": np.arange(3)}
+    assert pack(one) == pack(dict(reversed(two.items())))
+
+
+@pytest.mark.parametrize("data", [b"", b"abc", b"\xff" * 64, pack({"a": np.arange(9)})[:-1]])
+def test_malformed_bytes_are_an_error(data):
+    with pytest.raises(WireError, match="truncated"):
+        unpack(data)
+
+
+def test_objects_are_refused():
+    with pytest.raises(WireError, match="only JSON values and arrays"):
+        pack({"model": object()})
+
+
+def test_params_of_another_type_are_refused():
+    wrong = Params(np.arange(3, dtype=np.float64), np.zeros(0, np.int64))
+    with pytest.raises(WireError, match="float32"):
+        unpack(pack({"params": wrong}))
+
+
+@given(st.binary(min_size=1, max_size=64), st.integers(0, 10**6))
+def test_a_changed_byte_is_noticed(data, where):
+    sealed = bytearray(seal(data))
+    sealed[where % len(sealed)] ^= 1
+    with pytest.raises(WireError, match="damaged"):
+        unseal(bytes(sealed))
+    assert unseal(seal(data)) == data
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    write_file(path, b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
