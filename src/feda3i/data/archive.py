@@ -22,7 +22,7 @@ from typing import IO, BinaryIO
 from feda3i.data.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
 from feda3i.data.problems import CaseError, Problem
 
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+ARCHIVES = (".tar.gz", ".tar.bz2", ".tar.xz", ".zip", ".tar", ".tgz")
 _OPENERS: dict[str, Callable[[Path], BinaryIO | io.BufferedIOBase]] = {
     ".tar.gz": gzip.GzipFile,
     ".tgz": gzip.GzipFile,
@@ -93,7 +93,7 @@ def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], 
 
 def split_archive(name: str) -> tuple[str, str]:
     """Return stem and extension if the name is that of an archive, else the name and ``""``."""
-    for extension in sorted(ARCHIVES, key=len, reverse=True):
+    for extension in ARCHIVES:
         if name.lower().endswith(extension):
             return name[: -len(extension)], extension
     return name, ""

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from feda3i.data.archive import Entry
 from feda3i.data.base import Federation
@@ -20,6 +19,7 @@ from feda3i.data.pairs import Pair, find_pairs, match
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.problems import Problem
 from feda3i.data.resize import Aspect
+from feda3i.data.split import TEST_SHARE
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}
 NORMALS = 133
@@ -33,9 +33,17 @@ def breast(
     path: str | Path | None = None,
     *,
     sites: int = 50,
-    partition: str = "by-source",
+    cases: int | None = None,
+    test: int | None = None,
     size: int | None = None,
-    **options: Any,
+    aspect: Aspect = "squeeze",
+    partition: str = "by-source",
+    alpha: float = 0.5,
+    seed: int = 0,
+    split_seed: int = 0,
+    test_share: float = TEST_SHARE,
+    workers: int | None = None,
+    cache: bool | Path = True,
 ) -> Federation:
     """Return BREAST: grey, 50 sites that hold one source each, by default.
 
@@ -43,11 +51,25 @@ def breast(
     ----------
     path
         What ``feda3i prepare breast`` has written, or a tree ``SOURCE/{images,masks}``.
-    options
+    sites, cases, test, size, aspect, partition, alpha, seed, split_seed, test_share, workers, cache
         As for :func:`feda3i.data.folder.folder`.
     """
-    place = need_path(path, BREAST)
-    return folder(place, sites=sites, partition=partition, size=size, **{"channels": 1, **options})
+    return folder(
+        need_path(path, BREAST),
+        sites=None if partition == "by-folder" else sites,
+        cases=cases,
+        test=test,
+        size=size,
+        channels=1,
+        aspect=aspect,
+        partition=partition,
+        alpha=alpha,
+        seed=seed,
+        split_seed=split_seed,
+        test_share=test_share,
+        workers=workers,
+        cache=cache,
+    )
 
 
 def prepare_breast(

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from feda3i.data.archive import Entry
 from feda3i.data.base import Federation
@@ -33,9 +33,15 @@ def isic2017(
     path: str | Path | None = None,
     *,
     sites: int = 50,
-    partition: str = "iid",
+    cases: int | None = None,
+    test: int | None = None,
     size: int | None = None,
-    **options: Any,
+    aspect: Aspect = "squeeze",
+    partition: str = "iid",
+    alpha: float = 0.5,
+    seed: int = 0,
+    workers: int | None = None,
+    cache: bool | Path = True,
 ) -> Federation:
     """Return SKIN: RGB, the official split, 50 sites of 40 by default.
 
@@ -43,11 +49,23 @@ def isic2017(
     ----------
     path
         What ``feda3i prepare isic2017`` has written, or a tree ``{train,test}/{images,masks}``.
-    options
+    sites, cases, test, size, aspect, partition, alpha, seed, workers, cache
         As for :func:`feda3i.data.folder.folder`.
     """
-    place = need_path(path, ISIC2017)
-    return folder(place, sites=sites, partition=partition, size=size, **{"channels": 3, **options})
+    return folder(
+        need_path(path, ISIC2017),
+        sites=None if partition == "by-folder" else sites,
+        cases=cases,
+        test=test,
+        size=size,
+        channels=3,
+        aspect=aspect,
+        partition=partition,
+        alpha=alpha,
+        seed=seed,
+        workers=workers,
+        cache=cache,
+    )
 
 
 def prepare_isic2017(

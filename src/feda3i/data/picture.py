@@ -110,6 +110,13 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Picture
     return Picture(binarise(values, notes), tuple(notes))
 
 
+def mask_values(data: bytes) -> tuple[int, ...]:
+    """Return the values that a mask file holds, before they are mapped to classes."""
+    picture = _decode(open_picture(io.BytesIO(data)), upright=False)
+    values = np.asarray(picture) if picture.mode == "P" else _one_channel(picture, [])
+    return tuple(int(v) for v in np.unique(values))
+
+
 def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
     """Return 1 where a mask exceeds half of its maximum; note values in between."""
     low, top = values.min(), values.max()

@@ -1,0 +1,58 @@
+"""``feda3i check``: the site doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+
+def check(
+    path: Path,
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+    classes: str = "lesion",
+    epochs: int = 5,
+    width: int = 16,
+    measure: bool = True,
+    mail: Path | None = None,
+    problems: Path | None = None,
+    workers: int | None = None,
+) -> None:
+    """Print what is wrong with a data folder; exit code 1 if it is not fit for training.
+
+    Parameters
+    ----------
+    mail
+        Write the summary without names and pixels to ``MAIL.txt`` and ``MAIL.json``.
+    problems
+        Write every finding with its file name to this CSV file.
+    """
+    from feda3i.data.check import check_data
+    from feda3i.data.files import write_bytes
+    from feda3i.data.problems import write_problems
+    from feda3i.data.summary import report_text, summarise, summary_text
+
+    report = check_data(
+        path,
+        size=size,
+        channels=channels,
+        classes=[name.strip() for name in classes.split(",") if name.strip()],
+        epochs=epochs,
+        width=width,
+        measure=measure,
+        workers=workers,
+    )
+    print(report_text(report))
+    if mail is not None:
+        summary = summarise(report)
+        write_bytes(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
+        write_bytes(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())
+        print(f"\nto be mailed: {mail.with_suffix('.txt')} and {mail.with_suffix('.json')}")
+    if problems is not None:
+        write_problems(problems, report.problems)
+        print(f"all findings: {problems}")
+    if not report.is_fit:
+        raise typer.Exit(1)

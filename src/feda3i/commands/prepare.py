@@ -1,0 +1,185 @@
+"""``feda3i prepare``: bring a data set into the form that training reads. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from feda3i.data.prepare import Prepared, Progress
+
+app = typer.Typer(
+    help="Bring a data set into the form that training reads. Nothing is downloaded.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Source = Annotated[Path, typer.Argument(help="Folder or archive as its owner distributes it.")]
+Target = Annotated[Path, typer.Argument(help="Folder to write; nothing is written elsewhere.")]
+Size = Annotated[int, typer.Option(min=16, max=4096, help="Side of every case in pixels.")]
+Aspect = Annotated[
+    Literal["squeeze", "crop", "pad"],
+    typer.Option(help="Pictures that are not square: squeeze, crop the centre, or pad."),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace a set prepared with other options.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the train/test split, where there is none.")]
+
+
+@app.command()
+def isic2017(
+    source: Source,
+    target: Target,
+    size: Size = 256,
+    aspect: Aspect = "squeeze",
+    test_set: Annotated[
+        Literal["test", "validation"], typer.Option(help="Part to test on.")
+    ] = "test",
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """ISIC 2017 from its four archives or their folders: the paper's SKIN."""
+    from feda3i.data.isic2017 import prepare_isic2017
+
+    _run(
+        lambda progress: prepare_isic2017(
+            source,
+            target,
+            size=size,
+            aspect=aspect,
+            test_set=test_set,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    )
+
+
+@app.command()
+def breast(
+    source: Source,
+    target: Target,
+    size: Size = 256,
+    aspect: Aspect = "squeeze",
+    normals: Annotated[bool, typer.Option(help="Keep BUSI's images without lesion.")] = False,
+    seed: Seed = 0,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """BUSI, BUSIS and UDIAT from one folder that holds all three: the paper's BREAST."""
+    from feda3i.data.breast import prepare_breast
+
+    _run(
+        lambda progress: prepare_breast(
+            source,
+            target,
+            size=size,
+            aspect=aspect,
+            normals=normals,
+            seed=seed,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    )
+
+
+@app.command()
+def folder(
+    source: Source,
+    target: Target,
+    size: Size = 256,
+    aspect: Aspect = "squeeze",
+    channels: Annotated[
+        int | None, typer.Option(help="1 or 3; default: colour if any image has it.")
+    ] = None,
+    classes: Annotated[
+        str, typer.Option(help="Names of the mask values 1, 2, ..., with commas.")
+    ] = "lesion",
+    per_site: Annotated[
+        bool, typer.Option(help="Each folder that holds images/ and masks/ is a real site.")
+    ] = False,
+    group: Annotated[
+        str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
+    ] = None,
+    bits: Annotated[int, typer.Option(help="Bits in use in 16-bit pictures.")] = 16,
+    volumes: Annotated[
+        bool, typer.Option(help="Keep NIfTI and DICOM volumes whole instead of slicing them.")
+    ] = False,
+    axis: Annotated[int, typer.Option(help="NIfTI axis along which slices lie.")] = 2,
+    window: Annotated[
+        str | None, typer.Option(help="Values shown as black and white: 'LOW,HIGH'.")
+    ] = None,
+    drop_empty: Annotated[
+        bool, typer.Option(help="Leave out cases (slices) without foreground.")
+    ] = False,
+    test_share: Annotated[float, typer.Option(help="Share set aside for testing.")] = 0.2,
+    seed: Seed = 0,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Any images/ and masks/, a CSV table, NIfTI or DICOM with DICOM-SEG."""
+    from feda3i.data.decode import Options
+    from feda3i.data.own import prepare_folder
+
+    options = Options(
+        size=size,
+        aspect=aspect,
+        channels=channels,
+        classes=tuple(name.strip() for name in classes.split(",") if name.strip()),
+        bits=bits,
+        keep_empty=not drop_empty,
+        volumes=volumes,
+        axis=axis,
+        window=_window(window),
+    )
+    _run(
+        lambda progress: prepare_folder(
+            source,
+            target,
+            options=options,
+            per_site=per_site,
+            group=group,
+            test_share=test_share,
+            seed=seed,
+            workers=workers,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    )
+
+
+def _window(text: str | None) -> tuple[float, float] | None:
+    from feda3i.errors import RecipeError
+
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise RecipeError(f"expected --window as LOW,HIGH, found '{text}'") from None
+    return low, high
+
+
+def _run(work: Callable[[Progress], Prepared]) -> None:
+    """Show a progress bar and the report; exit code 1 if cases had to be left out."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from feda3i.data.problems import errors_of
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("prepare", total=None)
+            result = work(lambda done, total: bar.update(task, completed=done, total=total))
+    except KeyboardInterrupt:
+        print("\nstopped; repeat the same command to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    print(result.text())
+    if errors_of(result.problems):
+        raise typer.Exit(1)
