@@ -39,6 +39,7 @@ class Round:
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
             self._survey(plan)
+            plan = self.method.revise(self.server, self.number, plan)
         replies, params = self._fit(plan)
         self.server.params = params
         self.method.digest(self.server, replies)

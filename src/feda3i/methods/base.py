@@ -5,8 +5,9 @@ It knows no files, sockets, devices or engines. What it must remember lives in `
 ``site.memory``, which are plain data: that makes resume exact and lets the same object run on both
 engines. What leaves a site is declared in ``wire`` and enforced on both sides.
 
-One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), ``digest`` (server)
--> ``fit`` (site) -> ``merge`` (server), which by default averages with ``weights`` -> ``digest``.
+One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), ``digest`` and
+``revise`` (server) -> ``fit`` (site) -> ``merge`` (server), which by default averages with
+``weights`` -> ``digest``.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class Method:
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Read the numbers of a survey (before the training) or of a fit (after the merge)."""
+
+    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
+        """Return the plan of the training after a survey was digested; the same by default."""
+        return plan
 
     def weights(self, server: Server, replies: Replies) -> Floats:
         """Return ``(site,)`` or ``(site, stage)`` weights; used when the plan gathers replies."""
