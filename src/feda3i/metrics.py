@@ -23,9 +23,10 @@ Empty masks
 How others differ
     medpy 0.5 has the same surface and pool and raises an error on empty masks (before 0.5 its ASSD
     was the mean of the two one-way means). MONAI's ASSD is the same, in single precision; its HD95
-    is the larger of the two one-way percentiles, never below the pooled one and up to some pixels
-    above. Two empty masks give NaN there, and one empty mask NaN for HD95 (so that means leave out
-    exactly the cases that were missed) and infinity for ASSD (so that means are infinite).
+    is the larger of the two one-way percentiles: usually up to some pixels more, and a false island
+    of 6 % of the predicted surface counts in full although it is 3 % of the pool. Two empty masks
+    give NaN there; one empty mask gives NaN for HD95, so that means leave out exactly the cases
+    that were missed, and infinity for ASSD.
 """
 
 from __future__ import annotations

@@ -1,0 +1,223 @@
+import math
+import warnings
+
+import medpy.metric.binary as medpy
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from monai.metrics import (
+    compute_average_surface_distance,
+    compute_dice,
+    compute_hausdorff_distance,
+    compute_iou,
+)
+from scipy.ndimage import gaussian_filter
+
+from feda3i import metrics
+from feda3i.errors import DataError
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:monai")
+
+EMPTY = np.zeros((12, 16), bool)
+SQUARE = EMPTY.copy()
+SQUARE[3:8, 4:9] = True
+
+masks = arrays(bool, (7, 9), elements=st.booleans())
+
+
+def wavy(seed, shape):
+    """Return a mask of smooth islands, some of them cut by the frame."""
+    rng = np.random.default_rng(seed)
+    field = gaussian_filter(rng.normal(size=shape), 2.5)
+    return field > np.quantile(field, rng.uniform(0.5, 0.97))
+
+
+def tensor(mask):
+    return torch.from_numpy(mask.astype(np.float32))[None, None]
+
+
+def by_hand(p, t, spacing):
+    """Return pooled distances from the definition: every pair of surface pixels."""
+
+    def border(mask):
+        padded = np.pad(mask, 1)
+        return [
+            index
+            for index in np.argwhere(mask)
+            if not all(
+                padded[tuple(index + 1 + step)]
+                for step in np.vstack([np.eye(mask.ndim, dtype=int), -np.eye(mask.ndim, dtype=int)])
+            )
+        ]
+
+    a, b = (np.array(border(mask)) * spacing for mask in (p, t))
+    apart = np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=-1))
+    return np.concatenate([apart.min(axis=1), apart.min(axis=0)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks, masks)
+def test_overlap_follows_the_formula_and_the_empty_rule(p, t):
+    both = p.sum() + t.sum()
+    expected = 2 * (p & t).sum() / both if both else 0.0
+    assert metrics.dice(p, t) == pytest.approx(expected)
+    assert metrics.dice_both_empty_one(p, t) == pytest.approx(expected if both else 1.0)
+    assert metrics.iou(p, t) == pytest.approx(expected / (2 - expected))
+    assert metrics.dice(p, t) == metrics.dice(t, p)
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks.filter(np.any), masks.filter(np.any), st.tuples(*[st.floats(0.2, 5)] * 2))
+def test_distances_follow_the_definition(p, t, spacing):
+    pool = by_hand(p, t, np.array(spacing))
+    np.testing.assert_allclose(metrics.surface_distances(p, t, spacing), pool, rtol=1e-12)
+    assert metrics.hd95(p, t, spacing) == pytest.approx(np.percentile(pool, 95), rel=1e-12)
+    assert metrics.assd(p, t, spacing) == pytest.approx(pool.mean(), rel=1e-12)
+    assert metrics.hd95(t, p, spacing) == pytest.approx(metrics.hd95(p, t, spacing))
+    assert metrics.assd(p, p, spacing) == metrics.hd95(p, p, spacing) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("shape", "spacing"),
+    [((50, 64), None), ((50, 64), (0.4, 1.7)), ((18, 24, 20), None), ((18, 24, 20), (3.0, 0.7, 1))],
+)
+def test_equals_medpy_and_where_they_agree_monai(seed, shape, spacing):
+    p, t = wavy(seed, shape), wavy(seed + 100, shape)
+    scores = metrics.score_case(p, t, spacing)
+    assert scores["dice"] == pytest.approx(medpy.dc(p, t))
+    assert scores["iou"] == pytest.approx(medpy.jc(p, t))
+    assert scores["hd95"] == pytest.approx(medpy.hd95(p, t, spacing), rel=1e-12)
+    assert scores["assd"] == pytest.approx(medpy.assd(p, t, spacing), rel=1e-12)
+    a, b = tensor(p), tensor(t)
+    assert scores["dice"] == pytest.approx(compute_dice(a, b).item(), rel=1e-6)
+    assert scores["iou"] == pytest.approx(compute_iou(a, b).item(), rel=1e-6)
+    millimetres = None if spacing is None else [float(s) for s in spacing]
+    mean = compute_average_surface_distance(
+        a, b, include_background=True, symmetric=True, spacing=millimetres
+    )
+    assert scores["assd"] == pytest.approx(mean.item(), rel=1e-5)
+
+
+def test_monai_takes_the_larger_percentile_of_two():
+    """A false island of 6 % of the predicted surface: in full there, 3 % of the pool here."""
+    truth = np.zeros((90, 90), bool)
+    truth[5:65, 5:65] = True
+    found = truth.copy()
+    found[80:85, 80:85] = True
+    pool = metrics.surface_distances(found, truth)
+    forth, back = np.split(pool, [len(metrics.surface(found))])
+    assert back.max() == 0
+    assert forth.max() > 20
+    theirs = compute_hausdorff_distance(
+        tensor(found), tensor(truth), include_background=True, percentile=95
+    ).item()
+    assert theirs == pytest.approx(np.percentile(forth, 95), rel=1e-6)
+    assert theirs > 15
+    assert metrics.hd95(found, truth) == medpy.hd95(found, truth) == 0
+
+
+@pytest.mark.parametrize(
+    ("p", "t", "kind"),
+    [(EMPTY, SQUARE, "prediction"), (SQUARE, EMPTY, "truth"), (EMPTY, EMPTY, "both")],
+)
+def test_empty_masks_follow_one_rule_where_others_break(p, t, kind):
+    scores = metrics.score_case(p, t)
+    assert scores["empty"] == kind
+    assert scores["dice"] == scores["iou"] == 0
+    with pytest.raises(RuntimeError):
+        medpy.hd95(p, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a, b = tensor(p), tensor(t)
+        monai = compute_hausdorff_distance(a, b, include_background=True, percentile=95).item()
+        mean = compute_average_surface_distance(a, b, include_background=True, symmetric=True)
+    assert math.isnan(monai)
+    if kind == "both":
+        assert math.isnan(mean.item())
+        assert scores["dice_both_empty_one"] == 1
+        assert scores["hd95"] == scores["assd"] == 0
+        return
+    assert math.isinf(mean.item())
+    assert scores["dice_both_empty_one"] == 0
+    assert math.isnan(scores["hd95"])
+    assert math.isnan(scores["assd"])
+    assert metrics.hd95(p, t, missing="diagonal") == 20.0  # 12 x 16 pixels
+    assert metrics.assd(p, t, (2.0, 1.5), missing="diagonal") == pytest.approx(math.hypot(24, 24))
+    assert metrics.hd95(p, t, missing="zero") == 0
+
+
+def test_a_mask_that_touches_the_frame_has_its_surface_there():
+    full = np.ones((5, 6), bool)
+    assert len(metrics.surface(full)) == 18
+    inner = full.copy()
+    inner[[0, -1]] = inner[:, [0, -1]] = False
+    assert metrics.hd95(full, inner) == pytest.approx(medpy.hd95(full, inner))
+
+
+def test_any_nonzero_value_is_foreground_and_place_in_the_frame_does_not_matter():
+    bytes_ = SQUARE.astype(np.uint8) * 255
+    assert metrics.score_case(bytes_, SQUARE) == metrics.score_case(SQUARE, SQUARE)
+    other = np.roll(SQUARE, 2, axis=1)
+    moved = metrics.score_case(np.roll(SQUARE, 3, axis=0), np.roll(other, 3, axis=0))
+    assert moved == metrics.score_case(SQUARE, other)
+    assert moved["hd95"] == 2
+
+
+def test_distances_can_be_left_out():
+    scores = metrics.score_case(SQUARE, EMPTY, distances=False)
+    assert set(scores) == {"dice", "dice_both_empty_one", "iou", "empty"}
+    summary = metrics.summarise([scores])
+    assert "hd95" not in summary
+    assert summary["empty_truth"] == 1
+
+
+def test_summary_counts_what_has_no_distance():
+    pairs = [(SQUARE, SQUARE), (np.roll(SQUARE, 1, 0), SQUARE), (EMPTY, SQUARE), (EMPTY, EMPTY)]
+    rows = [{"site": f"s{i % 2}", **metrics.score_case(p, t)} for i, (p, t) in enumerate(pairs)]
+    summary = metrics.summarise(rows)
+    scores = np.array([row["dice"] for row in rows])
+    assert summary["cases"] == 4
+    assert summary["dice"] == pytest.approx(scores.mean())
+    assert summary["dice_sd"] == pytest.approx(scores.std(ddof=1))
+    assert summary["dice_both_empty_one"] == pytest.approx(scores.mean() + 0.25)
+    given = [row["hd95"] for row in rows if not math.isnan(row["hd95"])]
+    assert len(given) == summary["hd95_counted"] == summary["assd_counted"] == 3
+    assert summary["hd95"] == pytest.approx(np.mean(given))
+    kinds = [summary[f"empty_{kind}"] for kind in ("prediction", "truth", "both")]
+    assert kinds == [1, 0, 1]
+    sites = metrics.summarise_by(rows, "site")
+    assert list(sites) == ["s0", "s1"]
+    assert [sites[s]["cases"] for s in sites] == [2, 2]
+    assert sites["s0"]["hd95_counted"] == 1
+    assert math.isnan(sites["s0"]["hd95_sd"])
+
+
+def test_summary_takes_missing_values_as_written_to_json():
+    rows = [{"dice": 0.5, "hd95": None}, {"dice": 0.7, "hd95": 3.0}]
+    summary = metrics.summarise(rows)
+    assert (summary["hd95"], summary["hd95_counted"]) == (3.0, 1)
+    assert summary["dice"] == pytest.approx(0.6)
+
+
+def test_nothing_scored_is_not_a_number():
+    assert metrics.summarise([])["cases"] == 0
+    assert math.isnan(metrics.summarise([])["dice"])
+
+
+@pytest.mark.parametrize(
+    "spacing", [(1.0,), (1.0, 0.0), (1.0, -2.0), (1.0, float("nan")), (1, 1, 1)]
+)
+def test_bad_spacing_is_named(spacing):
+    with pytest.raises(DataError, match="2 positive pixel sizes"):
+        metrics.hd95(SQUARE, SQUARE, spacing)
+
+
+def test_bad_masks_are_named():
+    with pytest.raises(DataError, match=r"same shape, found \(12, 16\) and \(12, 15\)"):
+        metrics.score_case(SQUARE, SQUARE[:, 1:])
+    with pytest.raises(DataError, match="empty"):
+        metrics.surface_distances(SQUARE, EMPTY)
