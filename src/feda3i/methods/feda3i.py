@@ -1,0 +1,204 @@
+"""FedA3I: measure how each site draws, and give better annotators more say, most in deep stages.
+
+Paper
+    Wu, Sun, Yan, Yu: FedA3I: Annotation Quality-Aware Aggregation for Federated Medical Image
+    Segmentation against Heterogeneous Annotation Noise, AAAI 2024.
+What changes against FedAvg
+    After T1 rounds of FedAvg the server surveys the sites once: how hard does the warmed-up model
+    find a site's masks just inside and just outside their contour (q, Eq. 3 and 4)? A mixture of
+    two Gaussians over all q parts the sites into those that draw larger and those that draw smaller
+    (Eq. 5); within its group a site weighs the more the less noise it shows, and the two groups
+    share the say r : 1 - r (Eq. 6). From then on stage j of L is averaged with
+    alpha_j * quality + (1 - alpha_j) * quantity weights, alpha_j = (j - 1) / (L - 1) (Eq. 7).
+    Training at the sites is unchanged.
+What stays at the site
+    Images, masks, predictions, the losses of single cases.
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss; in answer to the survey,
+    per class: the mean inner and outer loss, both again per pixel of contour (for the statistic
+    "contour"), and how many cases had a contour.
+Cost
+    FedAvg plus one evaluation of the training cases per survey.
+Departures
+    Where the paper and its code are silent or would stop (a group of one site or of none, equal
+    strengths, missing sites, empty masks, several classes), feda3i.quality says what happens and
+    the event log says why. The mixture is seeded and started ten times. Other grouping rules,
+    statistics and bounds are options; the defaults are the paper's. t1 = "auto" starts when the
+    training loss has settled, because a survey with an unfinished model says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from feda3i import quality
+from feda3i.methods.base import STRICT, Method
+from feda3i.types import Floats, Numbers, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Server
+    from feda3i.engine.site import Site
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FedA3I(Method):
+    """Annotation quality-aware, stage-wise aggregation.
+
+    Parameters
+    ----------
+    t1
+        Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
+        by less than ``settled`` (relative) in two rounds, at half of the run at the latest.
+    r
+        The say of the group that draws larger, 0..1; ``"share"`` is the group's share of the sites,
+        ``"pooled"`` has no groups' masses at all (two readings of "IntraGW only", METHODS.md 3.7).
+    weighting
+        ``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
+        ``"fedavg"`` no quality at all.
+    rule, statistic
+        How sites are grouped, and by which numbers; see ``feda3i.quality``.
+    power, scale, bias
+        Of the ramp: ``alpha_j = scale * ((j - 1) / (L - 1)) ** power + bias``, kept within 0..1.
+    floor, ceiling, shrink
+        Bounds of a quality weight in equal parts, and how far it is drawn to the quantity weight.
+    bic_guard
+        Make one group of all sites if the mixture does not explain them better than one Gaussian.
+    fewest_cases
+        Cases with a contour below which a site is not rated.
+    repeat_every
+        Survey again every so many rounds; 0 is once, as in the paper.
+    """
+
+    t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
+    r: Share | Literal["share", "pooled"] = 0.5
+    weighting: Literal["full", "intra", "fedavg"] = "full"
+    rule: Literal["mixture", "sign", "difference", "midrange", "none"] = "mixture"
+    statistic: Literal["mean", "contour", "both"] = "mean"
+    power: Annotated[float, Field(gt=0)] = 1.0
+    scale: Share = 1.0
+    bias: Share = 0.0
+    floor: Share = 0.0
+    ceiling: Annotated[float, Field(ge=1)] | None = None
+    shrink: Share = 0.0
+    bic_guard: bool = False
+    fewest_cases: Annotated[int, Field(ge=1)] = 1
+    repeat_every: Annotated[int, Field(ge=0)] = 0
+    settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
+
+    wire: ClassVar[Wire] = Wire(
+        survey=(
+            "inner_loss",
+            "outer_loss",
+            "inner_per_contour",
+            "outer_per_contour",
+            "usable_cases",
+        )
+    )
+
+    # -- server -----------------------------------------------------------------------------------
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Warm up; then survey whom it does not know yet, and weigh by quality."""
+        t1 = server.state.get("t1") if self.t1 == "auto" else self.t1
+        if t1 is None or round <= t1 or not self._uses_quality():
+            return Plan()
+        state = server.state
+        is_due = round == t1 + 1 or (
+            self.repeat_every > 0 and (round - t1 - 1) % self.repeat_every == 0
+        )
+        if is_due:
+            state["surveys"], state["early"] = {}, server.params
+        # Sites that were away or joined later are asked with the same early model as the others:
+        # later models have begun to learn the noise, so that their answers could not be compared.
+        unknown = tuple(site for site in sorted(server.sites) if site not in state["surveys"])
+        return Plan(survey=unknown, survey_params=state["early"], gather=True)
+
+    def digest(self, server: Server, replies: Replies) -> None:
+        """Rate all sites after a survey; after a fit, see whether the warm-up has settled."""
+        if replies.task == "survey":
+            for reply in replies:
+                server.state["surveys"][reply.site] = _survey_of(reply.numbers).to_dict()
+            self._rate(server)
+        elif self.t1 == "auto" and "t1" not in server.state:
+            self._watch(server, float(replies.share_of_cases() @ replies.number("loss")))
+
+    def _rate(self, server: Server) -> None:
+        found = {
+            site: quality.SiteSurvey.from_dict(survey)
+            for site, survey in sorted(server.state["surveys"].items())
+        }
+        if not found:
+            return
+        rating = quality.rate_sites(
+            found,
+            statistic=self.statistic,
+            rule=self.rule,
+            r="share" if self.weighting == "intra" else self.r,
+            seed=int(server.rng("grouping").integers(2**31)),
+            counts={site: float(server.sites[site]) for site in found},
+            floor=self.floor,
+            ceiling=self.ceiling,
+            shrink=self.shrink,
+            bic_guard=self.bic_guard,
+        )
+        server.state["rating"] = rating.to_dict()
+        server.record(survey=rating.to_dict())
+
+    def weights(self, server: Server, replies: Replies) -> Floats:
+        """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
+        quantity = replies.share_of_cases()
+        if "rating" not in server.state:  # nobody answered the survey
+            return quantity
+        rating = quality.Rating.from_dict(server.state["rating"])
+        by_quality = rating.weights(replies.sites, replies.cases)
+        server.record(effective_sites=quality.effective_sites(by_quality))
+        return quality.mix_by_stage(
+            quantity, by_quality, len(server.stages), self.power, self.scale, self.bias
+        )
+
+    def _uses_quality(self) -> bool:
+        return self.weighting != "fedavg" and (self.scale > 0 or self.bias > 0)
+
+    def _watch(self, server: Server, loss: float) -> None:
+        losses = server.state.setdefault("losses", [])
+        losses.append(loss)
+        has_settled = len(losses) > 2 and losses[-3] - loss < self.settled * losses[-3]
+        if has_settled or 2 * len(losses) >= server.rounds:
+            server.state["t1"] = len(losses)
+            server.record(t1=len(losses), t1_reason="settled" if has_settled else "half of the run")
+
+    # -- site -------------------------------------------------------------------------------------
+
+    def survey(self, site: Site) -> Numbers:
+        """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
+        masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
+        found = quality.survey_site(masks, classes=site.classes, fewest_cases=self.fewest_cases)
+        return {
+            "inner_loss": found.mean[:, 0].tolist(),
+            "outer_loss": found.mean[:, 1].tolist(),
+            "inner_per_contour": found.contour[:, 0].tolist(),
+            "outer_per_contour": found.contour[:, 1].tolist(),
+            "usable_cases": found.cases.tolist(),
+        }
+
+
+def _survey_of(numbers: Numbers) -> quality.SiteSurvey:
+    """Return a site's survey from the numbers on the wire."""
+
+    def pair(inner: Any, outer: Any) -> Floats:
+        return np.stack([np.asarray(inner, float), np.asarray(outer, float)], axis=1)
+
+    return quality.SiteSurvey(
+        mean=pair(numbers["inner_loss"], numbers["outer_loss"]),
+        contour=pair(numbers["inner_per_contour"], numbers["outer_per_contour"]),
+        cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
+    )
+
+
+METHOD = FedA3I
