@@ -1,7 +1,7 @@
 """Smooth random fields and shapes in a frame of any size: the parts of synthetic cases.
 
 Every draw is independent of the frame's size: the same generator gives the same picture at 64 and
-at 256 pixels, with more detail in the latter. Arithmetic is elementwise float64 (no BLAS, no
+at 256 pixels, with more detail in the latter. Arithmetic is float64 in a fixed order (no BLAS, no
 threads), so that the last bit of a sine on another machine does not survive the rounding to bytes.
 """
 

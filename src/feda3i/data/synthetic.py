@@ -9,10 +9,12 @@ pictures of the earlier ones as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from feda3i.data.base import Cases, Federation, Images, Masks
+from feda3i.data.base import Cases, Federation, Images, Index, Masks
+from feda3i.data.fields import SMALLEST
 from feda3i.data.synthetic_breast import SOURCES, breast_case
 from feda3i.data.synthetic_skin import skin_case
 from feda3i.errors import RecipeError
@@ -20,7 +22,19 @@ from feda3i.seeding import rng
 
 __all__ = ["SOURCES", "breast_case", "skin_case", "synthetic_breast", "synthetic_skin"]
 
-Draw = Callable[[np.random.Generator, int, str], tuple[Images, Masks]]
+
+@dataclass(frozen=True)
+class _Family:
+    """One kind of picture: how to draw it and which sources take turns."""
+
+    name: str
+    channels: int
+    draw: Callable[[np.random.Generator, int, str], tuple[Images, Masks]]
+    sources: tuple[str, ...] = ()
+
+
+_SKIN = _Family("synthetic-skin", 3, lambda generator, size, _: skin_case(generator, size))
+_BREAST = _Family("synthetic-breast", 1, breast_case, SOURCES)
 
 
 def synthetic_skin(
@@ -44,9 +58,7 @@ def synthetic_skin(
     >>> synthetic_skin(sites=2, cases=3, test=2, size=32).names()
     ['site-01', 'site-02']
     """
-    return _federation(
-        "synthetic-skin", lambda r, s, _: skin_case(r, s), (), sites, cases, test, size, seed
-    )
+    return _federation(_SKIN, sites=sites, cases=cases, test=test, size=size, seed=seed)
 
 
 def synthetic_breast(
@@ -71,45 +83,33 @@ def synthetic_breast(
     >>> made.train.sources
     ('scanner-a', 'scanner-b', 'scanner-c')
     """
-    return _federation("synthetic-breast", breast_case, SOURCES, sites, cases, test, size, seed)
+    return _federation(_BREAST, sites=sites, cases=cases, test=test, size=size, seed=seed)
 
 
 def _federation(
-    name: str,
-    draw: Draw,
-    sources: tuple[str, ...],
-    sites: int,
-    cases: int,
-    test: int,
-    size: int,
-    seed: int,
+    family: _Family, *, sites: int, cases: int, test: int, size: int, seed: int
 ) -> Federation:
-    for option, value in (("sites", sites), ("cases", cases), ("test", test)):
-        if value < 1:
-            raise RecipeError(f"{name}: expected {option} >= 1, found {value}")
+    least = {"sites": (sites, 1), "cases": (cases, 1), "test": (test, 1), "size": (size, SMALLEST)}
+    for option, (value, smallest) in least.items():
+        if value < smallest:
+            raise RecipeError(f"{family.name}: expected {option} >= {smallest}, found {value}")
     digits = max(2, len(str(sites)))
-    owner = np.repeat(np.arange(sites), cases)
+    owned = np.arange(sites * cases).reshape(sites, cases)
     return Federation(
-        train=_draw_cases(name, "train", draw, _in_turn(sources, owner), len(owner), size, seed),
-        sites={f"site-{k + 1:0{digits}d}": np.flatnonzero(owner == k) for k in range(sites)},
-        test=_draw_cases(name, "test", draw, _in_turn(sources, np.arange(test)), test, size, seed),
-        notes={"made": name, "seed": seed, "size": size, "licence": "synthetic, no restrictions"},
+        train=_draw_cases(family, "train", np.repeat(np.arange(sites), cases), size, seed),
+        sites={f"site-{k + 1:0{digits}d}": index for k, index in enumerate(owned)},
+        test=_draw_cases(family, "test", np.arange(test), size, seed),
+        notes={"made": family.name, "seed": seed, "licence": "synthetic, no restrictions"},
     )
 
 
-def _in_turn(sources: tuple[str, ...], index: np.ndarray) -> tuple[str, ...]:
-    return tuple(sources[i % len(sources)] for i in index) if sources else ()
-
-
-def _draw_cases(
-    name: str, part: str, draw: Draw, sources: tuple[str, ...], count: int, size: int, seed: int
-) -> Cases:
-    made = [
-        draw(rng(seed, name, part, i), size, sources[i] if sources else "") for i in range(count)
-    ]
-    return Cases(
-        ids=tuple(f"{name}-{part}-{i:05d}" for i in range(count)),
-        images=np.stack([image for image, _ in made]),
-        masks=np.stack([mask for _, mask in made]),
-        sources=sources,
-    )
+def _draw_cases(family: _Family, part: str, turn: Index, size: int, seed: int) -> Cases:
+    """Draw one case for each entry of ``turn``, which says whose turn among the sources it is."""
+    sources = tuple(family.sources[k % len(family.sources)] for k in turn) if family.sources else ()
+    images = np.empty((len(turn), size, size, family.channels), np.uint8)
+    masks = np.empty((len(turn), size, size), np.uint8)
+    for i in range(len(turn)):
+        generator = rng(seed, family.name, part, i)
+        images[i], masks[i] = family.draw(generator, size, sources[i] if sources else "")
+    ids = tuple(f"{family.name}-{part}-{i:05d}" for i in range(len(turn)))
+    return Cases(ids=ids, images=images, masks=masks, sources=sources)

@@ -159,7 +159,7 @@ def test_looks_the_same_at_any_size(name):
 
 @pytest.mark.parametrize("make", FAMILIES)
 @pytest.mark.parametrize(
-    ("option", "value"), [("sites", 0), ("cases", -1), ("test", 0), ("size", 31)]
+    ("option", "value"), [("sites", 0), ("cases", -1), ("test", 0), ("size", 31), ("size", -4)]
 )
 def test_impossible_options_are_named(make, option, value):
     with pytest.raises(RecipeError, match=rf"{option}.*found {value}"):
