@@ -1,0 +1,276 @@
+"""Losses: printed values, limits, gradients, and what they must not depend on."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feda3i import losses
+
+DOUBLE = torch.float64
+
+
+LOSSES = {
+    "ce": losses.cross_entropy,
+    "dice": losses.soft_dice,
+    "dc": losses.cross_entropy_and_dice,
+    "gce": losses.gce,
+    "gce-pre": lambda z, y: losses.gce(z, y, reduction="pre_power"),
+    "sce": losses.sce,
+    "nr-dice": losses.nr_dice,
+    "nr-dice-sums": lambda z, y: losses.nr_dice(z, y, denominator="sums"),
+    "nr-dice-image": lambda z, y: losses.nr_dice(z, y, per_image=True),
+    "kl": lambda z, y: losses.bernoulli_kl(2 * y - 1, z).mean(),
+    "agreement": lambda z, y: losses.disagreement([z, z.flip(0), y - z])[0].mean(),
+    "elr": lambda z, y: losses.early_learning(z, 0.3 * y, torch.tensor(0.4, dtype=z.dtype)),
+}
+each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+
+
+def random_pair(shape=(2, 3, 4, 5), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(shape, generator=generator, dtype=DOUBLE)
+    targets = (torch.rand(shape, generator=generator) < 0.4).to(DOUBLE)
+    return logits, targets
+
+
+@each_loss
+@pytest.mark.parametrize("shape", [(2, 1, 3, 4), (2, 3, 2, 2), (1, 2, 2, 3, 2)])
+def test_gradient_equals_finite_differences(loss, shape):
+    logits, targets = random_pair(shape)
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: loss(z, targets), logits, eps=1e-6, atol=1e-7)
+
+
+@each_loss
+@pytest.mark.parametrize("fill", [None, 0.0, 1.0])
+def test_value_and_gradient_are_finite_for_large_logits(loss, fill):
+    logits = torch.tensor([-1e4, -100.0, -1.0, 0.0, 1.0, 100.0, 1e4]).repeat(2, 1, 2, 1)
+    targets = torch.zeros_like(logits)
+    targets[..., 1, :] = 1.0
+    if fill is not None:
+        targets.fill_(fill)
+    for z in (logits, torch.full_like(logits, 1e4), torch.full_like(logits, -1e4)):
+        z = z.clone().requires_grad_()
+        value = loss(z, targets)
+        value.backward()
+        assert value.shape == ()
+        assert torch.isfinite(value)
+        assert torch.isfinite(z.grad).all()
+
+
+@each_loss
+def test_order_of_pixels_does_not_matter(loss):
+    logits, targets = random_pair()
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    mixed = [x.flatten(2)[..., order].reshape(x.shape) for x in (logits, targets)]
+    torch.testing.assert_close(loss(*mixed), loss(logits, targets), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ce", "gce", "sce", "nr-dice", "nr-dice-image", "elr"])
+def test_several_classes_are_the_mean_over_classes(name):
+    logits, targets = random_pair()
+    alone = [LOSSES[name](logits[:, [k]], targets[:, [k]]) for k in range(3)]
+    torch.testing.assert_close(LOSSES[name](logits, targets), torch.stack(alone).mean())
+
+
+# -- GCE ------------------------------------------------------------------------------------------
+
+
+def test_gce_at_one_half():
+    zero, one = torch.zeros(1, 1, 2, 2, dtype=DOUBLE), torch.ones(1, 1, 2, 2, dtype=DOUBLE)
+    assert losses.gce(zero, one).item() == pytest.approx(0.549183, abs=1e-6)
+    assert losses.gce(zero, one).item() == pytest.approx((1 - 0.5**0.7) / 0.7, abs=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["pixel", "pre_power"])
+def test_gce_with_q_one_is_the_mean_absolute_error(reduction):
+    logits, targets = random_pair()
+    expected = (torch.sigmoid(logits) - targets).abs().mean()
+    torch.testing.assert_close(losses.gce(logits, targets, 1.0, reduction), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_gce_tends_to_cross_entropy(dtype):
+    logits, targets = (x.to(dtype) for x in random_pair())
+    logits.requires_grad_()
+    (own,) = torch.autograd.grad(losses.gce(logits, targets, 1e-6), logits)
+    (ce,) = torch.autograd.grad(losses.cross_entropy(logits, targets), logits)
+    torch.testing.assert_close(own, ce, rtol=1e-5, atol=1e-9)
+    value = losses.gce(logits, targets, 1e-6) - losses.cross_entropy(logits, targets)
+    assert abs(value.item()) < 2e-6
+
+
+@settings(max_examples=50, deadline=None)
+@given(z=st.floats(-50, 50), y=st.sampled_from([0.0, 1.0]), q=st.floats(0.01, 1.0))
+def test_gce_limits_gradient_and_symmetry(z, y, q):
+    logits = torch.tensor([[[z]]], dtype=DOUBLE, requires_grad=True)
+    targets = torch.tensor([[[y]]], dtype=DOUBLE)
+    value = losses.gce(logits, targets, q)
+    assert 0 <= value.item() <= 1 / q + 1e-12
+    (own,) = torch.autograd.grad(value, logits)
+    (ce,) = torch.autograd.grad(losses.cross_entropy(logits, targets), logits)
+    p_y = torch.sigmoid(logits if y else -logits)
+    torch.testing.assert_close(own, p_y**q * ce, rtol=1e-7, atol=1e-12)
+    torch.testing.assert_close(losses.gce(-logits, 1 - targets, q), value)
+
+
+def test_gce_pre_power_is_another_loss():
+    logits, targets = random_pair()
+    mean = torch.where(targets > 0, torch.sigmoid(logits), torch.sigmoid(-logits)).mean()
+    expected = (1 - mean**0.7) / 0.7
+    torch.testing.assert_close(losses.gce(logits, targets, reduction="pre_power"), expected)
+    assert expected < losses.gce(logits, targets)  # Jensen: the power is concave
+
+
+# -- SCE ------------------------------------------------------------------------------------------
+
+
+def test_sce_at_one_half():
+    zero, one = torch.zeros(1, 1, 2, 2, dtype=DOUBLE), torch.ones(1, 1, 2, 2, dtype=DOUBLE)
+    assert losses.sce(zero, one).item() == pytest.approx(6.103041, abs=1e-6)
+
+
+def test_sce_is_the_formula_with_clamped_masks():
+    logits, targets = random_pair()
+    p, y = torch.sigmoid(logits), targets.clamp(1e-4, 1 - 1e-4)
+    reverse = -(p * y.log() + (1 - p) * (1 - y).log()).mean()
+    expected = 0.3 * losses.cross_entropy(logits, targets) + 2.0 * reverse
+    torch.testing.assert_close(losses.sce(logits, targets, 0.3, 2.0, 1e-4), expected)
+
+
+def test_sce_without_the_reverse_term_is_cross_entropy():
+    logits, targets = random_pair()
+    assert losses.sce(logits, targets, 0.7, 0.0) == 0.7 * losses.cross_entropy(logits, targets)
+
+
+def test_reverse_cross_entropy_is_bounded_and_linear_in_p():
+    most = -math.log(1e-5)
+    p = torch.linspace(0.01, 0.99, 33, dtype=DOUBLE).reshape(1, 1, -1).requires_grad_()
+    for y in (0.0, 1.0):
+        logits = torch.logit(p)
+        targets = torch.full_like(p, y)
+        value = losses.reverse_cross_entropy(logits, targets)
+        assert 0 < value.item() < most
+        (gradient,) = torch.autograd.grad(value, p)
+        torch.testing.assert_close(
+            gradient * p.numel(), torch.full_like(p, (1 - 2 * y) * most), rtol=1e-5, atol=1e-5
+        )
+    wrong = losses.sce(torch.tensor([[[1e4]]]), torch.zeros(1, 1, 1), alpha=0.0)
+    assert wrong.item() == pytest.approx(11.512925, abs=1e-5)
+
+
+# -- NR-Dice --------------------------------------------------------------------------------------
+
+
+def test_nr_dice_golden_values():
+    logits = torch.logit(torch.tensor([[[0.8, 0.2]]], dtype=DOUBLE))
+    targets = torch.tensor([[[1.0, 0.0]]], dtype=DOUBLE)
+    assert losses.nr_dice(logits, targets).item() == pytest.approx(0.106479, abs=1e-6)
+    sums = losses.nr_dice(logits, targets, denominator="sums")
+    assert sums.item() == pytest.approx(0.089442, abs=1e-6)
+
+
+def test_nr_dice_with_gamma_two_is_a_dice_loss():
+    logits, targets = random_pair((3, 1, 8, 8))
+    p = torch.sigmoid(logits)
+    dice = 2 * (p * targets).sum() / ((p**2).sum() + (targets**2).sum())
+    assert losses.nr_dice(logits, targets, gamma=2.0).item() == pytest.approx(
+        1 - dice.item(), abs=1e-5
+    )
+
+
+def test_nr_dice_with_gamma_one_is_an_absolute_error():
+    logits, targets = random_pair((3, 1, 8, 8))
+    p = torch.sigmoid(logits)
+    expected = (p - targets).abs().sum() / ((p**2).sum() + targets.sum() + 1e-5)
+    torch.testing.assert_close(losses.nr_dice(logits, targets, gamma=1.0), expected)
+
+
+def test_nr_dice_of_a_perfect_prediction_is_zero():
+    _, targets = random_pair()
+    assert losses.nr_dice((2 * targets - 1) * 1e3, targets).item() == 0
+
+
+def test_nr_dice_per_image_is_the_mean_over_images():
+    logits, targets = random_pair((3, 2, 4, 4))
+    alone = [losses.nr_dice(logits[[i]], targets[[i]]) for i in range(3)]
+    torch.testing.assert_close(
+        losses.nr_dice(logits, targets, per_image=True), torch.stack(alone).mean()
+    )
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.1, 0.32), (0.01, 0.10), (1e-5, 0.003)])
+def test_nr_dice_falls_with_the_prediction_where_nothing_is_annotated(p, expected):
+    p = torch.full((8, 1, 64, 64), p, dtype=DOUBLE, requires_grad=True)
+    value = losses.nr_dice(torch.logit(p), torch.zeros_like(p))
+    assert value.item() == pytest.approx(expected, rel=0.07)
+    (gradient,) = torch.autograd.grad(value, p)
+    assert (gradient > 0).all()
+
+
+def test_nr_dice_guard_is_per_class():
+    logits, targets = random_pair()
+    targets[:, 1] = 0
+    parts = [losses.nr_dice(logits[:, [k]], targets[:, [k]]) for k in range(3)]
+    sums = losses.nr_dice(logits[:, [1]], targets[:, [1]], denominator="sums")
+    assert parts[1] == sums
+    assert parts[0] != losses.nr_dice(logits[:, [0]], targets[:, [0]], denominator="sums")
+    torch.testing.assert_close(losses.nr_dice(logits, targets), torch.stack(parts).mean())
+
+
+# -- parts of ELR, ADELE and RMD -----------------------------------------------------------------
+
+
+def test_kl_equals_torch_distributions():
+    teacher, student = random_pair()[0], random_pair(seed=5)[0]
+    make = torch.distributions.Bernoulli
+    expected = torch.distributions.kl_divergence(make(logits=teacher), make(logits=student))
+    torch.testing.assert_close(losses.bernoulli_kl(teacher, student), expected)
+    assert (losses.bernoulli_kl(teacher, student) >= 0).all()
+    assert (losses.bernoulli_kl(teacher, teacher) == 0).all()
+
+
+def test_disagreement_is_the_jensen_shannon_divergence():
+    views = [random_pair(seed=s)[0] for s in range(3)]
+    divergence, mean = losses.disagreement(views)
+    entropy = lambda p: -(torch.special.xlogy(p, p) + torch.special.xlogy(1 - p, 1 - p))
+    p = torch.sigmoid(torch.stack(views))
+    expected = 3 * (entropy(p.mean(0)) - entropy(p).mean(0))
+    torch.testing.assert_close(divergence, expected, rtol=0, atol=1e-3)
+    torch.testing.assert_close(mean, p.mean(0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-1e4, 1e4), min_size=3, max_size=3))
+def test_disagreement_lies_between_zero_and_three_log_two(values):
+    views = [torch.tensor([[[value]]], dtype=DOUBLE) for value in values]
+    divergence, _ = losses.disagreement(views)
+    assert -1e-9 <= divergence.item() <= 3 * math.log(2) + 1e-3
+
+
+def test_equal_views_agree():
+    logits, _ = random_pair()
+    divergence, _ = losses.disagreement([logits] * 3)
+    assert divergence.abs().max() < 1e-12
+
+
+def test_early_learning_value_after_the_first_visit():
+    zero = torch.zeros(1, 1, 2, 2, dtype=DOUBLE)
+    value = losses.early_learning(zero, zero + 0.005, torch.tensor(0.01, dtype=DOUBLE))
+    assert value.item() == pytest.approx(-0.0050125, abs=1e-7)
+
+
+@settings(max_examples=50, deadline=None)
+@given(z=st.floats(-30, 30), total=st.floats(0, 1), share=st.floats(0, 1))
+def test_early_learning_is_bounded_and_pulls_to_the_remembered_class(z, total, share):
+    p = torch.sigmoid(torch.tensor([[[z]]], dtype=DOUBLE)).clamp(2e-4, 1 - 2e-4)
+    p.requires_grad_()
+    t1 = (share * torch.tensor([[[total]]], dtype=DOUBLE)).clamp(1e-4 * total, (1 - 1e-4) * total)
+    value = losses.early_learning(torch.logit(p), t1, torch.tensor(total, dtype=DOUBLE))
+    assert math.log(2e-4) - 1e-9 <= value.item() <= 1e-12
+    (gradient,) = torch.autograd.grad(value, p)
+    gap = (2 * t1 - total).item()  # t1 - t0
+    assert gradient.item() * gap <= 0
