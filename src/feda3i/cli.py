@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from feda3i.commands import prepare
 from feda3i.errors import FedA3IError, RecipeError
 
 app = typer.Typer(
@@ -23,6 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(prepare.app, name="prepare")
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
@@ -113,6 +116,34 @@ def explain(
     from feda3i.commands.explain import explain as command
 
     command(names, size, channels)
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str], typer.Argument(help="DIR with images/ and masks/; or: method NAME.")
+    ],
+    size: Annotated[int | None, typer.Option(help="Size to train at, in pixels.")] = None,
+    classes: Annotated[str, typer.Option(help="Names of the foreground classes.")] = "lesion",
+    mail: Annotated[
+        Path | None, typer.Option(help="Write a summary free of names and pixels here.")
+    ] = None,
+    problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1)] = None,
+) -> None:
+    """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
+    if names[0] == "method":
+        from feda3i.commands.check_method import check_method
+
+        check_method(names[1:])
+        return
+    if len(names) > 1:
+        raise RecipeError(f"expected one folder, or: method NAME; found {len(names)} arguments")
+    from feda3i.commands.check import check as command
+
+    command(
+        Path(names[0]), size=size, classes=classes, mail=mail, problems=problems, workers=workers
+    )
 
 
 def main() -> None:

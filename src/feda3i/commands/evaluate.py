@@ -56,9 +56,9 @@ def open_model(folder: Path) -> tuple[Station, Any]:
 
 def cases_of(path: Path, station: Station) -> Cases:
     """Load a folder of images and masks as the model expects them."""
-    from feda3i.data.folder import load_cases
+    from feda3i.data.folder import load_folder
 
-    cases = load_cases(path, size=station.job.shape[0])
+    cases = load_folder(path, size=station.job.shape[0], channels=station.job.channels)
     if cases.channels != station.job.channels:
         raise DataError(
             f"the model takes images of {station.job.channels} channels, found {cases.channels}"

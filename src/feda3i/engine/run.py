@@ -140,9 +140,10 @@ def play(folder: RunFolder, job: Job, transport: Transport, listener: Listener) 
         if first == 1:
             log.write("start", recipe=job.recipe.to_dict(), stages=list(server.stages))
         for number in range(first, job.recipe.rounds + 1):
+            _look_around(server, transport, number, log)
             event = Round(server, transport, number, listener, folder.path).play()
             scores = _score(server, transport, number, log)
-            log.write("round", **event, **scores)
+            log.write("round", **event, **scores, **transport.facts())
             log.sync()
             folder.save(number, server.params, server.state)
             listener.round({**event, **scores})
@@ -170,6 +171,15 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
     return server, int(saved["round"]) + 1
+
+
+def _look_around(server: Server, transport: Transport, number: int, log: EventLog) -> None:
+    """Take in sites that have come since the last round; on the local engine nobody comes late."""
+    sites = transport.sites()
+    joined = {site: cases for site, cases in sites.items() if site not in server.sites}
+    if joined:
+        log.write("join", round=number, sites=joined)
+    server.sites = sites
 
 
 def _score(server: Server, transport: Transport, number: int, log: EventLog) -> dict[str, float]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from feda3i.data.base import Cases, Federation
 from feda3i.engine.job import Job
@@ -31,6 +31,9 @@ class Transport(Protocol):
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Return the scores of every case of the split ``"test"`` or ``"train"``."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the engine adds to a round's event, e.g. bytes sent; then forget it."""
 
     def close(self) -> None:
         """Release processes and files."""
@@ -80,6 +83,10 @@ class LocalTransport:
             return self._pool.score(params, split, distances)
         cases = self._truth[split]
         return score_cases(self._station, params, cases, range(len(cases)), distances)
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing: there is no network."""
+        return {}
 
     def close(self) -> None:
         """Stop the workers."""

@@ -8,15 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from feda3i.codec import pack, unpack
 from feda3i.data.base import Cases, Federation
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import score_cases
 from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread, truth_of
-from feda3i.engine.workers import read_frame, write_frame
+from feda3i.engine.workers import open_file, read_frame, write_frame
 from feda3i.errors import FedA3IError, RunError
 from feda3i.recipe import validate
 from feda3i.types import Order
@@ -70,8 +68,8 @@ def open_shared(data: dict[str, Any]) -> Federation:
     def cases(split: dict[str, Any]) -> Cases:
         return Cases(
             ids=tuple(split["ids"]),
-            images=np.load(split["images"]["path"], mmap_mode="r"),
-            masks=np.load(split["masks"]["path"], mmap_mode="r"),
+            images=open_file(split["images"]),
+            masks=open_file(split["masks"]),
             sources=tuple(split["sources"]),
             spacing=split["spacing"],
         )
@@ -82,7 +80,7 @@ def open_shared(data: dict[str, Any]) -> Federation:
         sites=data["sites"],
         test=cases(data["test"]),
         classes=tuple(data["classes"]),
-        clean_masks=None if clean is None else np.load(clean["path"], mmap_mode="r"),
+        clean_masks=None if clean is None else open_file(clean),
     )
 
 

@@ -227,15 +227,20 @@ def share(federation: Federation, folder: Path) -> dict[str, Any]:
 
 def _file_of(array: NDArray[np.uint8], path: Path) -> dict[str, Any]:
     """Return where an array lies on disk; write it there first unless it is a mapped file."""
-    if isinstance(array, np.memmap) and array.filename is not None and array.base is not None:
-        whole = np.load(array.filename, mmap_mode="r") if _is_npy(array) else None
-        if whole is not None and whole.shape == array.shape:
-            return {"path": str(array.filename)}
+    root: Any = array
+    while isinstance(root.base, np.memmap):
+        root = root.base
+    is_file = isinstance(root, np.memmap) and str(root.filename).endswith(".npy")
+    if is_file and array.flags.c_contiguous and array.shape[1:] == root.shape[1:]:
+        start = (array.ctypes.data - root.ctypes.data) // array.strides[0]
+        return {"path": str(root.filename), "start": start, "stop": start + len(array)}
     temporary = path.with_suffix(".tmp.npy")
     np.save(temporary, array)
     os.replace(temporary, path)
-    return {"path": str(path)}
+    return {"path": str(path), "start": 0, "stop": len(array)}
 
 
-def _is_npy(array: np.memmap[Any, Any]) -> bool:
-    return str(array.filename).endswith(".npy")
+def open_file(described: dict[str, Any]) -> NDArray[np.uint8]:
+    """Open an array that ``share`` described, mapped to memory."""
+    whole: NDArray[np.uint8] = np.load(described["path"], mmap_mode="r", allow_pickle=False)
+    return whole[described["start"] : described["stop"]]

@@ -1,0 +1,170 @@
+"""``feda3i demo``: noisy annotators, FedAvg against FedA3I against perfect masks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feda3i.commands.run import listener
+from feda3i.recipe import Recipe, load
+
+if TYPE_CHECKING:
+    from feda3i.data.base import Federation
+    from feda3i.engine.run import Result
+
+ROWS = {
+    "fedavg": "FedAvg on the noisy masks",
+    "feda3i": "FedA3I on the noisy masks",
+    "clean": "FedAvg on perfect masks (ceiling)",
+}
+
+
+def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
+    """Run the three methods on the same cases, then show a table and pictures."""
+    from feda3i.engine.federation import federation_of
+    from feda3i.engine.run import run
+
+    base = load(recipe, [f"seed={seed}"])
+    folder = _free(out)
+    federation = federation_of(base)
+    _introduce(base, federation)
+    results = {}
+    try:
+        for method in ROWS:
+            chosen = base if method == base.method.name else _with_method(base, method)
+            chosen = chosen.model_copy(update={"title": f"{method:6}"})
+            results[method] = run(
+                chosen, folder / method, federation=federation, listener=listener(quiet)
+            )
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; what is finished lies in {folder}", file=sys.stderr)
+        sys.exit(130)
+    _show(folder, base, federation, results)
+
+
+def _with_method(base: Recipe, method: str) -> Recipe:
+    from feda3i.recipe import validate
+
+    values = base.to_dict()
+    kept = {"loss": values["method"]["loss"]} if "loss" in values["method"] else {}
+    return validate({**values, "method": {"name": method, **kept}})
+
+
+def _introduce(recipe: Recipe, federation: Federation) -> None:
+    mu = annotator_mu(federation)
+    size = federation.train.shape[0]
+    print(
+        f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
+        f"({recipe.data.name}), {len(federation.test)} test cases with perfect masks."
+    )
+    if mu:
+        larger = sum(value > 0 for value in mu.values())
+        print(
+            f"Their annotators draw differently: {larger} too large, {len(mu) - larger} too small, "
+            f"by up to {max(abs(value) for value in mu.values()):.1f} px."
+        )
+
+
+def annotator_mu(federation: Federation) -> dict[str, float]:
+    """Return the true mean offset of each site's annotator in pixels, if this is a simulation."""
+    annotators: Any = federation.notes.get("annotators", {})
+    return {site: float(one["mu"]) for site, one in annotators.items() if "mu" in one}
+
+
+def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
+    from feda3i.codec import write_file
+    from feda3i.report.events import read_events
+    from feda3i.report.plots import draw_curves, draw_survey, draw_weights
+
+    events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
+    table = _table(events, results)
+    print("\n" + table)
+    write_file(folder / "table.md", (table + "\n").encode())
+    mu = annotator_mu(federation) or None
+    draw_curves({ROWS[m]: e for m, e in events.items()}, folder / "curves.png")
+    surveyed = [e for e in events["feda3i"] if e.get("survey")]
+    if surveyed:
+        stages = next(read_events(results["feda3i"].path / "events.jsonl", "start"))["stages"]
+        draw_survey(surveyed[-1]["survey"], folder / "survey.png", mu)
+        draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu)
+        print("\n" + grouping_text(surveyed[-1]["survey"], mu))
+    _draw_examples(folder, federation, results)
+    print("\nWhat was made:")
+    for path in sorted(folder.iterdir()):
+        print(f"  {path}{'/' if path.is_dir() else ''}")
+
+
+def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) -> str:
+    lines = [
+        "| method | Dice, last round | Dice, mean of last five | IoU | HD95 (px) |",
+        "|---|---|---|---|---|",
+    ]
+    for method, result in results.items():
+        last = [e["dice"] for e in events[method] if e.get("dice") is not None][-5:]
+        scores = result.scores
+        lines.append(
+            f"| {ROWS[method]} | {scores['dice']:.4f} | {sum(last) / len(last):.4f} "
+            f"| {scores['iou']:.4f} | {scores.get('hd95', float('nan')):.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def grouping_text(survey: dict[str, Any], mu: dict[str, float] | None) -> str:
+    """Return in words what the survey found, and how right it was if the truth is known."""
+    part = survey["parts"][0]
+    labels = part["grouping"]["labels"]
+    larger, smaller = labels.count("larger"), labels.count("smaller")
+    text = f"The survey found {larger} sites that draw larger and {smaller} that draw smaller"
+    if mu is None:
+        return text + "."
+    from scipy.stats import spearmanr
+
+    truth = [mu[site] for site in survey["sites"]]
+    right = sum(
+        (label == "larger") == (value > 0) for label, value in zip(labels, truth, strict=True)
+    )
+    difference = [row[0] - row[1] for row in part["q"]]
+    rank = spearmanr(difference, truth).statistic
+    return (
+        f"{text}; right for {right} of {len(truth)}.\n"
+        f"Rank correlation of q1 - q2 with the true offset: {rank:.2f}."
+    )
+
+
+def _draw_examples(folder: Path, federation: Federation, results: dict[str, Result]) -> None:
+    """Draw what annotators drew, and what the models answer, beside the truth."""
+    import numpy as np
+
+    from feda3i.commands.evaluate import open_model
+    from feda3i.engine.scoring import label_map
+    from feda3i.engine.transport import one_thread
+    from feda3i.report.plots import draw_cases
+
+    test = federation.test
+    images = np.asarray(test.images[:6])
+    contours = {"truth": np.asarray(test.masks[:6])}
+    with one_thread():
+        for method in ("fedavg", "feda3i"):
+            station, params = open_model(results[method].path)
+            contours[ROWS[method].split()[0]] = label_map(station.probabilities(params, images))
+    draw_cases(images, contours, folder / "predictions.png")
+    if federation.clean_masks is not None:
+        mu = annotator_mu(federation)
+        ranked = sorted(mu, key=lambda site: mu[site])
+        chosen = [ranked[round(k * (len(ranked) - 1) / 5)] for k in range(6)] if ranked else []
+        where = np.array([federation.sites[site][0] for site in chosen], dtype=np.intp)
+        if len(where):
+            drawn = {
+                "truth": federation.clean_masks[where],
+                "as drawn": federation.train.masks[where],
+            }
+            titles = [f"{site}, mu {mu[site]:+.1f}" for site in chosen]
+            draw_cases(federation.train.images[where], drawn, folder / "masks.png", titles)
+
+
+def _free(out: Path) -> Path:
+    path, number = out, 2
+    while path.exists():
+        path, number = out.with_name(f"{out.name}-{number}"), number + 1
+    return path

@@ -1,0 +1,199 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from feda3i import cli
+
+TINY = (
+    "rounds=2",
+    "data=synthetic-skin",
+    "data.sites=2",
+    "data.cases=2",
+    "data.test=2",
+    "data.size=32",
+    "model.width=4",
+    "train.epochs=1",
+    "engine.workers=1",
+)
+
+
+@pytest.fixture
+def feda3i(monkeypatch, capsys):
+    """Return a function that runs a command and returns exit code, output and errors."""
+
+    def call(*arguments: str):
+        monkeypatch.setattr(sys, "argv", ["feda3i", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a finished tiny run."""
+    from feda3i import recipe
+    from feda3i.engine.run import run
+
+    path = tmp_path_factory.mktemp("cli") / "run"
+    run(recipe.load("demo", [*TINY, "method=fedavg", "noise=none"]), path)
+    return path
+
+
+def test_run_says_where_the_result_lies(feda3i, tmp_path):
+    code, out, err = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r")
+    assert code == 0
+    assert "sha256" in out
+    assert f"{tmp_path}/r/model.safetensors" in out
+    assert "round 2/2" in err
+
+
+def test_quiet_is_quiet(feda3i, finished):
+    code, out, err = feda3i("resume", finished, "--quiet")
+    assert code == 0
+    assert err == ""
+    assert "sha256" in out
+
+
+def test_list_names_everything(feda3i):
+    code, out, _ = feda3i("list")
+    assert code == 0
+    for name in ("fedavg", "feda3i", "synthetic-skin", "unet", "demo", "contour"):
+        assert name in out
+
+
+def test_explain_shows_card_wire_and_stages(feda3i):
+    code, out, _ = feda3i("explain", "feda3i")
+    assert code == 0
+    assert "AAAI 2024" in out
+    assert "answer to a survey: number of cases, inner_loss" in out
+    assert "t1 = 10" in out
+    code, out, _ = feda3i("explain", "model", "unet")
+    assert "1,082,033" in out
+    assert out.count("%") == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("run", "nothing"), 2, "there is no recipe 'nothing'"),
+        (("run", "demo", "method=fedavgg"), 2, "did you mean 'fedavg'"),
+        (("run", "demo", "rounds=-3"), 2, "greater than or equal to 1"),
+        (("run", "demo", "data.sites=0"), 2, "sites"),
+        (("run", "demo", "data=/no/where"), 2, "no folder '/no/where'"),
+        (("run", "demo", "data=synthetic-skim"), 2, "did you mean 'synthetic-skin'"),
+        (("resume", "/no/where"), 1, "found nothing at '/no/where'"),
+        (("explain", "fedavgg"), 2, "did you mean 'fedavg'"),
+        (("evaluate", "/no/where"), 1, "/no/where"),
+    ],
+)
+def test_mistakes_get_one_clear_line_and_no_traceback(
+    feda3i, tmp_path, monkeypatch, arguments, code, words
+):
+    monkeypatch.chdir(tmp_path)
+    found, out, err = feda3i(*arguments)
+    assert found == code
+    assert words in err
+    assert "Traceback" not in out + err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_evaluate_writes_every_case(feda3i, finished, tmp_path):
+    code, out, _ = feda3i("evaluate", finished, "--csv", tmp_path / "cases.csv")
+    assert code == 0
+    assert "dice" in out
+    assert len((tmp_path / "cases.csv").read_text().splitlines()) == 3
+
+
+def test_predict_keeps_the_resolution_of_each_image(feda3i, finished, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    draw = np.random.default_rng(0)
+    for name, shape in (("wide.png", (40, 90, 3)), ("tall.jpg", (120, 64, 3))):
+        Image.fromarray(draw.integers(0, 255, shape, dtype=np.uint8)).save(images / name)
+    code, out, _ = feda3i("predict", finished, images, "--out", tmp_path / "masks", "--overlay")
+    assert code == 0
+    assert "2 masks" in out
+    with Image.open(tmp_path / "masks" / "wide.png") as mask:
+        assert mask.size == (90, 40)
+        assert set(np.unique(np.asarray(mask))) <= {0, 255}
+    with Image.open(tmp_path / "masks" / "tall_overlay.png") as overlay:
+        assert overlay.size == (64, 120)
+
+
+def test_predict_names_what_it_cannot_read_and_does_the_rest(feda3i, finished, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "broken.png").write_bytes(b"not a picture")
+    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(images / "good.png")
+    code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
+    assert code == 1
+    assert "broken.png" in err
+    assert (tmp_path / "masks" / "good.png").exists()
+    assert not (tmp_path / "masks" / "broken.png").exists()
+
+
+def test_check_method_names_promises(feda3i, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(
+        '"""Own: a method that says nothing of its wire."""\n'
+        "from pydantic.dataclasses import dataclass\n"
+        "from feda3i.methods.base import STRICT, Method\n"
+        "@dataclass(frozen=True, kw_only=True, config=STRICT)\n"
+        "class Own(Method):\n"
+        "    def fit(self, site):\n"
+        "        return {**super().fit(site), 'secret': 1.0}\n"
+    )
+    code, out, _ = feda3i("check", "method", f"{own}:Own")
+    assert code == 1
+    assert "which the method does not declare on its wire" in out
+
+
+def test_a_killed_run_resumes_to_the_same_model(feda3i, tmp_path):
+    command = [sys.executable, "-m", "feda3i", "run", "demo", *TINY, "method=fedavg", "rounds=6"]
+    command.append("data.cases=8")
+    whole = subprocess.run(
+        [*command, "--out", str(tmp_path / "whole")], capture_output=True, text=True, check=True
+    )
+    path = tmp_path / "killed"
+    process = subprocess.Popen([*command, "--out", str(path)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (path / "state" / "checkpoint.bin").exists():
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (path / "DONE").exists()
+    code, out, _ = feda3i("resume", path)
+    assert code == 0
+    sha = [line for line in out.splitlines() if line.startswith("sha256")]
+    assert sha[0] in whole.stdout
+
+
+def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
+    path = tmp_path / "run"
+    command = [sys.executable, "-m", "feda3i", "run", "demo", *TINY, "method=fedavg"]
+    process = subprocess.Popen(
+        [*command, "rounds=500", "--out", str(path)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (path / "state" / "checkpoint.bin").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"feda3i resume {path}" in err
+    assert "Traceback" not in err
