@@ -1,0 +1,52 @@
+"""GCE: generalised cross-entropy, which listens less to pixels the network disagrees with.
+
+Paper
+    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
+    Labels, NeurIPS 2018.
+What changes against FedAvg
+    The loss: mean over pixels of (1 - p_y^q) / q instead of -log p_y, where p_y is the probability
+    of the annotated class. Its gradient is that of cross-entropy times p_y^q. q = 0.7 as in the
+    paper and in the FedA3I comparison.
+What stays at the site
+    Images, masks, optimiser moments.
+What leaves the site
+    What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
+Cost
+    That of FedAvg.
+Departures
+    One sigmoid per class: for one foreground class this equals the paper's softmax of two classes,
+    which counts the annotated class only. The truncated variant (pruning below k = 0.5) is not
+    used, since the FedA3I comparison names q alone. Computed from logits, so that no clamping of
+    p_y is needed. reduction = "pre_power" is the binary form found in later segmentation code: it
+    averages p_y over the batch before the power.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from feda3i import losses
+from feda3i.methods.base import STRICT, Method
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class GCE(Method):
+    """FedAvg with the generalised cross-entropy."""
+
+    loss: Literal["ce"] = "ce"
+    """The method is its own loss, of the cross-entropy family; there is no variant with Dice."""
+    q: Annotated[float, Field(gt=0, le=1)] = 0.7
+    """Towards 0 cross-entropy, at 1 the mean absolute error."""
+    reduction: Literal["pixel", "pre_power"] = "pixel"
+    """Power of every pixel, or of the batch's mean probability."""
+
+    def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the generalised cross-entropy of a batch."""
+        return losses.gce(logits, targets, self.q, self.reduction)
+
+
+METHOD = GCE

@@ -1,0 +1,43 @@
+"""A site with a tiny network, for tests that look at one hook of a method; and tiny runs."""
+
+from pathlib import Path
+
+import numpy as np
+
+from feda3i.contract import Subject, outcome_of, tiny_federation
+from feda3i.engine.run import job_of
+from feda3i.engine.station import Station
+from feda3i.types import Order
+
+PLAIN = f"{Path(__file__).with_name('plain_network.py')}:factory"
+
+
+def station_of(folder, name, federation=None, model=None, train=None, seed=0, **options):
+    """Return a station that can answer for every site of a tiny federation."""
+    federation = tiny_federation() if federation is None else federation
+    changes = {"seed": seed, "train": {"epochs": 1, "batch": 2, **(train or {})}}
+    if model is not None:
+        changes["model"] = {"name": model}
+    job = job_of(Subject(name, options).recipe(**changes), federation)
+    return Station(job, federation.train, federation.sites, folder)
+
+
+def site_of(folder, name, round=1, settings=None, **options):
+    """Return site-1 with the initial network, as a method sees it."""
+    station = station_of(folder, name, **options)
+    params = station.layout.read(station.network)
+    order = Order("fit", round, "site-1", params, settings or {})
+    return station._site(order, {})
+
+
+def final_values(name, federation=None, *, rounds=2, **changes):
+    """Return the parameters after a tiny run; ``options`` are the method's."""
+    options = changes.pop("options", {})
+    federation = tiny_federation() if federation is None else federation
+    return outcome_of(Subject(name, options).recipe(rounds=rounds, **changes), federation).values
+
+
+def assert_equals_fedavg(name, options, **changes):
+    """Assert that a neutral setting gives the very bits of FedAvg."""
+    ours = final_values(name, options=options, **changes)
+    np.testing.assert_array_equal(ours, final_values("fedavg", **changes))
