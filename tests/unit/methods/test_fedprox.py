@@ -1,0 +1,75 @@
+"""FedProx: a pull towards the received network."""
+
+import numpy as np
+import pytest
+import torch
+from at_site import assert_equals_fedavg, final_values, site_of
+
+from feda3i.engine.job import make_method
+from feda3i.errors import RecipeError
+from feda3i.methods.fedprox import squared_distance
+
+
+def trained(folder, mu, decoupled=False, epochs=1, batch=4):
+    """Return the received, the trained and the buffer values of one site's fit."""
+    train = {"epochs": epochs, "batch": batch}
+    site = site_of(folder, "fedprox", mu=mu, decoupled=decoupled, train=train)
+    received = site.order.params.values
+    site.method.fit(site)
+    return received, site.layout.read(site.network).values, site.layout.trained()
+
+
+def test_defaults():
+    method = make_method("fedprox", {})
+    assert (method.mu, method.decoupled) == (0.01, False)
+
+
+@pytest.mark.parametrize("mu", [-0.01, float("nan"), float("inf")])
+def test_mu_out_of_range_is_refused(mu):
+    with pytest.raises(RecipeError, match="mu"):
+        make_method("fedprox", {"mu": mu})
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+@pytest.mark.parametrize("loss", ["ce", "dc"])
+def test_mu_zero_is_fedavg_bit_for_bit(decoupled, loss):
+    ours = final_values("fedprox", options={"mu": 0, "decoupled": decoupled, "loss": loss})
+    np.testing.assert_array_equal(ours, final_values("fedavg", options={"loss": loss}))
+
+
+def test_the_gradient_of_the_penalty_is_the_distance():
+    weights = [torch.randn(3, 2, requires_grad=True), torch.randn(4, requires_grad=True)]
+    anchor = [torch.randn(3, 2), torch.randn(4)]
+    mu = 0.3
+    gradients = torch.autograd.grad(0.5 * mu * squared_distance(weights, anchor), weights)
+    for gradient, w, g in zip(gradients, weights, anchor, strict=True):
+        torch.testing.assert_close(gradient, mu * (w - g))
+
+
+def test_the_first_step_is_that_of_fedavg(tmp_path):
+    # All four cases in one batch and one epoch: one step from w = w_g, where the penalty is flat.
+    _, plain, _ = trained(tmp_path, mu=0)
+    _, ours, _ = trained(tmp_path, mu=10.0)
+    np.testing.assert_array_equal(ours, plain)
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_a_larger_mu_stays_nearer(tmp_path, decoupled):
+    distances = []
+    for mu in (0, 0.1, 1.0, 10.0):
+        received, ours, is_trained = trained(tmp_path, mu, decoupled, epochs=4, batch=2)
+        distances.append(np.linalg.norm((ours - received)[is_trained]))
+    assert distances[0] > distances[1] > distances[2] > distances[3] > 0
+
+
+def test_decoupled_pulls_after_the_step(tmp_path):
+    _, plain, _ = trained(tmp_path, mu=0)
+    received, ours, is_trained = trained(tmp_path, mu=2.0, decoupled=True)
+    expected = plain - 5e-3 * 2.0 * (plain - received)
+    np.testing.assert_allclose(ours[is_trained], expected[is_trained], rtol=0, atol=1e-7)
+    np.testing.assert_array_equal(ours[~is_trained], plain[~is_trained])
+
+
+def test_the_default_is_not_fedavg():
+    with pytest.raises(AssertionError):
+        assert_equals_fedavg("fedprox", {})
