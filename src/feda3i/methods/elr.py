@@ -1,0 +1,82 @@
+"""ELR: pull predictions towards what the network said earlier, before it memorised the noise.
+
+Paper
+    Liu et al., Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS 2020.
+What changes against FedAvg
+    Each site remembers a running mean t of its predictions, per case, class and pixel:
+    t <- beta t + (1 - beta) p, from zero. The loss gains lam * mean log(1 - (t0 p0 + t1 p1)), whose
+    gradient amplifies the remembered class. The memory is brought up to date before it is used, and
+    p is held within [1e-4, 1 - 1e-4].
+What stays at the site
+    Images, masks, optimiser moments, and the memory: four bytes per pixel and class and a counter
+    per case (10.5 MB for 40 cases of 256 x 256). It lasts over rounds and is never sent.
+What leaves the site
+    What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
+Cost
+    That of FedAvg, and the memory on the site's disk.
+Departures
+    beta = 0.99 and lam = 1 are the values of the FedA3I comparison; the authors' released settings
+    are (0.7, 3), (0.9, 7) and (0.9, 1). Both running targets follow from t1 and the number of
+    visits k, since t0 + t1 = 1 - beta^k; there is no bias correction, as in the authors' code, so
+    that at beta = 0.99 the pull reaches 63 % of its strength after 100 visits. The paper trains in
+    one place: here the memory goes on although the network is replaced by the average every round
+    (a fresh one per round would leave ELR nearly inert), and a site that skips rounds keeps what it
+    had. The version with two networks and mixup (ELR+) is not used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from feda3i import losses
+from feda3i.methods.base import STRICT, Method
+
+if TYPE_CHECKING:
+    from feda3i.engine.site import Batch, Site
+
+LIMIT = 1e-4
+"""Predictions are held this far off 0 and 1."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class ELR(Method):
+    """FedAvg with a memory of early predictions at the sites."""
+
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Share of the old target that is kept at each visit of a case."""
+    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Weight of the regulariser (lambda in the paper); 0 is FedAvg."""
+
+    def step(self, site: Site, batch: Batch) -> Tensor:
+        """Return the loss with the regulariser; the memory of these cases is updated first."""
+        logits = site.network(batch.images)
+        loss = self.criterion(logits, self.targets(site, batch))
+        if self.lam == 0:
+            return loss
+        t1, total = self.remember(site, batch, logits)
+        return loss + self.lam * losses.early_learning(logits, t1, total, LIMIT)
+
+    def remember(self, site: Site, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Add a visit to the memory; return t1 of the batch and t0 + t1 of each of its cases."""
+        if "t1" not in site.memory:
+            shape = (len(site), site.classes, *site.shape)
+            # float32: in half precision increments of 0.01 (p - t) are lost once p is near t.
+            site.memory["t1"] = np.zeros(shape, np.float32)
+            site.memory["visits"] = np.zeros(len(site), np.int64)
+        seen = torch.sigmoid(logits.detach()).clamp(LIMIT, 1 - LIMIT)
+        before = torch.from_numpy(site.memory["t1"][batch.positions]).to(logits.device)
+        t1 = self.beta * before + (1 - self.beta) * seen
+        site.memory["t1"][batch.positions] = t1.cpu().numpy()
+        site.memory["visits"][batch.positions] += 1
+        visits = site.memory["visits"][batch.positions].astype(np.float64)
+        total = torch.from_numpy(1.0 - self.beta**visits).to(logits)
+        return t1, total.reshape(-1, *[1] * (logits.ndim - 1))
+
+
+METHOD = ELR
