@@ -1,0 +1,72 @@
+"""Local: every site trains alone; nothing is shared.
+
+Paper
+    None: the lower reference row. It shows what a site reaches without the others.
+What changes against FedAvg
+    Every site goes on from its own network of the round before; the first round starts from the
+    common initialisation. The test scores are those of the sites' networks, one row per case and
+    network, so that the mean over rows is the mean over sites.
+What stays at the site
+    Images, masks, optimiser moments (re-created every round).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss. They leave it only
+    because the engine keeps and scores networks at the server; no site receives another's.
+Cost
+    Training as FedAvg. Download 2 x (the global network of the order, and the site's own); the
+    server scores one network per site.
+Departures
+    None. The model file of the run holds the mean of the sites' networks, weighted by cases: it is
+    not what the scores belong to, and a mean of networks trained apart is not expected to work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from feda3i.methods.base import STRICT, Method
+from feda3i.types import Numbers, Params, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Gathered, Server
+    from feda3i.engine.site import Site
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Local(Method):
+    """One network per site, kept in ``server.state["models"]``."""
+
+    wire: ClassVar[Wire] = Wire(params=("own",))
+
+    def start(self, server: Server) -> None:
+        """Keep the initialisation: a site that comes late must not begin from the others' mean."""
+        server.state["start"] = server.params
+        server.state["models"] = {}
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Send every site its own network back."""
+        kept: dict[str, Params] = server.state["models"]
+        start: Params = server.state["start"]
+        own = {site: {"own": kept.get(site, start)} for site in server.sites} if kept else {}
+        return Plan(gather=True, site_params=own)
+
+    def fit(self, site: Site) -> Numbers:
+        """Go on from the site's own network."""
+        if "own" in site.order.extra:
+            site.load(site.order.extra["own"])
+        return super().fit(site)
+
+    def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
+        """Keep what each site sent; a site that is missing keeps what it had."""
+        kept: dict[str, Params] = server.state["models"]
+        kept.update((name, gathered.params(k)) for k, name in enumerate(replies.sites))
+        return super().merge(server, replies, gathered)
+
+    def models(self, server: Server) -> dict[str, Params]:
+        """Return the networks of all sites that have trained so far."""
+        kept: dict[str, Params] = server.state["models"]
+        return dict(sorted(kept.items())) or super().models(server)
+
+
+METHOD = Local

@@ -1,0 +1,132 @@
+"""Play a method round by round on tiny discs, with everything open to look at."""
+
+from dataclasses import replace
+
+from pydantic.dataclasses import dataclass
+
+from feda3i.contract import tiny_federation
+from feda3i.engine.loop import Round
+from feda3i.engine.run import as_trained, job_of
+from feda3i.engine.server import Server
+from feda3i.engine.station import Station
+from feda3i.engine.transport import LocalTransport
+from feda3i.methods.base import STRICT, Method
+from feda3i.recipe import validate
+from feda3i.report.console import Silent
+from feda3i.types import Missing, Order, Plan
+
+
+def recipe(name, options=None, *, rounds=4, **train):
+    return validate(
+        {
+            "rounds": rounds,
+            "data": {"name": "contract"},
+            "model": {"name": "unet", "width": 4},
+            "method": {"name": name, **(options or {})},
+            "train": {"epochs": 1, "batch": 2, **train},
+            "engine": {"workers": 1, "device": "cpu", "min_sites": 1},
+        }
+    )
+
+
+class Lossy(LocalTransport):
+    """Loses the named (site, round, task) and keeps all orders."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.lost = set()
+        self.orders = []
+
+    def call(self, orders):
+        self.orders += orders
+        for order, answer in zip(orders, super().call(orders), strict=True):
+            is_lost = (order.site, order.round, order.task) in self.lost
+            yield Missing(order.site, "lost on purpose") if is_lost else answer
+
+
+class Steps:
+    """A run that stands still between rounds."""
+
+    def __init__(self, folder, name, options=None, federation=None, *, rounds=4, **train):
+        self.folder = folder
+        self.federation = tiny_federation() if federation is None else federation
+        self.job = job_of(recipe(name, options, rounds=rounds, **train), self.federation)
+        self.federation = as_trained(self.federation, self.job.method)
+        self.transport = Lossy(self.job, self.federation, folder)
+        network = self.job.network()
+        layout = self.job.layout(network)
+        self.server = Server(self.job, layout, layout.read(network), self.transport.sites())
+        self.job.method.start(self.server)
+        self.round = 0
+
+    @property
+    def method(self):
+        return self.job.method
+
+    @property
+    def values(self):
+        return self.server.params.values
+
+    def play(self, rounds=1):
+        for _ in range(rounds):
+            self.round += 1
+            event = Round(self.server, self.transport, self.round, Silent(), self.folder).play()
+        return event
+
+    def lose(self, site, round, *tasks):
+        self.transport.lost |= {(site, round, task) for task in tasks or ("survey", "fit")}
+
+    def station(self):
+        return Station(
+            self.job, self.federation.train, self.federation.sites, self.folder / "memory"
+        )
+
+    def site(self, name, **settings):
+        """Return a site as a method sees it, with the server's network."""
+        order = Order("fit", self.round + 1, name, self.server.params, settings)
+        station = self.station()
+        station.layout.write(order.params, station.network)
+        return station._site(order, station.recall(order))
+
+    def memory(self, name):
+        order = Order("fit", self.round + 1, name, self.server.params)
+        return self.station().recall(order)
+
+    def predicted(self, name):
+        """Return what the server's network says of a site's cases, ``(case, class, *space)``."""
+        images = self.federation.train.images[self.federation.sites[name]]
+        return self.station().probabilities(self.server.params, images) > 0.5
+
+
+def unequal(federation=None):
+    """Return the tiny federation with sites of four, three and two cases."""
+    federation = tiny_federation() if federation is None else federation
+    names = federation.names()
+    sites = {n: federation.sites[n][: 4 - k] for k, n in enumerate(names)}
+    return replace(federation, sites=sites)
+
+
+def with_noisy(federation, *names):
+    """Return the federation with the masks of these sites turned inside out."""
+    masks = federation.train.masks.copy()
+    for name in names:
+        masks[federation.sites[name]] = 1 - masks[federation.sites[name]]
+    return federation.with_masks(masks)
+
+
+def played(folder, name, options=None, federation=None, rounds=2, **train):
+    """Return the parameters after some rounds."""
+    steps = Steps(folder / f"{name}-{rounds}", name, options, federation, rounds=rounds, **train)
+    steps.play(rounds)
+    return steps.values
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class GatheredFedAvg(Method):
+    """FedAvg that sums from one buffer, as methods with weights of their own do."""
+
+    def plan(self, server, round):
+        return Plan(gather=True)
+
+
+GATHERED = f"{__file__}:GatheredFedAvg"

@@ -1,0 +1,84 @@
+"""Local, clean and central: what they see, and what they equal."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from stepping import Steps, played, unequal, with_noisy
+
+from feda3i.contract import tiny_federation
+
+
+def only(federation, name):
+    return replace(federation, sites={name: federation.sites[name]})
+
+
+def test_local_equals_fedavg_on_each_site_alone_bit_for_bit(tmp_path):
+    steps = Steps(tmp_path / "local", "local", None, unequal())
+    steps.play(3)
+    models = steps.method.models(steps.server)
+    assert list(models) == ["site-1", "site-2", "site-3"]
+    for name, model in models.items():
+        alone = played(tmp_path / name, "fedavg", None, only(unequal(), name), rounds=3)
+        np.testing.assert_array_equal(model.values, alone)
+
+
+def test_the_global_model_of_local_is_the_mean_by_cases(tmp_path):
+    steps = Steps(tmp_path, "local", None, unequal())
+    steps.play(2)
+    models = steps.method.models(steps.server).values()
+    mean = np.average([m.values.astype(float) for m in models], axis=0, weights=[4, 3, 2])
+    assert steps.values == pytest.approx(mean, abs=1e-5)
+
+
+def test_a_late_site_starts_from_the_initialisation_not_from_the_others(tmp_path):
+    steps = Steps(tmp_path / "local", "local")
+    steps.lose("site-2", 1)
+    steps.play(2)
+    late = Steps(tmp_path / "late", "fedavg", None, only(tiny_federation(), "site-2"))
+    late.round = 1  # its batches are those of round 2
+    late.play()
+    model = steps.method.models(steps.server)["site-2"]
+    np.testing.assert_array_equal(model.values, late.values)
+
+
+def test_a_lost_local_site_keeps_its_network(tmp_path):
+    steps = Steps(tmp_path, "local")
+    steps.play()
+    before = steps.method.models(steps.server)["site-2"].values.copy()
+    steps.lose("site-2", 2)
+    steps.play()
+    np.testing.assert_array_equal(steps.method.models(steps.server)["site-2"].values, before)
+
+
+def test_no_local_site_receives_another_network(tmp_path):
+    steps = Steps(tmp_path, "local")
+    steps.play()
+    models = steps.method.models(steps.server)
+    steps.play()
+    last = [order for order in steps.transport.orders if order.round == 2]
+    assert [order.site for order in last] == list(models)
+    for order in last:
+        np.testing.assert_array_equal(order.extra["own"].values, models[order.site].values)
+
+
+def test_before_the_first_round_local_scores_the_initialisation(tmp_path):
+    steps = Steps(tmp_path, "local")
+    assert list(steps.method.models(steps.server)) == ["global"]
+
+
+def test_clean_trains_on_the_truth(tmp_path):
+    noisy = with_noisy(tiny_federation(), "site-1")
+    clean = played(tmp_path, "clean", None, noisy)
+    np.testing.assert_array_equal(clean, played(tmp_path, "fedavg", None, tiny_federation()))
+    assert not np.array_equal(clean, played(tmp_path / "noisy", "fedavg", None, noisy))
+
+
+def test_central_trains_on_all_cases_as_one_site(tmp_path):
+    federation = unequal()
+    pooled = np.sort(np.concatenate([federation.sites[n] for n in federation.names()]))
+    one = replace(federation, sites={"all": pooled})
+    steps = Steps(tmp_path / "central", "central", None, federation)
+    event = steps.play(2)
+    assert event["answered"] == 1
+    np.testing.assert_array_equal(steps.values, played(tmp_path, "fedavg", None, one))
