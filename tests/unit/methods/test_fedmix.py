@@ -1,0 +1,120 @@
+"""FedMix: invariants of METHODS.md 12, the Dice loss, the neutral setting, the second network."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from stepping import Steps, played, unequal
+
+from feda3i.engine.job import make_method
+from feda3i.errors import RecipeError
+from feda3i.methods.fedmix import mixed_weights
+
+CASES = np.array([10.0, 30.0, 20.0])
+positive = st.floats(1e-3, 1.0)
+
+
+def test_weights_as_printed():
+    found = mixed_weights(np.array([10.0, 10.0]), np.array([0.2, 0.4]), 1.5, 10.0)
+    assert found == pytest.approx([0.282913, 0.717087], abs=1e-6)
+
+
+def test_without_lambda_cases_count():
+    found = mixed_weights(CASES, np.array([0.1, 0.5, 0.9]), 2.5, 0.0)
+    np.testing.assert_array_equal(found, CASES / 60)
+
+
+@pytest.mark.parametrize(("loss", "beta"), [([0.3, 0.3, 0.3], 2.5), ([0.1, 0.5, 0.9], 0.0)])
+def test_equal_losses_and_no_power_count_sites_alike(loss, beta):
+    found = mixed_weights(CASES, np.array(loss), beta, 10.0)
+    assert found == pytest.approx((CASES / 60 + 10 / 3) / 11, abs=1e-12)
+
+
+@given(arrays(float, 5, elements=positive), st.floats(0, 4), st.floats(0, 20))
+def test_weights_sum_to_one_and_know_no_unit_of_loss(loss, beta, lam):
+    cases = np.arange(1.0, 6.0)
+    found = mixed_weights(cases, loss, beta, lam)
+    assert found.sum() == pytest.approx(1, abs=1e-12)
+    assert (found >= 0).all()
+    assert mixed_weights(cases, 2 * loss, beta, lam) == pytest.approx(found, abs=1e-12)
+    naive = loss**beta / (loss**beta).sum()
+    assert found == pytest.approx((cases / 15 + lam * naive) / (1 + lam), abs=1e-9)
+
+
+@pytest.mark.parametrize("exponent", [2.5, -2.5])
+@pytest.mark.parametrize("loss", [[0.0, 0.0, 0.0], [0.0, 0.4, 0.2], [1e-300, 1.0, 1e300]])
+def test_weights_are_finite_for_any_loss(loss, exponent):
+    found = mixed_weights(CASES, np.array(loss), exponent, 10.0)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(1)
+    if not any(loss):
+        np.testing.assert_array_equal(found, CASES / 60)
+
+
+def test_the_sign_turns_the_preference_round():
+    loss, equal = np.array([0.2, 0.4, 0.6]), np.ones(3)
+    assert (np.diff(mixed_weights(equal, loss, 1.5, 10.0)) > 0).all()
+    assert (np.diff(mixed_weights(equal, loss, -1.5, 10.0)) < 0).all()
+
+
+def test_the_loss_is_soft_dice_per_case():
+    method = make_method("fedmix", {})
+    logits = torch.randn(
+        3, 2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    masks = (torch.rand(3, 2, 5, 4, generator=torch.Generator().manual_seed(1)) > 0.5).double()
+    p = 1 / (1 + np.exp(-logits.numpy()))
+    y = masks.numpy()
+    over = (2, 3)
+    dice = (2 * (p * y).sum(over) + 1e-4) / (p.sum(over) + y.sum(over) + 1e-4)
+    assert float(method.criterion(logits, masks)) == pytest.approx((1 - dice).mean(), abs=1e-12)
+    with_ce = make_method("fedmix", {"dice_only": False})
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, masks)
+    assert float(with_ce.criterion(logits, masks)) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize("value", [-1e4, -30.0, 0.0, 30.0, 1e4])
+@pytest.mark.parametrize("mask", [0.0, 1.0])
+def test_the_loss_and_its_gradient_are_finite(value, mask):
+    logits = torch.full((2, 1, 4, 4), value, requires_grad=True)
+    loss = make_method("fedmix", {}).criterion(logits, torch.full((2, 1, 4, 4), mask))
+    loss.backward()
+    assert 0 <= float(loss.detach()) <= 1
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_neutral_is_fedavg_bit_for_bit(tmp_path):
+    neutral = played(tmp_path, "fedmix", {"lam": 0, "dice_only": False}, unequal())
+    np.testing.assert_array_equal(neutral, played(tmp_path, "fedavg", None, unequal()))
+
+
+def test_a_round_weighs_by_the_reported_losses(tmp_path):
+    steps = Steps(tmp_path, "fedmix", {"beta": 1.5}, unequal())
+    event = steps.play()
+    loss = np.array([event["site_loss"][name] for name in steps.federation.names()])
+    expected = mixed_weights(np.array([4.0, 3.0, 2.0]), loss, 1.5, 10.0)
+    assert list(event["weights"].values()) == pytest.approx(expected, abs=1e-12)
+    assert expected != pytest.approx([4 / 9, 3 / 9, 2 / 9], abs=1e-3)
+
+
+def test_the_second_network_changes_nothing_but_the_cost(tmp_path):
+    one = Steps(tmp_path / "one", "fedmix")
+    two = Steps(tmp_path / "two", "fedmix", {"second_network": True})
+    before = two.values.copy()
+    events = one.play(2), two.play(2)
+    size = len(one.values)
+    assert len(two.values) == 2 * size
+    np.testing.assert_array_equal(two.values[:size], one.values)
+    assert events[0]["site_loss"] == events[1]["site_loss"]
+    assert not np.array_equal(before[:size], before[size:])
+    assert not np.array_equal(before[size:], two.values[size:])
+
+
+@pytest.mark.parametrize(
+    "options", [{"lam": -1}, {"beta": -0.1}, {"sign": 0}, {"beta": float("nan")}, {"lam": "much"}]
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(RecipeError, match=next(iter(options))):
+        make_method("fedmix", options)
