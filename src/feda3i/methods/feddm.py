@@ -1,0 +1,229 @@
+"""FedDM: let two peers judge each site's foreground, and merge updates without conflict.
+
+Paper
+    Zhu et al., FedDM: Federated Weakly Supervised Segmentation via Annotation Calibration and
+    Gradient De-Conflicting, IEEE TMI 2023. Row "FedDM" of the FedA3I paper.
+What changes against FedAvg
+    Site, from round 2 on: three networks, the one in training and two frozen peers, each trust the
+    share p_t of the foreground pixels of an image on which their loss is smallest. Trusted by all
+    three: kept. Trusted by only one of the own network and the near peer: trained as background.
+    Otherwise: ignored. Background is always kept. p_t = 1 - ratio * min(t / stop, 1) with t rounds
+    done; where that leaves no more than ``fewest`` pixels, all foreground is kept.
+    Server, peers: the networks as uploaded answer random images; per image the nearest and the
+    farthest other site get a vote, and the most votes make the peer. Server, merge: updates are
+    added group by group (a convolution with its BatchNorm) in a tree of pairs; conflicting ones
+    lose their part along each other (``feda3i.deconflict``). Sites count alike, whatever their
+    number of cases.
+What stays at the site
+    Images, masks, optimiser moments, and which pixels the peers trust (for the round only).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss. Note that sites receive
+    the networks of two other sites.
+Cost
+    Training 1 x + two forward passes per case and round (the expectation of about 2 x takes them in
+    every epoch). Download 3 x. Server: sites * probes forward passes per round, one history vector,
+    and each network that is somebody's peer.
+Departures
+    Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. The released code keeps
+    references to networks that are overwritten right afterwards, so that its peers are in fact the
+    new global network; here peers are the uploaded networks, as the paper describes. In the last
+    pair of the tree the released code projects on an already changed vector and divides by zero for
+    opposite ones; here both projections use the original vectors. Peers do not change within a
+    round and images are not augmented, so their trusted pixels are found once per round. Trust is
+    ranked by logits, which is the same order without ties from rounding. Running variances below
+    1e-6 after the merge are raised to it. Probes are uniform in 0..255 and made anew from the seed.
+    A site that missed a round keeps its peers; one without peers trains on its masks as given.
+    Only foreground is ever removed, since the method was made for boxes: on masks that are too
+    small it makes things worse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from feda3i import losses
+from feda3i.deconflict import deconflicted_mean, groups_of
+from feda3i.methods.base import STRICT, Method
+from feda3i.peers import choose_peers
+from feda3i.types import Floats, Numbers, Params, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Gathered, Server
+    from feda3i.engine.site import Batch, Site
+
+SMALLEST_VARIANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FedDM(Method):
+    """Peer-based calibration at the sites, de-conflicted merging at the server."""
+
+    ratio: Annotated[float, Field(ge=0, lt=1)] = 0.6
+    """Share of the foreground that is no longer trusted at the end; 0 trusts all masks."""
+    stop: Annotated[int, Field(ge=1)] = 50
+    """Rounds after which the trusted share stays as it is."""
+    stop_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The same as a share of the run's rounds (0.25 in the original); overrides ``stop``."""
+    fewest: Annotated[int, Field(ge=0)] = 5
+    """Masks whose trusted share has no more pixels than this are kept whole."""
+    probes: Annotated[int, Field(ge=1)] = 100
+    """Random images on which the server compares networks."""
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """Share of the old history that a round keeps."""
+    deconflict: bool = True
+    """``false`` takes the plain mean of the sites."""
+
+    wire: ClassVar[Wire] = Wire(settings=("keep",), params=("near", "far"))
+
+    # -- server -----------------------------------------------------------------------------------
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Send every site its two peers, once they are known, and the share to trust."""
+        peers: dict[str, list[str]] = server.state.get("peers", {})
+        networks: dict[str, Params] = server.state.get("networks", {})
+        return Plan(
+            gather=True,
+            settings={"keep": self.trusted_share(round - 1, server.rounds)},
+            site_params={
+                site: {"near": networks[near], "far": networks[far]}
+                for site, (near, far) in peers.items()
+            },
+        )
+
+    def trusted_share(self, done: int, rounds: int) -> float:
+        """Return p_t after so many rounds of a run."""
+        stop = self.stop if self.stop_share is None else max(1.0, self.stop_share * rounds)
+        return 1.0 - self.ratio * min(done / stop, 1.0)
+
+    def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
+        """Choose the next round's peers among the uploads and return the de-conflicted mean."""
+        if self.ratio > 0:
+            self._update_peers(server, replies.sites, gathered)
+        share = np.full(len(replies), 1 / len(replies))
+        server.record(weights=dict(zip(replies.sites, share.tolist(), strict=True)))
+        merged = gathered.combine(share)
+        return self._deconflicted(server, gathered, merged) if self.deconflict else merged
+
+    def _update_peers(self, server: Server, sites: list[str], gathered: Gathered) -> None:
+        """Vote among those who answered; the others keep their peers, in their newest version."""
+        peers: dict[str, list[str]] = dict(server.state.get("peers", {}))
+        if len(sites) > 1:
+            near, far = choose_peers(server, gathered, self.probes)
+            for k, site in enumerate(sites):
+                peers[site] = [sites[near[k]], sites[far[k]]]
+        networks: dict[str, Params] = server.state.get("networks", {})
+        row = {site: k for k, site in enumerate(sites)}
+        wanted = sorted({peer for pair in peers.values() for peer in pair})
+        server.state["peers"] = peers
+        server.state["networks"] = {
+            name: gathered.params(row[name]) if name in row else networks[name] for name in wanted
+        }
+        server.record(peers=peers)
+
+    def _deconflicted(self, server: Server, gathered: Gathered, mean: Params) -> Params:
+        old = server.params.values
+        history: NDArray[np.float32] | None = server.state.get("history")
+        if history is None:
+            server.state["history"] = mean.values - old
+            return mean
+        values, new_history = np.empty_like(old), np.empty_like(old)
+        for start, stop in groups_of(server.layout):
+            base: Floats = old[start:stop].astype(np.float64)
+            before: Floats = history[start:stop].astype(np.float64)
+            update = deconflicted_mean(gathered.rows[:, start:stop] - base, before)
+            values[start:stop] = base + update
+            new_history[start:stop] = self.ema * before + (1 - self.ema) * update
+        server.state["history"] = new_history
+        for entry in server.layout.floats:
+            if entry.name.endswith("running_var"):
+                part = values[entry.start : entry.stop]
+                np.maximum(part, SMALLEST_VARIANCE, out=part)
+        return Params(values, mean.counts)
+
+    # -- site -------------------------------------------------------------------------------------
+
+    def fit(self, site: Site) -> Numbers:
+        """Train on calibrated masks, or on the given ones without peers or doubt."""
+        keep = float(site.settings["keep"])
+        if keep >= 1 or not site.order.extra:
+            return super().fit(site)
+        near = self._trusted_by(site, site.order.extra["near"], keep)
+        far = self._trusted_by(site, site.order.extra["far"], keep)
+        site.load(site.order.params)
+        return site.train(lambda batch: self._calibrated(site, batch, near, far, keep))
+
+    def _trusted_by(self, site: Site, peer: Params, keep: float) -> NDArray[np.bool_]:
+        """Return ``(case, class, *space)``: the foreground that a peer trusts."""
+        site.load(peer)
+        parts = [
+            trusted(logits, batch.masks, keep, self.fewest).cpu().numpy()
+            for batch, logits in site.predict()
+        ]
+        return np.concatenate(parts)
+
+    def _calibrated(self, site: Site, batch: Batch, near: Any, far: Any, keep: float) -> Tensor:
+        logits: Tensor = site.network(batch.images)
+        own = trusted(logits.detach(), batch.masks, keep, self.fewest)
+        peers = [torch.from_numpy(one[batch.positions]).to(logits.device) for one in (near, far)]
+        targets, kept = calibrate(batch.masks, own, *peers)
+        return self.partial_loss(logits, targets, kept)
+
+    def partial_loss(self, logits: Tensor, targets: Tensor, kept: Tensor) -> Tensor:
+        """Return the loss over the kept pixels; 0 where a batch keeps none."""
+        pixels = losses.pixel_cross_entropy(logits, targets)
+        loss = (pixels * kept).sum() / kept.sum().clamp(min=1)
+        if self.loss == "dc":
+            # Sure background in prediction and mask adds nothing to the sums of soft Dice.
+            loss = 0.5 * loss + 0.5 * losses.soft_dice(logits.masked_fill(~kept, -1e4), targets)
+        return loss
+
+
+def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tensor:
+    """Return which foreground pixels a network trusts: those of its smallest losses.
+
+    Parameters
+    ----------
+    logits, masks
+        ``(case, class, *space)``; each class of each case is judged alone.
+    keep
+        Share of the foreground to trust.
+    fewest
+        Trust all of it if the share has no more pixels than this.
+
+    >>> z = torch.arange(20.0).reshape(1, 1, 20)
+    >>> trusted(z, torch.ones(1, 1, 20), 0.5).sum().item()
+    10
+    """
+    foreground = masks > 0.5
+    chosen = foreground.clone()
+    for case in range(logits.shape[0]):
+        for k in range(logits.shape[1]):
+            inside = logits[case, k][foreground[case, k]]
+            count = int(keep * len(inside) + 1e-9)  # 0.88 * 25 must be 22, not 21
+            if fewest < count < len(inside):
+                # The loss falls as the logit rises, so the smallest losses are the largest logits.
+                limit = inside.kthvalue(len(inside) - count + 1).values
+                chosen[case, k] &= logits[case, k] >= limit
+    return chosen
+
+
+def calibrate(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+    """Return corrected targets and which pixels count, from three opinions on the foreground.
+
+    All agree that a pixel is to be trusted: it stays foreground. The own network and the near peer
+    differ: it becomes background. Anything else is ignored. Background stays and counts.
+    """
+    foreground = masks > 0.5
+    clean = own & near & far
+    doubted = foreground & (own != near)
+    return clean.to(masks.dtype), ~foreground | clean | doubted
+
+
+METHOD = FedDM

@@ -1,0 +1,93 @@
+"""Find, for every site, the sites whose networks answer most and least alike (FedDM)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from feda3i.engine.site import channels_last
+from feda3i.types import Floats
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Gathered, Server
+
+Choice = NDArray[np.intp]
+_CHUNK = 8
+_MAPS = 128 * 2**20
+"""Bytes of probability maps held at once; fewer images are taken together if they need more."""
+
+
+def choose_peers(server: Server, gathered: Gathered, probes: int) -> tuple[Choice, Choice]:
+    """Let random images vote on the nearest and the farthest other network of each site.
+
+    Parameters
+    ----------
+    server, gathered
+        The run, and the networks of two or more sites as they were uploaded.
+    probes
+        Number of images, uniform in 0..255; image i is always the same one in a run.
+
+    Returns
+    -------
+    near, far
+        ``(site,)`` positions of the peers; never the site itself, lowest position for equal votes.
+    """
+    job = server.job
+    bytes_per_probe = 4 * len(gathered) * job.classes * math.prod(job.shape)
+    chunk = max(1, min(_CHUNK, _MAPS // bytes_per_probe))
+    device = job.device()
+    # torch's types know no memory_format here, although modules take it.
+    formatted: Any = {"memory_format": channels_last(len(job.shape))}
+    network = server.network(gathered.params(0)).to(device, **formatted)
+    votes = Votes(len(gathered))
+    for start in range(0, probes, chunk):
+        images = _images(server, range(start, min(start + chunk, probes)))
+        maps = _answers(server, gathered, network, images.to(device, **formatted))
+        for k in range(len(images)):
+            votes.count(maps[:, k])
+    return votes.near.argmax(axis=1), votes.far.argmax(axis=1)
+
+
+class Votes:
+    """How often each site was the nearest and the farthest of each other, ``(site, site)``."""
+
+    def __init__(self, sites: int) -> None:
+        self.near = np.zeros((sites, sites), np.int64)
+        self.far = np.zeros((sites, sites), np.int64)
+
+    def count(self, maps: NDArray[np.float32]) -> None:
+        """Add the vote of one image, given what every site's network says of it."""
+        from scipy.spatial.distance import pdist, squareform
+
+        # Differences, no inner products: networks are alike, and a difference of large products
+        # would lose the digits that tell them apart.
+        distances: Floats = squareform(pdist(maps.reshape(len(maps), -1), "sqeuclidean"))
+        sites = np.arange(len(maps))
+        distances[sites, sites] = np.inf
+        self.near[sites, distances.argmin(axis=1)] += 1
+        distances[sites, sites] = -np.inf
+        self.far[sites, distances.argmax(axis=1)] += 1
+
+
+def _images(server: Server, numbers: range) -> Tensor:
+    shape = (server.job.channels, *server.job.shape)
+    images = [server.rng("probe", i).random(shape, dtype=np.float32) for i in numbers]
+    return torch.from_numpy(255 * np.stack(images))
+
+
+def _answers(
+    server: Server, gathered: Gathered, network: nn.Module, images: Tensor
+) -> NDArray[np.float32]:
+    """Return the probabilities ``(site, image, class, *space)`` of all networks."""
+    answers: list[NDArray[np.float32]] = []
+    for k in range(len(gathered)):
+        server.layout.write(gathered.params(k), network)
+        with torch.inference_mode():
+            logits = server.job.method.predict(network, images)
+        answers.append(torch.sigmoid(logits).cpu().numpy())
+    return np.stack(answers)

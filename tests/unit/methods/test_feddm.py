@@ -1,0 +1,272 @@
+"""FedDM: invariants of METHODS.md 13, calibration, peers over rounds, the neutral setting."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from stepping import GATHERED, Steps, played
+
+from feda3i.contract import tiny_federation
+from feda3i.engine.job import make_method
+from feda3i.engine.server import Gathered
+from feda3i.errors import RecipeError
+from feda3i.methods.feddm import calibrate, trusted
+from feda3i.types import Params, Replies, Reply
+
+FEW = {"probes": 4, "stop": 2}
+
+
+def row(*values):
+    return torch.tensor(values, dtype=torch.float32).reshape(1, 1, -1)
+
+
+def test_truth_table_of_the_three_opinions():
+    own, near, far = (torch.tensor(c).reshape(1, 1, 8) for c in zip(*TABLE, strict=True))
+    targets, kept = calibrate(torch.ones(1, 1, 8), own, near, far)
+    found = [
+        "clean" if y else "background" if k else "ignored"
+        for y, k in zip(targets.flatten().tolist(), kept.flatten().tolist(), strict=True)
+    ]
+    assert dict(zip(TABLE, found, strict=True)) == {
+        (True, True, True): "clean",
+        (True, True, False): "ignored",
+        (True, False, True): "background",
+        (True, False, False): "background",
+        (False, True, True): "background",
+        (False, True, False): "background",
+        (False, False, True): "ignored",
+        (False, False, False): "ignored",
+    }
+
+
+TABLE = list(itertools.product([True, False], repeat=3))
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.4, 1))
+def test_background_never_changes_and_always_counts(seed, keep):
+    random = torch.Generator().manual_seed(seed)
+    masks = (torch.rand(2, 3, 6, 5, generator=random) > 0.4).float()
+    sets = [trusted(torch.randn(masks.shape, generator=random), masks, keep, 2) for _ in range(3)]
+    targets, kept = calibrate(masks, *sets)
+    assert not targets[masks == 0].any()
+    assert kept[masks == 0].all()
+    assert not (targets.bool() & ~kept).any()
+
+
+def test_equal_networks_relabel_nothing_and_keep_what_they_trust():
+    random = torch.Generator().manual_seed(3)
+    masks = (torch.rand(2, 1, 9, 9, generator=random) > 0.3).float()
+    own = trusted(torch.randn(masks.shape, generator=random), masks, 0.5)
+    targets, kept = calibrate(masks, own, own, own)
+    torch.testing.assert_close(targets.bool(), own)
+    torch.testing.assert_close(kept, own | (masks == 0))
+    assert 0 < own.sum() < masks.sum()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 100))
+def test_trusted_pixels_are_those_of_smallest_loss(seed, percent):
+    rng = np.random.default_rng(seed)
+    logits = torch.from_numpy(rng.normal(0, 3, (1, 1, 60)))
+    masks = torch.from_numpy((rng.random((1, 1, 60)) < 0.7).astype(float))
+    found = trusted(logits, masks, percent / 100).numpy().ravel()
+    inside = masks.numpy().ravel() > 0
+    loss = -np.log(1 / (1 + np.exp(-logits.numpy().ravel())) + 1e-10)
+    k = inside.sum() * percent // 100  # whole numbers: no rounding of p * |FG|
+    limit = np.sort(loss[inside])[k - 1] if k > 5 else np.inf
+    np.testing.assert_array_equal(found, inside & (loss <= limit))
+
+
+def test_ties_at_the_limit_are_all_trusted():
+    logits = row(*[5.0] * 4, *[1.0] * 8)
+    assert trusted(logits, torch.ones_like(logits), 0.5, 5).all()
+    logits = row(*[5.0] * 6, *[1.0] * 6)
+    assert trusted(logits, torch.ones_like(logits), 0.5, 5).sum() == 6
+
+
+@pytest.mark.parametrize(("foreground", "expected"), [(0, 0), (1, 1), (11, 11), (12, 6), (13, 6)])
+def test_small_masks_are_kept_whole(foreground, expected):
+    masks = torch.zeros(1, 1, 20)
+    masks[..., :foreground] = 1
+    assert trusted(row(*range(20)), masks, 0.5, 5).sum() == expected
+
+
+def test_cases_and_classes_are_judged_alone():
+    logits = torch.stack([torch.arange(40.0), 100 + torch.arange(40.0)]).reshape(1, 2, 40)
+    masks = torch.ones(1, 2, 40)
+    masks[0, 1, :20] = 0
+    assert trusted(logits, masks, 0.5).sum(-1).tolist() == [[20, 10]]
+
+
+def test_the_trusted_share_falls_as_printed():
+    method = make_method("feddm", {})
+    shares = [method.trusted_share(t, 100) for t in (0, 1, 10, 50, 99)]
+    assert shares == pytest.approx([1, 0.988, 0.88, 0.4, 0.4], abs=1e-12)
+    assert make_method("feddm", {"stop_share": 0.25}).trusted_share(25, 100) == pytest.approx(0.4)
+    assert make_method("feddm", {"stop_share": 0.25}).trusted_share(1, 2) == pytest.approx(0.4)
+
+
+def test_the_loss_is_the_mean_over_kept_pixels():
+    random = torch.Generator().manual_seed(5)
+    logits = torch.randn(2, 1, 4, 4, generator=random)
+    targets = (torch.rand(2, 1, 4, 4, generator=random) > 0.5).float()
+    kept = (torch.rand(2, 1, 4, 4, generator=random) > 0.3) | targets.bool()
+    pixels = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    ce = make_method("feddm", {}).partial_loss(logits, targets, kept)
+    assert float(ce) == pytest.approx(float(pixels[kept].mean()), abs=1e-6)
+    p, y = torch.sigmoid(logits) * kept, targets
+    dice = (2 * (p * y).sum((2, 3)) + 1) / (p.sum((2, 3)) + y.sum((2, 3)) + 1)
+    dc = make_method("feddm", {"loss": "dc"}).partial_loss(logits, targets, kept)
+    assert float(dc) == pytest.approx(float(0.5 * ce + 0.5 * (1 - dice).mean()), abs=1e-6)
+
+
+def test_a_batch_without_a_kept_pixel_has_no_loss_and_no_gradient():
+    logits = torch.randn(2, 1, 4, 4, requires_grad=True)
+    nothing = torch.zeros(2, 1, 4, 4)
+    loss = make_method("feddm", {}).partial_loss(logits, nothing, nothing.bool())
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert not logits.grad.any()
+
+
+# -- over rounds ----------------------------------------------------------------------------------
+
+
+def test_neutral_is_fedavg(tmp_path):
+    neutral = {"ratio": 0, "deconflict": False}
+    found = played(tmp_path, "feddm", neutral, rounds=3)
+    np.testing.assert_array_equal(found, played(tmp_path / "gathered", GATHERED, rounds=3))
+    once = played(tmp_path / "once", "feddm", {"ratio": 0}, rounds=1)
+    assert once == pytest.approx(played(tmp_path, "fedavg", rounds=1), abs=1e-6)
+
+
+def test_peers_travel_once_they_are_known(tmp_path):
+    steps = Steps(tmp_path, "feddm", FEW)
+    events = [steps.play() for _ in range(3)]
+    orders = steps.transport.orders
+    assert [sorted(o.extra) for o in orders] == [[]] * 3 + [["far", "near"]] * 6
+    assert [o.settings["keep"] for o in orders[::3]] == pytest.approx([1, 0.7, 0.4])
+    for event in events:
+        assert set(event["peers"]) == {"site-1", "site-2", "site-3"}
+        assert all(site not in pair for site, pair in event["peers"].items())
+        assert sum(event["weights"].values()) == pytest.approx(1)
+    assert all(np.isfinite(event["loss"]) for event in events)
+
+
+def test_peers_are_the_uploads_not_the_aggregate(tmp_path):
+    steps = Steps(tmp_path, "feddm", FEW)
+    uploads = {}
+    merge = type(steps.method).merge
+
+    def spy(self, server, replies, gathered):
+        uploads.update({s: gathered.params(k).values for k, s in enumerate(replies.sites)})
+        return merge(self, server, replies, gathered)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(steps.method), "merge", spy)
+        steps.play()
+    plan = steps.method.plan(steps.server, 2)
+    for site, extra in plan.site_params.items():
+        for kind, name in zip(("near", "far"), steps.server.state["peers"][site], strict=True):
+            np.testing.assert_array_equal(extra[kind].values, uploads[name])
+            assert not np.array_equal(extra[kind].values, steps.values)
+
+
+def test_a_lost_site_keeps_its_peers_and_is_nobodys_new_one(tmp_path):
+    steps = Steps(tmp_path, "feddm", FEW, tiny_federation(sites=4))
+    steps.play()
+    before = steps.server.state["peers"]["site-2"]
+    steps.lose("site-2", 2)
+    steps.play()
+    peers = steps.server.state["peers"]
+    assert peers["site-2"] == before
+    assert all("site-2" not in peers[name] for name in ("site-1", "site-3", "site-4"))
+    wanted = {name for pair in peers.values() for name in pair}
+    assert set(steps.server.state["networks"]) == wanted
+    steps.play()
+
+
+def test_a_site_alone_trains_on_its_masks(tmp_path):
+    alone = tiny_federation(sites=1)
+    found = played(tmp_path, "feddm", FEW, alone, rounds=1)
+    assert found == pytest.approx(played(tmp_path, "fedavg", None, alone, rounds=1), abs=1e-6)
+    steps = Steps(tmp_path / "more", "feddm", FEW, alone)
+    steps.play(2)
+    assert steps.server.state["peers"] == {}
+
+
+def test_training_sees_the_calibrated_masks(tmp_path):
+    """One step by hand: the reported loss is that of the three opinions at the received network."""
+    steps = Steps(tmp_path, "feddm", FEW, batch=4)
+    steps.play()
+    plan = steps.method.plan(steps.server, 2)
+    site = steps.site("site-1", **plan.settings)
+    extra = plan.site_params["site-1"]
+    keep, fewest = plan.settings["keep"], steps.method.fewest
+    batch = site.batch(np.arange(4))
+    sets = []
+    for peer in (extra["near"], extra["far"]):
+        site.load(peer)
+        (_, logits), *_ = site.predict()
+        sets.append(trusted(logits, batch.masks, keep, fewest))
+    site.load(steps.server.params)
+    site.network.train()
+    logits = site.network(batch.images)
+    targets, kept = calibrate(batch.masks, trusted(logits, batch.masks, keep, fewest), *sets)
+    expected = steps.method.partial_loss(logits, targets, kept)
+    assert kept.sum() < kept.numel()
+    event = steps.play()
+    assert event["site_loss"]["site-1"] == pytest.approx(float(expected.detach()), abs=1e-6)
+
+
+def merge_of(steps, rows):
+    """Return what the method merges of these uploads, without peers."""
+    gathered = Gathered(steps.server.layout, len(rows))
+    for values in rows:
+        gathered.add(Params(values.astype(np.float32), steps.server.params.counts))
+    replies = tuple(Reply("fit", 2, f"site-{k + 1}", 4, {"loss": 0.0}) for k in range(len(rows)))
+    return steps.method.merge(steps.server, Replies("fit", 2, replies), gathered).values
+
+
+def test_conflicting_updates_do_not_cancel_and_history_moves_slowly(tmp_path):
+    steps = Steps(tmp_path, "feddm", {"ratio": 0})
+    old, rng = steps.values.astype(np.float64), np.random.default_rng(0)
+    old[steps.server.layout.trained() == 0] = 1.0
+    steps.server.params = Params(old.astype(np.float32), steps.server.params.counts)
+    first = rng.normal(0, 0.01, old.shape)
+    merged = merge_of(steps, [old + first, old + first])
+    assert merged == pytest.approx(old + first, abs=1e-6)
+    history = steps.server.state["history"].astype(np.float64)
+    assert history == pytest.approx(first, abs=1e-6)
+    agree = np.abs(rng.normal(0, 0.01, (2, *old.shape)))
+    merged = merge_of(steps, old + agree)
+    assert merged == pytest.approx(old + agree.mean(axis=0), abs=1e-6)
+    expected = 0.99 * history + 0.01 * agree.mean(axis=0)
+    assert steps.server.state["history"] == pytest.approx(expected, abs=1e-7)
+    opposite = merge_of(steps, [old + first, old - first])
+    assert opposite == pytest.approx(old, abs=1e-6)
+
+
+def test_running_variances_stay_positive(tmp_path):
+    steps = Steps(tmp_path, "feddm", {"ratio": 0})
+    layout, old = steps.server.layout, steps.values.astype(np.float64)
+    variances = np.zeros(layout.size, bool)
+    for entry in layout.floats:
+        variances[entry.start : entry.stop] = entry.name.endswith("running_var")
+    merge_of(steps, [old, old])
+    lower = np.where(variances, old - 3.0, old)
+    merged = merge_of(steps, [lower, lower])
+    assert variances.any()
+    assert (merged[variances] == np.float32(1e-6)).all()
+    assert merged[~variances] == pytest.approx(old[~variances], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"stop_share": 0}, {"probes": 0}, {"ema": 1.0}],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(RecipeError, match=next(iter(options))):
+        make_method("feddm", options)

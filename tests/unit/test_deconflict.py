@@ -1,0 +1,109 @@
+"""De-conflicted sums: invariants of METHODS.md 13.3, and a second implementation of the tree."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from feda3i import deconflict
+from feda3i.deconflict import add_pair, deconflicted_mean, groups_of
+from feda3i.engine.layout import Layout
+from feda3i.models.stages import find_stages
+from feda3i.models.unet import UNet
+
+numbers = st.floats(-3, 3, allow_subnormal=False)
+
+
+def naive(updates, history):
+    """Return the same from the text of the specification, with dictionaries and loops."""
+    vectors = [list(map(float, row)) for row in updates]
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b, strict=True))
+
+    def join(a, b):
+        inner = dot(a, b)
+        if inner >= 0:
+            return [x + y for x, y in zip(a, b, strict=True)]
+        first = [x - inner / dot(b, b) * y for x, y in zip(a, b, strict=True)]
+        second = [y - inner / dot(a, a) * x for x, y in zip(a, b, strict=True)]
+        return [x + y for x, y in zip(first, second, strict=True)]
+
+    norm = dot(history, history) ** 0.5
+    while len(vectors) > 2:
+        vectors.sort(key=lambda v: -dot(v, history) / norm)
+        joined = []
+        while len(vectors) > 1:
+            joined.append(join(vectors.pop(0), vectors.pop()))
+        vectors = joined + vectors
+    total = vectors[0] if len(vectors) == 1 else join(*vectors)
+    return [x / len(updates) for x in total]
+
+
+@pytest.mark.parametrize("sites", [1, 2, 3, 4, 5, 6, 7, 9, 50])
+def test_it_is_the_tree_of_the_specification(sites):
+    rng = np.random.default_rng(sites)
+    updates, history = rng.normal(size=(sites, 6)), rng.normal(size=6)
+    found = deconflicted_mean(updates, history)
+    assert found == pytest.approx(naive(updates, history), abs=1e-9)
+
+
+@given(arrays(float, (5, 4), elements=st.floats(0, 3)), arrays(float, 4, elements=numbers))
+def test_without_conflict_it_is_the_mean(updates, history):
+    # No entry is negative, so no inner product is, at any level of the tree.
+    assert deconflicted_mean(updates, history) == pytest.approx(updates.mean(axis=0), abs=1e-9)
+
+
+def test_one_update_is_itself():
+    np.testing.assert_array_equal(deconflicted_mean(np.array([[1.0, -2.0]]), np.ones(2)), [1, -2])
+
+
+def test_an_opposite_pair_gives_zero():
+    np.testing.assert_array_equal(add_pair(np.array([3.0, -1.0]), np.array([-3.0, 1.0])), [0, 0])
+
+
+@given(arrays(float, 4, elements=numbers), arrays(float, 4, elements=numbers))
+def test_a_pair_is_symmetric_finite_and_without_conflict(a, b):
+    found = add_pair(a, b)
+    assert np.isfinite(found).all()
+    assert found == pytest.approx(add_pair(b, a), abs=1e-9)
+    assert found @ a >= -1e-6 * (1 + a @ a + b @ b)
+    assert found @ b >= -1e-6 * (1 + a @ a + b @ b)
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-20, 1e-200])
+def test_vectors_of_nothing_are_no_trouble(small):
+    updates = np.array([[1.0, 0.0], [-small, 0.0], [0.0, small]])
+    found = deconflicted_mean(updates, np.zeros(2))
+    assert found == pytest.approx([1 / 3, 0.0], abs=1e-12)
+
+
+def test_fifty_sites_take_five_levels(monkeypatch):
+    sizes = []
+    level = deconflict._level
+
+    def counting(vectors, history):
+        sizes.append(len(vectors))
+        return level(vectors, history)
+
+    monkeypatch.setattr(deconflict, "_level", counting)
+    deconflicted_mean(np.random.default_rng(0).normal(size=(50, 3)), np.ones(3))
+    assert sizes == [50, 25, 13, 7, 4]
+
+
+def test_the_units_of_the_unet_are_convolutions_with_their_norm():
+    network = UNet()
+    layout = Layout.of(network, find_stages(network))
+    groups = groups_of(layout)
+    assert len(groups) == 19
+    assert groups[0][0] == 0
+    assert groups[-1][1] == layout.size
+    assert [a[1] for a in groups[:-1]] == [b[0] for b in groups[1:]]
+    inside = [
+        {e.name.rpartition(".")[0] for e in layout.floats if start <= e.start < stop}
+        for start, stop in groups
+    ]
+    assert inside[0] == {"inc.0", "inc.1"}
+    assert inside[-1] == {"outc"}
+    assert all(len(modules) == 2 for modules in inside[:-1])
