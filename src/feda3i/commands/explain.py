@@ -15,7 +15,7 @@ def registries() -> dict[str, Registry]:
     from feda3i.data.registry import REGISTRY as datasets
     from feda3i.methods import REGISTRY as methods
     from feda3i.models import REGISTRY as models
-    from feda3i.noise import REGISTRY as noise
+    from feda3i.noise.federation import REGISTRY as noise
 
     return {"method": methods, "dataset": datasets, "noise": noise, "model": models}
 

@@ -67,9 +67,10 @@ def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
     from feda3i.data.picture import read_image
 
     try:
-        return read_image(path.read_bytes(), channels=channels).pixels
+        pixels: NDArray[np.uint8] = read_image(path.read_bytes(), channels=channels).pixels
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+    return pixels
 
 
 def predict_one(station: Station, params: Any, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError, validate_call
@@ -13,15 +14,28 @@ from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.recipe import Recipe
 
 
-def federation_of(recipe: Recipe) -> Federation:
-    """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks."""
-    federation = load_data(recipe)
-    _check_values(federation)
+def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
+    """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks.
+
+    Noisy masks are kept in the folder if one is given, and read from there the next time.
+    """
+    federation = check_recipe(recipe)
     if recipe.noise.name == "none":
         return federation
-    from feda3i.engine.noising import with_noise
+    from feda3i.engine.noising import annotators_of, with_noise
 
-    return with_noise(federation, recipe)
+    return with_noise(federation, recipe, annotators_of(recipe, federation), folder)
+
+
+def check_recipe(recipe: Recipe) -> Federation:
+    """Return the clean federation after checking that the recipe's noise can be made."""
+    federation = load_data(recipe)
+    _check_values(federation)
+    if recipe.noise.name != "none":
+        from feda3i.engine.noising import annotators_of
+
+        annotators_of(recipe, federation)
+    return federation
 
 
 def load_data(recipe: Recipe) -> Federation:

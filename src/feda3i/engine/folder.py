@@ -42,22 +42,34 @@ class RunFolder:
         self._lock: IO[bytes] | None = None
 
     @classmethod
-    def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
-        """Make a new run folder; an existing one is never overwritten."""
+    def claim(cls, path: Path) -> RunFolder:
+        """Make and hold a new run folder; what another run left is never overwritten."""
         folder = cls(path)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            manifest = path / "manifest.json"
-            way_out = f"feda3i resume {path}" if manifest.exists() else "choose another --out"
+        if path.exists() and not path.is_dir():
+            raise RunError(f"expected a folder to make at '{path}', found a file")
+        if (path / "manifest.json").exists():
             raise RunError(
-                f"'{path}' already holds something; go on with it ({way_out}) or "
-                f"choose another folder with --out"
+                f"'{path}' already holds a run; go on with it (feda3i resume {path}) or choose "
+                f"another folder with --out"
             )
+        if path.exists() and any(not _is_ours(file.name) for file in path.iterdir()):
+            raise RunError(f"'{path}' already holds something else; choose another --out")
         (path / "state").mkdir(parents=True, exist_ok=True)
         folder._hold()
-        write_file(path / "recipe.toml", recipe.to_toml().encode())
-        manifest_text = json.dumps(manifest_of(recipe, facts), indent=2, sort_keys=True)
-        write_file(path / "manifest.json", manifest_text.encode())
         return folder
+
+    @classmethod
+    def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
+        """Make a new run folder that can be resumed from now on."""
+        folder = cls.claim(path)
+        folder.begin(recipe, facts)
+        return folder
+
+    def begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
+        """Write recipe and manifest; from now on the run can be resumed."""
+        write_file(self.path / "recipe.toml", recipe.to_toml().encode())
+        text = json.dumps(manifest_of(recipe, facts), indent=2, sort_keys=True)
+        write_file(self.path / "manifest.json", text.encode())
 
     @classmethod
     def open(cls, path: Path, *, to_write: bool = False) -> RunFolder:
@@ -150,6 +162,11 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _is_ours(name: str) -> bool:
+    """Return whether a run that was broken off before it began may have left this."""
+    return name in (".lock", "state", "cache", "recipe.toml") or name.startswith("noise-")
 
 
 def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.data.base import Federation
-from feda3i.engine.federation import federation_of
+from feda3i.engine.federation import check_recipe, federation_of
 from feda3i.engine.folder import RunFolder
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
@@ -55,14 +55,15 @@ def run(
         The cases, if already at hand; by default they are made from the recipe.
     """
     with one_thread():
-        federation = federation_of(recipe) if federation is None else federation
-        job = job_of(recipe, federation)
-        job.layout(
-            job.network()
-        )  # a network or method that cannot work fails before a folder is made
-        facts = {"data": describe(federation)}
-        folder = RunFolder.create(path, recipe, facts)
+        # What cannot work fails before a folder is made.
+        given = check_recipe(recipe) if federation is None else federation
+        job = job_of(recipe, given)
+        job.layout(job.network())
+        folder = RunFolder.claim(path)
         try:
+            if federation is None:
+                federation = federation_of(recipe, path)
+            folder.begin(recipe, {"data": describe(federation)})
             return _carry_out(folder, job, federation, listener or Silent())
         finally:
             folder.close()
@@ -76,7 +77,7 @@ def resume(
     try:
         with one_thread():
             recipe = folder.recipe()
-            federation = federation_of(recipe) if federation is None else federation
+            federation = federation_of(recipe, path) if federation is None else federation
             found, expected = describe(federation), folder.manifest()["data"]
             if found["sha256"] != expected["sha256"]:
                 raise RunError(

@@ -1,0 +1,111 @@
+"""The ``[noise]`` section of a recipe: one annotator per site, drawn or given, and their masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from feda3i.data.base import Federation
+from feda3i.errors import RecipeError, nearest
+from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
+from feda3i.noise.base import SIDE, Annotator
+from feda3i.noise.cache import cached_noise
+from feda3i.noise.federation import apply_noise, build_model
+from feda3i.recipe import Recipe
+
+DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
+OWN = ("setting", *DRAWN, "assignment", "annotators", "seed")
+
+
+def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:
+    """Return the annotator of each site, and check that the noise model can be built for each.
+
+    A recipe names a ``setting`` of the paper (``skin-ns``), gives its own ``mu_max, mu_min,
+    sigma_max, p_d``, or lists ``annotators = {site-01 = {mu = 5, sigma = 2}, ...}``. All are in
+    pixels at 256 px a side and are scaled to the size of the cases.
+    """
+    options = recipe.noise.options()
+    if "annotators" in options:
+        annotators = _given(options["annotators"], federation)
+    else:
+        annotators = annotators_of_setting(
+            _setting(options),
+            federation.names(),
+            federation.train.shape,
+            int(options.get("seed", recipe.seed)),
+            options.get("assignment", "exact"),
+        )
+    for annotator in annotators.values():
+        build_model(recipe.noise.name, annotator, _model_options(recipe))
+    return annotators
+
+
+def with_noise(
+    federation: Federation,
+    recipe: Recipe,
+    annotators: Mapping[str, Annotator],
+    folder: Path | None = None,
+) -> Federation:
+    """Return the federation with the masks that the annotators draw; kept in the folder if given.
+
+    The noise of a case depends on the seed, its site and its id: not on the method, the order or
+    the number of processes, so that every method of a comparison sees the same masks.
+    """
+    cases = federation.train
+    arguments: dict[str, Any] = {
+        "seed": int(recipe.noise.options().get("seed", recipe.seed)),
+        "name": recipe.noise.name,
+        "options": _model_options(recipe),
+    }
+    where = (cases.masks, cases.ids, federation.sites, annotators)
+    noisy = (
+        apply_noise(*where, **arguments)
+        if folder is None
+        else cached_noise(folder, *where, **arguments)
+    )
+    dice = [row.dice for row in noisy.table]
+    return federation.with_masks(
+        noisy.masks,
+        noise=recipe.noise.name,
+        annotators={site: asdict(one) for site, one in sorted(annotators.items())},
+        mask_dice=sum(dice) / len(dice),
+        masks_sha256=noisy.digest(),
+    )
+
+
+def _model_options(recipe: Recipe) -> dict[str, Any]:
+    return {k: v for k, v in recipe.noise.options().items() if k not in OWN}
+
+
+def _setting(options: Mapping[str, Any]) -> NoiseSetting:
+    if "setting" in options:
+        return get_setting(str(options["setting"]))
+    missing = [name for name in DRAWN if name not in options]
+    if missing:
+        raise RecipeError(
+            f"noise: expected a setting (noise.setting=skin-ns) or {', '.join(DRAWN)}; "
+            f"'{missing[0]}' is missing"
+        )
+    return NoiseSetting(*(float(options[name]) for name in DRAWN))
+
+
+def _given(table: Any, federation: Federation) -> dict[str, Annotator]:
+    if not isinstance(table, Mapping):
+        raise RecipeError("noise.annotators: expected a table of sites with mu and sigma")
+    names = federation.names()
+    for site in table:
+        if site not in names:
+            raise RecipeError(f"noise.annotators: there is no site '{site}'{nearest(site, names)}")
+    lacking = [site for site in names if site not in table]
+    if lacking:
+        raise RecipeError(f"noise.annotators: site '{lacking[0]}' has no annotator")
+    scale = max(federation.train.shape) / SIDE
+    try:
+        return {
+            site: Annotator(scale * float(row["mu"]), scale * float(row["sigma"]), scale)
+            for site, row in table.items()
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecipeError(f"noise.annotators: expected mu and sigma per site: {error}") from None
