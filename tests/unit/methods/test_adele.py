@@ -1,0 +1,308 @@
+"""ADELE: three scales, one curve over all sites, corrected masks."""
+
+import numpy as np
+import pytest
+import torch
+from at_site import assert_equals_fedavg, site_of, station_of
+
+from feda3i import losses
+from feda3i.contract import Subject, outcome_of, tiny_federation
+from feda3i.engine.job import make_method
+from feda3i.engine.run import job_of, run
+from feda3i.engine.server import Server
+from feda3i.errors import RecipeError
+from feda3i.methods import adele
+from feda3i.methods.adele import correct
+from feda3i.scales import at_scale
+from feda3i.types import Order, Replies, Reply
+
+OFF = {"correct": [False]}
+ON = {"correct": [True]}
+
+
+@pytest.fixture
+def early_switch(monkeypatch):
+    """Switch every class on as soon as its curve has two points."""
+    monkeypatch.setattr(adele, "has_bent", lambda values, *_, **__: len(values) >= 2)
+
+
+def trained_station(tmp_path, rounds=6, **options):
+    """Return a station and parameters that predict the tiny discs with some certainty."""
+    federation = options.pop("federation", None) or tiny_federation()
+    recipe = Subject("fedavg", {}).recipe(rounds=rounds, train={"epochs": 3, "batch": 2})
+    values = outcome_of(recipe, federation)
+    station = station_of(tmp_path, "adele", federation, **options)
+    params = station.layout.read(station.network)._replace(values=values.values)
+    return station, params
+
+
+def test_defaults_are_those_of_the_comparison():
+    method = make_method("adele", {})
+    assert (method.lam, method.rho, method.r, method.tau) == (1.0, 0.8, 0.9, 0.8)
+    assert method.scales == (0.7, 1.0, 1.5)
+    assert (method.indicator, method.tempered, method.trim) == ("image", False, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"tau": 0.49}, {"tau": 1.01}, {"rho": 1.1}, {"rho": -0.1}, {"r": 0}, {"r": 1.1}),
+        *({"lam": -1}, {"scales": []}, {"scales": [0.0, 1.0]}, {"indicator": "case"}),
+        *({"every": 0}, {"points": 1}, {"multiple": 0}, {"reference": "clean"}),
+    ],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(RecipeError, match=next(iter(options))):
+        make_method("adele", options)
+
+
+def test_one_scale_without_correction_is_fedavg_bit_for_bit(early_switch):
+    assert_equals_fedavg("adele", {"scales": [1.0], "lam": 0, "tau": 1}, rounds=4)
+    # One scale agrees with itself whatever lambda is; the sum is only rounded otherwise.
+    assert_equals_fedavg("adele", {"scales": [1.0], "rho": 1, "tau": 1}, rounds=4)
+
+
+# -- the loss -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tempered", [False, True])
+@pytest.mark.parametrize("indicator", ["image", "pixel"])
+def test_the_step_is_the_formula(tmp_path, tempered, indicator):
+    options = {"lam": 2.0, "rho": 0.6, "tempered": tempered, "indicator": indicator}
+    federation = tiny_federation(size=48, classes=2)
+    site = site_of(tmp_path, "adele", settings=OFF, federation=federation, **options)
+    batch = site.batch(np.array([0, 1, 2]))
+    site.network.train()
+    loss = site.method.step(site, batch)
+    views = [at_scale(site.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
+    heat = 3 if tempered else 1
+    ce = sum(losses.cross_entropy(z / heat, batch.masks) for z in views)
+    p = torch.sigmoid(torch.stack(views))
+    mean = p.mean(0).clamp(1e-3, 1 - 1e-3)
+    j = (p * (p / mean).log() + (1 - p) * ((1 - p) / (1 - mean)).log()).sum(0)
+    sure = torch.maximum(mean, 1 - mean)
+    sure = sure.flatten(1).amax(1).reshape(-1, 1, 1, 1) if indicator == "image" else sure
+    expected = (ce + 2.0 * (j * (sure >= 0.6)).mean()) / 3
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_agreement_it_is_the_mean_cross_entropy_over_scales(tmp_path):
+    site = site_of(tmp_path, "adele", settings=OFF, lam=0, federation=tiny_federation(size=48))
+    batch = site.batch(np.array([0, 1]))
+    site.network.train()
+    views = [at_scale(site.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
+    expected = torch.stack([losses.cross_entropy(z, batch.masks) for z in views]).mean()
+    torch.testing.assert_close(site.method.step(site, batch), expected)
+
+
+def test_uncertain_images_do_not_count():
+    views = [torch.tensor([0.5, -0.5, 0.1, 4.0]).reshape(2, 1, 2, 1) * s for s in (1, 2, -0.5)]
+    image, pixel = make_method("adele", {}), make_method("adele", {"indicator": "pixel"})
+    divergence, mean = losses.disagreement(views)
+    sure = torch.maximum(mean, 1 - mean) >= 0.8
+    assert not sure.any()
+    assert image.agreement(views) == pixel.agreement(views) == 0
+    views[2][1, 0, 1, 0] = 8.0  # now one pixel of the second image is certain
+    divergence, _ = losses.disagreement(views)
+    torch.testing.assert_close(image.agreement(views), divergence[1].sum() / 4)
+    torch.testing.assert_close(pixel.agreement(views), divergence[1, 0, 1, 0] / 4)
+
+
+# -- correction -----------------------------------------------------------------------------------
+
+
+def discs():
+    grid = np.stack(np.meshgrid(np.arange(40), np.arange(40), indexing="ij"))
+    away = np.sqrt(((grid - 20) ** 2).sum(0))
+    small, large = (torch.from_numpy(away < radius)[None, None] for radius in (8, 12))
+    return small, large
+
+
+def test_certain_pixels_take_the_predicted_class():
+    small, large = discs()
+    p = torch.where(large, 0.9, 0.1)
+    assert torch.equal(correct(small, p, 0.8), large)
+    assert torch.equal(correct(large, torch.where(small, 0.9, 0.1), 0.8), small)
+    p = torch.where(large & ~small, 0.75, torch.where(small, 0.9, 0.1))
+    assert torch.equal(correct(small, p, 0.8), small)  # the ring is not certain enough
+
+
+def test_tau_is_a_strict_bound():
+    small, large = discs()
+    certain = large.float()  # probabilities of exactly 0 and 1
+    assert torch.equal(correct(small, certain, 1.0), small)
+    assert torch.equal(correct(small, torch.where(large, 0.75, 0.25), 0.75), small)
+
+
+def test_correcting_twice_is_correcting_once():
+    small, _ = discs()
+    p = torch.rand(1, 1, 40, 40, generator=torch.Generator().manual_seed(0))
+    once = correct(small, p, 0.8)
+    assert not torch.equal(once, small)
+    assert torch.equal(correct(once, p, 0.8), once)
+
+
+def test_an_absent_class_stays_absent():
+    small, large = discs()
+    masks = torch.cat([small, torch.zeros_like(small)], dim=1)
+    p = torch.where(torch.cat([large, large], dim=1), 0.95, 0.05)
+    corrected = correct(masks, p, 0.8)
+    assert torch.equal(corrected[:, :1], large)
+    assert not corrected[:, 1].any()
+
+
+def test_a_collapse_leaves_the_mask_alone():
+    small, _ = discs()
+    nothing = torch.full((1, 1, 40, 40), 0.01)
+    assert torch.equal(correct(small, nothing, 0.8), small)
+    # 12 % of the frame remain: background does not exceed 95 %, so this shrinking is believed.
+    full = torch.ones_like(small)
+    assert torch.equal(correct(full, torch.where(small, 0.9, 0.1), 0.8), small)
+
+
+def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
+    station, params = trained_station(tmp_path, tau=0.55)
+    given = station.cases.masks.copy()
+    reply = station.answer(Order("fit", 9, "site-1", params, ON))
+    site = station._site(
+        Order("fit", 10, "site-1", params, ON), station.recall(Order("fit", 10, "site-1", params))
+    )
+    station.layout.write(params, station.network)
+    station.network.eval()
+    batch = site.batch(np.arange(4))
+    with torch.inference_mode():
+        views = [at_scale(station.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
+        expected = correct(batch.masks > 0, torch.sigmoid(torch.stack(views)).mean(0), 0.55)
+    current = site.method.targets(site, batch)
+    assert torch.equal(current > 0, expected)
+    assert not torch.equal(current, batch.masks)
+    np.testing.assert_array_equal(station.cases.masks, given)
+    predicted = views[1] > 0
+    assert reply.numbers["predicted"] == [int(predicted.sum())]
+    assert reply.numbers["annotated"] == [int(batch.masks.sum())]
+    assert reply.numbers["both"] == [int((predicted & (batch.masks > 0)).sum())]
+
+
+def test_only_due_classes_are_corrected_and_others_are_kept(tmp_path):
+    federation = tiny_federation(classes=2)
+    site = site_of(tmp_path, "adele", federation=federation, tau=0.5)
+    batch = site.batch(np.arange(4))
+    site.method.look(site, [False, True])
+    current = site.method.targets(site, batch)
+    assert torch.equal(current[:, 0], batch.masks[:, 0])
+    assert not torch.equal(current[:, 1], batch.masks[:, 1])
+    site.method.look(site, [True, False])
+    assert torch.equal(site.method.targets(site, batch)[:, 1], current[:, 1])
+
+
+def test_restart_begins_with_the_given_masks(tmp_path):
+    for restart in (True, False):
+        site = site_of(tmp_path, "adele", restart=restart, reference="current")
+        batch = site.batch(np.arange(4))
+        turned = np.packbits(1 - site.given_masks().reshape(4, 1, -1), axis=-1)
+        site.memory["masks"] = turned.copy()
+        site.network.outc.weight.data.zero_()
+        site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain
+        numbers = site.method.look(site, [True])
+        assert numbers["annotated"] == [int((1 - batch.masks).sum())]
+        expected = batch.masks if restart else 1 - batch.masks
+        assert torch.equal(site.method.targets(site, batch), expected)
+
+
+def test_flips_are_averaged(tmp_path):
+    plain, mirrored = (
+        site_of(tmp_path, "adele", flips=flips, federation=tiny_federation(size=48))
+        for flips in (False, True)
+    )
+    plain.network.eval(), mirrored.network.eval()
+    batch = plain.batch(np.arange(2))
+    with torch.inference_mode():
+        logits = plain.network(batch.images)
+        one = plain.method.probabilities(plain, batch, logits)
+        both = mirrored.method.probabilities(mirrored, batch, logits)
+        batch.images.copy_(batch.images.flip(-1))
+        other = plain.method.probabilities(plain, batch, plain.network(batch.images)).flip(-1)
+    torch.testing.assert_close(both, (one + other) / 2)
+
+
+# -- the switch -----------------------------------------------------------------------------------
+
+
+def server_of(rounds=20, classes=1, **options):
+    federation = tiny_federation(classes=classes)
+    job = job_of(Subject("adele", options).recipe(rounds=rounds), federation)
+    network = job.network()
+    layout = job.layout(network)
+    server = Server(job, layout, layout.read(network), {"site-1": 4, "site-2": 4})
+    job.method.start(server)
+    return server
+
+
+def tell(server, round, counts):
+    """Digest one round's counts, ``{site: (predicted, annotated, both)}`` with lists by class."""
+    names = ("predicted", "annotated", "both")
+    items = [
+        Reply("fit", round, site, 4, dict(zip(names, numbers, strict=True)))
+        for site, numbers in counts.items()
+    ]
+    server.job.method.digest(server, Replies("fit", round, tuple(items)))
+
+
+def test_the_iou_is_that_of_all_cases_together():
+    server = server_of()
+    tell(server, 1, {"site-1": ([10], [10], [10]), "site-2": ([90], [30], [30])})
+    assert server.state["iou"] == [[pytest.approx(40 / 100)]]  # the mean of IoUs would be 2/3
+    tell(server, 2, {"site-1": ([0], [0], [0])})
+    assert server.state["iou"][0][1] == 0
+
+
+def test_each_class_switches_on_its_own_and_for_good():
+    server = server_of(rounds=100, classes=2)
+    values = 0.7 * (1 - np.exp(-np.arange(20) / 3))
+    for t, value in enumerate(values):
+        iou = [round(value * 1e6), 0]
+        tell(server, t + 1, {"site-1": ([1000000] * 2, [1000000] * 2, _both(iou))})
+    # Point 9 (after nine rounds) decides; it arrives with round 10 and acts from round 11 on.
+    assert server.state["first"] == [11, None]
+    plan = server.job.method.plan
+    assert plan(server, 10).settings == {"correct": [False, False]}
+    assert [plan(server, r).settings["correct"] for r in (11, 12, 99)] == [[True, False]] * 3
+
+
+def _both(millionths):
+    """Return the overlap of two sets of a million pixels with these IoUs."""
+    return [round(1e6 * 2 * v / (1e6 + v)) for v in millionths]
+
+
+def test_every_few_rounds(early_switch):
+    server = server_of(every=3)
+    for t in range(3):
+        tell(server, t + 1, {"site-1": ([5], [5], [3])})
+    due = [server.job.method.plan(server, r).settings["correct"][0] for r in range(1, 11)]
+    assert [r for r, is_due in enumerate(due, start=1) if is_due] == [3, 6, 9]
+
+
+def test_a_run_records_its_curve_and_resumes_exactly(early_switch):
+    subject = Subject("adele", {"tau": 0.5})
+    recipe = subject.recipe(rounds=5)
+    whole = outcome_of(recipe, tiny_federation(sites=2))
+    events = [event for event in whole.events if event["event"] == "round"]
+    assert [event["correct_from"] for event in events] == [[None], [3], [3], [3], [3]]
+    assert all(0 <= event["train_iou"][0] <= 1 for event in events)
+    broken = outcome_of(recipe, tiny_federation(sites=2), stop_after=3)
+    assert broken.sha256 == whole.sha256
+    never = outcome_of(Subject("adele", {"tau": 1}).recipe(rounds=5), tiny_federation(sites=2))
+    assert never.sha256 != whole.sha256
+
+
+def test_a_network_that_cannot_take_a_scale_is_named_before_training(tmp_path):
+    file = tmp_path / "strict.py"
+    file.write_text(
+        "from torch import nn\n"
+        "def factory(channels, classes):\n"
+        "    fixed = (nn.Flatten(2), nn.Linear(2304, 2304), nn.Unflatten(2, (48, 48)))\n"
+        "    return nn.Sequential(nn.Conv2d(channels, 2, 1), *fixed, nn.Conv2d(2, classes, 1))\n"
+    )
+    recipe = Subject("adele", {}).recipe(model={"name": f"{file}:factory"})
+    with pytest.raises(RecipeError, match=r"\(33, 33\).*method\.multiple"):
+        run(recipe, tmp_path / "run", federation=tiny_federation(size=48))
