@@ -1,0 +1,182 @@
+"""RMD: two networks teach each other, on pixels that the teacher is sure of.
+
+Paper
+    Fang et al., Reliable Mutual Distillation for Medical Image Segmentation under Imperfect
+    Annotations, IEEE Transactions on Medical Imaging 2023.
+What changes against FedAvg
+    Two networks A and B with different initialisations, each averaged over the sites on its own.
+    Co-teaching: each learns from the pixels on which the OTHER has a small loss; the share left out
+    grows to tau within t1 rounds.
+    Distillation: images are flipped (later also rotated, zoomed and made noisy) and pass again with
+    dropout in the encoder. Pixels whose logits change little under that are reliable; on the share
+    mu of pixels most reliable for one network, the other learns its first prediction. Both the
+    share and the weight of this loss grow as omega = exp(-5 (1 - t / t1)^2), t counted from 0.
+    Network A is the one that answers (test_network = "mean": the mean of both probabilities).
+What stays at the site
+    Images, masks, optimiser moments.
+What leaves the site
+    The parameters of both networks, the number of cases, the mean training loss of the two.
+Cost
+    Four passes instead of one, 4 x FedAvg; twice the parameters up and down.
+Departures
+    The clock is the round, where the authors count epochs. mu = 0.8 and tau = 0.005 are the values
+    of the FedA3I comparison, which takes each from another of the authors' two data sets. weight =
+    0.0009 is fixed in the authors' code and not named in that comparison.
+    The teacher gets no gradient from its pupil (in the authors' code it does). The divergence is
+    KL(teacher || student), as for the authors' LIDC data (reversed for ACDC), and is computed from
+    logits, because log(sigmoid) overflows. The deformation is a rotation and a zoom by bilinear
+    sampling, one draw per batch; elastic > 0 adds displaced control points (the authors' largest
+    standard deviation is 26 pixels). Pixels from outside the frame repeat the border and stay in
+    the ranking, as in the authors' code. Volumes are flipped but not rotated. Adam as for every
+    method. Networks without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout.
+    With several classes a pixel's loss, error and divergence are means over the classes.
+    With weight = 0 the second pass is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional
+
+from feda3i.coteaching import distil, exchange
+from feda3i.methods.base import STRICT, Method
+from feda3i.types import Numbers
+from feda3i.warps import Warp, draw_flips, draw_places
+
+if TYPE_CHECKING:
+    from feda3i.engine.site import Batch, Site
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Pair(nn.Module):
+    """Two networks side by side."""
+
+    def __init__(self, a: nn.Module, b: nn.Module) -> None:
+        super().__init__()
+        self.a = a
+        self.b = b
+        stages: Sequence[str] = getattr(a, "stages", ())
+        if stages:
+            self.stages = tuple(f"{name}.{stage}" for name in ("a", "b") for stage in stages)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits of the mean of both networks' probabilities."""
+        a, b = self.a(images), self.b(images)
+        inside, outside = (
+            torch.logaddexp(functional.logsigmoid(s * a), functional.logsigmoid(s * b))
+            for s in (1, -1)
+        )
+        return inside - outside
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class RMD(Method):
+    """Two networks, small-loss exchange and distillation on reliable pixels."""
+
+    loss: Literal["ce"] = "ce"
+    """Pixels are ranked by their loss, and a Dice loss has none per pixel."""
+    t1: Annotated[int, Field(ge=1)] = 10
+    """Rounds until both shares are at their largest."""
+    mu: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Largest share of pixels that count as reliable."""
+    tau: Annotated[float, Field(ge=0, lt=1)] = 0.005
+    """Largest share of pixels left out for their loss."""
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0009
+    """Weight of the distillation; with tau = 0 and weight = 0 network A is that of FedAvg."""
+    dropout: tuple[Rate, Rate, Rate, Rate, Rate] = (0.05, 0.1, 0.2, 0.3, 0.5)
+    """Rates after the five stages of the encoder in the second pass."""
+    warp_from: Annotated[int, Field(ge=0)] = 10
+    """Complete rounds before images are also rotated, zoomed and made noisy."""
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Standard deviation of that noise as a share of the range of intensities."""
+    elastic: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Largest standard deviation of displaced control points in pixels; 0 leaves them out."""
+    test_network: Literal["a", "mean"] = "a"
+    """Answer with network A, or with the mean of both probabilities."""
+
+    def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
+        """Return both networks; equal initialisations would make their exchange void."""
+        return Pair(build(0), build(1))
+
+    def predict(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Return the logits of network A, or of the mean of both."""
+        chosen = network if self.test_network == "mean" else cast(Pair, network).a
+        logits: Tensor = chosen(images)
+        return logits
+
+    def fit(self, site: Site) -> Numbers:
+        """Train both networks; the loss sent is the mean of the two."""
+        # One Adam over both equals one Adam each: it works by element, and no gradient crosses.
+        both = site.train(lambda batch: self.step(site, batch))
+        return {"loss": cast(float, both["loss"]) / 2}
+
+    def step(self, site: Site, batch: Batch) -> Tensor:
+        """Return the sum of both networks' losses."""
+        pair, t = cast(Pair, site.network), site.round - 1
+        weak = [pair.a(batch.images), pair.b(batch.images)]
+        total = torch.stack(exchange(weak, batch.masks, 1.0 - self.forget(t))).sum()
+        reliable = int(min(self.omega(t) * self.mu, 1.0) * weak[0][:, 0].numel())
+        if self.weight == 0 or reliable == 0:
+            return total
+        warp, images = self.disturb(site, batch)
+        strong = self.strong(site, batch, images)
+        distilled = torch.stack(distil(strong, [warp(z.detach()) for z in weak], reliable)).sum()
+        return total + self.weight * self.omega(t) * distilled
+
+    def omega(self, t: int) -> float:
+        """Return the ramp of the distillation after t complete rounds."""
+        return math.exp(-5.0 * (1.0 - min(t, self.t1) / self.t1) ** 2)
+
+    def forget(self, t: int) -> float:
+        """Return the share of pixels left out for their loss after t complete rounds."""
+        return self.tau * min(t / max(self.t1 - 1, 1), 1.0)
+
+    def disturb(self, site: Site, batch: Batch) -> tuple[Warp, Tensor]:
+        """Draw a warp for the batch; return it and the warped images, noisy in later rounds."""
+        scope = (batch.epoch, int(batch.positions[0]))
+        rng = site.rng("augment", *scope)
+        flips = draw_flips(rng, len(site.shape))
+        if site.round - 1 < self.warp_from:
+            warp = Warp(flips)
+            return warp, warp(batch.images)
+        places = None
+        if len(site.shape) == 2:
+            places = draw_places(rng, site.shape, displacement=self.elastic)
+        warp = Warp(flips, places)
+        generator = site.torch_rng("augment-noise", *scope)
+        noise = torch.randn(batch.images.shape, generator=generator).to(batch.images)
+        return warp, (warp(batch.images) + 255.0 * self.noise * noise).clamp(0.0, 255.0)
+
+    def strong(self, site: Site, batch: Batch, images: Tensor) -> list[Tensor]:
+        """Return both networks' logits of the disturbed images, with dropout in the encoder."""
+        logits = []
+        for name in ("a", "b"):
+            network = getattr(site.network, name)
+            seed = site.rng("dropout", name, batch.epoch, int(batch.positions[0])).integers(2**62)
+            generator = torch.Generator(images.device).manual_seed(int(seed))
+            with encoder_dropout(network, self.dropout, generator):
+                logits.append(network(images))
+        return logits
+
+
+def encoder_dropout(
+    network: nn.Module, rates: Sequence[float], generator: torch.Generator
+) -> AbstractContextManager[Any]:
+    """Return the network's dropout switched on, or nothing for networks without the switch."""
+    switch = getattr(network, "encoder_dropout", None)
+    context: AbstractContextManager[Any] = (
+        nullcontext() if switch is None else switch(rates, generator)
+    )
+    return context
+
+
+METHOD = RMD

@@ -1,0 +1,118 @@
+"""Random flips and warps of batches, drawn once and applied to images and logits alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from feda3i.types import Floats
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A change of geometry: mirror some axes of space, then sample at displaced places.
+
+    Parameters
+    ----------
+    flips
+        Axes of space to mirror, counted from 0. Flips alone are exact and undo themselves.
+    places
+        ``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1] from the first
+        to the last pixel; beyond the frame the border is repeated. ``None`` leaves pixels in place.
+
+    >>> x = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> Warp(flips=(1,))(x).flatten().tolist()
+    [1.0, 0.0, 3.0, 2.0]
+    """
+
+    flips: tuple[int, ...] = ()
+    places: Tensor | None = None
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Return ``(case, channel, *space)`` warped, the same for every case and channel."""
+        if self.flips:
+            batch = batch.flip([axis + 2 for axis in self.flips])
+        if self.places is None:
+            return batch
+        grid = self.places.to(batch).expand(len(batch), *self.places.shape)
+        return functional.grid_sample(
+            batch, grid, mode="bilinear", padding_mode="border", align_corners=True
+        )
+
+
+def draw_flips(rng: np.random.Generator, dimensions: int) -> tuple[int, ...]:
+    """Draw which axes to mirror; all subsets are equally likely, the empty one included."""
+    return tuple(axis for axis in range(dimensions) if rng.random() < 0.5)
+
+
+def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tensor:
+    """Return the places of a rotation about the middle with magnification, ``(height, width, 2)``.
+
+    >>> torch.equal(rotation_and_zoom((2, 2), 0, 1)[0, 1], torch.tensor([1.0, -1.0]))
+    True
+    """
+    height, width = shape
+    # In pixels, so that a frame that is not square is not sheared.
+    half = torch.tensor([(width - 1) / 2, (height - 1) / 2])
+    y, x = torch.meshgrid(
+        torch.linspace(-1, 1, height) * half[1],
+        torch.linspace(-1, 1, width) * half[0],
+        indexing="ij",
+    )
+    cos, sin = (f(math.radians(degrees)) / zoom for f in (math.cos, math.sin))
+    return torch.stack([cos * x - sin * y, sin * x + cos * y], dim=-1) / half
+
+
+def elastic(shape: Sequence[int], control: Floats) -> Tensor:
+    """Return smooth displacements in pixels as an addition to places, ``(height, width, 2)``.
+
+    Parameters
+    ----------
+    shape
+        Height and width of the frame.
+    control
+        ``(2, rows, columns)`` displacements in x and y at control points spread over the frame,
+        joined by bicubic interpolation.
+    """
+    height, width = shape
+    pixels = functional.interpolate(
+        torch.as_tensor(control, dtype=torch.float32)[None],
+        (height, width),
+        mode="bicubic",
+        align_corners=True,
+    )[0]
+    return pixels.permute(1, 2, 0) / torch.tensor([(width - 1) / 2, (height - 1) / 2])
+
+
+def draw_places(
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    *,
+    degrees: tuple[float, float] = (0.0, 60.0),
+    zoom: tuple[float, float] = (1.0, 2.0),
+    displacement: float = 0.0,
+) -> Tensor:
+    """Draw a rotation, a zoom and, if asked for, displacements of 3 x 3 control points.
+
+    Parameters
+    ----------
+    rng
+        Where the draws come from.
+    shape
+        Height and width of the frame.
+    degrees, zoom
+        Limits of uniform draws.
+    displacement
+        Displacements are normal; their standard deviation in pixels is drawn between 1 and this.
+    """
+    places = rotation_and_zoom(shape, float(rng.uniform(*degrees)), float(rng.uniform(*zoom)))
+    if displacement > 0:
+        std = rng.uniform(min(1.0, displacement), displacement)
+        places = places + elastic(shape, rng.normal(0.0, std, (2, 3, 3)))
+    return places
