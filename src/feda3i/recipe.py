@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from feda3i.errors import RecipeError, nearest
 
-FORMAT = 1
 FOLDER = Path(__file__).parent / "recipes"
 
 
@@ -189,11 +188,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     *path, last = key.strip().split(".")
     value = _parse(text.strip())
     if not path and last in _SECTIONS:
-        # A new name drops the options of the old thing: they belong to that thing.
-        shared = {"data": ("synthetic", "sites", "cases", "test", "size"), "method": ("loss",)}
-        old = values.get(last, {})
-        kept = {k: old[k] for k in shared.get(last, ()) if k in old}
-        values[last] = old if old.get("name") == value else {**kept, "name": value}
+        values[last] = _renamed(last, values.get(last, {}), value)
         return
     if path and path[0] not in Recipe.model_fields:
         if path[0].replace("_", "-") != str(values.get("method", {}).get("name")).replace("_", "-"):
@@ -206,6 +201,20 @@ def _apply(values: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise RecipeError(f"'{key}': '{name}' is a value, not a section")
     inner[last] = value
+
+
+def _renamed(section: str, old: dict[str, Any], value: Any) -> dict[str, Any]:
+    """Return a section after ``section=value``: options belong to the thing that they were for."""
+    if old.get("name") == value:
+        return old
+    if section == "data":
+        is_path = ":" not in str(value) and Path(str(value)).is_dir()
+        if is_path and old and not str(old["name"]).startswith("synthetic"):
+            return {**old, "path": str(value)}
+        kept = ("synthetic", "sites", "cases", "test", "size")
+    else:
+        kept = ("loss",) if section == "method" else ()
+    return {**{key: old[key] for key in kept if key in old}, "name": value}
 
 
 def _parse(text: str) -> Any:

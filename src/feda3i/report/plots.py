@@ -52,8 +52,9 @@ def draw_survey(survey: Mapping[str, Any], path: Path, mu: Mapping[str, float] |
     q = np.array([[np.nan if v is None else v for v in row] for row in part["q"]], dtype=float)
     labels = part["grouping"]["labels"]
     figure, axes = plt.subplots(figsize=(5.4, 4.6), layout="constrained")
-    limit = float(np.nanmax(q)) * 1.08
-    axes.plot([0, limit], [0, limit], color=GREY, linewidth=0.8, linestyle=":")
+    # Logarithmic: q has no upper bound, and a few extreme sites would squeeze all others.
+    low, high = 0.8 * float(np.nanmin(q)), 1.25 * float(np.nanmax(q))
+    axes.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle=":")
     largest = max((abs(value) for value in (mu or {}).values()), default=1.0) or 1.0
     marker = {"larger": "^", "smaller": "v", "all": "o", "unrated": "x"}
     shown = None
@@ -79,10 +80,12 @@ def draw_survey(survey: Mapping[str, Any], path: Path, mu: Mapping[str, float] |
     axes.set(
         xlabel="inner loss q1 (high: draws too large)",
         ylabel="outer loss q2 (high: draws too small)",
-        xlim=(0, limit),
-        ylim=(0, limit),
+        xscale="log",
+        yscale="log",
+        xlim=(low, high),
+        ylim=(low, high),
     )
-    axes.legend(frameon=False, loc="upper right", fontsize=8)
+    axes.legend(frameon=False, loc="lower left", fontsize=8)
     _save(figure, path)
 
 
@@ -94,13 +97,17 @@ def draw_weights(
 ) -> None:
     """Draw the weight of every site in every stage; sites in order of the true mu if known."""
     plt = _pyplot()
+    from matplotlib.colors import PowerNorm
+
     sites = sorted(weights, key=(lambda s: mu[s]) if mu is not None else None)
     table = np.array([np.atleast_1d(weights[site]) for site in sites], dtype=float)
     if table.shape[1] == 1:
         table = np.repeat(table, len(stages), axis=1)
     height = min(2.0 + 0.16 * len(sites), 9.0)
     figure, axes = plt.subplots(figsize=(6.0, height), layout="constrained")
-    shown = axes.imshow(len(sites) * table, aspect="auto", cmap="Blues", vmin=0)
+    # Square-root colours: one site may weigh twenty times the mean, and the rest must still show.
+    scale = PowerNorm(0.5, vmin=0, vmax=max(float(len(sites) * table.max()), 1.0))
+    shown = axes.imshow(len(sites) * table, aspect="auto", cmap="Blues", norm=scale)
     axes.set_xticks(range(len(stages)), stages, rotation=45, ha="right", fontsize=8)
     names = [s if mu is None else f"{s}  mu {mu[s]:+.1f}" for s in sites]
     axes.set_yticks(range(len(sites)), names, fontsize=7)
@@ -124,7 +131,7 @@ def draw_cases(
     columns = min(count, 6)
     rows = -(-count // columns)
     figure, grid = plt.subplots(
-        rows, columns, figsize=(2.1 * columns, 2.25 * rows + 0.3), layout="constrained"
+        rows, columns, figsize=(2.1 * columns, 2.3 * rows + 0.6), layout="constrained"
     )
     palette = dict(zip(contours, (GREEN, RED, BLUE, "#b8860b"), strict=False))
     for i, axes in enumerate(np.atleast_1d(grid).flat):
