@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+PART = ".part-"  # beginning of the names of files that are being written
+
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: nobody ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".part-{os.getpid()}-{path.name}")
+    part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
     try:
         part.write_bytes(data)
         part.replace(path)

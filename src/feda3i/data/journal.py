@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feda3i.data.files import write_bytes
+from feda3i.data.files import PART, write_bytes
 from feda3i.data.prepared import JOURNAL, Row
 from feda3i.data.problems import Problem
 from feda3i.errors import DataError
@@ -26,7 +26,7 @@ class Outcome:
         """Return the outcome as one line of JSON."""
         record = {
             "name": self.name,
-            "rows": [asdict(row) for row in self.rows],
+            "rows": [vars(row) for row in self.rows],
             "problems": [[p.level, p.kind, p.name, p.text] for p in self.problems],
         }
         return json.dumps(record, sort_keys=True) + "\n"
@@ -51,6 +51,8 @@ def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict
             )
         remove_cases(folder, (row.id for outcome in found.values() for row in outcome.rows))
         found = {}
+    for part in folder.rglob(f"{PART}*"):  # of a run that was killed while writing
+        part.unlink(missing_ok=True)
     (folder / "manifest.json").unlink(missing_ok=True)
     write_journal(folder, record, found.values())
     return found

@@ -114,7 +114,7 @@ def list_cases(
         )
     if options.channels is None:
         options = replace(options, channels=_channels(pairs))
-    ids = unique_ids([pair.name for pair in pairs], [_short(pair) for pair in pairs])
+    ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     cases = [
         Listed(i, p.name, p.source, p.site, p.split, p.group, _state((*p.images, *p.masks)), pair=p)
         for i, p in zip(ids, pairs, strict=True)
@@ -158,11 +158,6 @@ def _scan(folder: Path) -> dict[str, tuple[int, int]]:
 
 def _state(entries: Sequence[Entry]) -> tuple[tuple[str, int, int], ...]:
     return tuple((entry.name, entry.size, entry.mtime) for entry in entries)
-
-
-def _short(pair: Pair) -> str:
-    stem = pair.name.rsplit("/", 1)[-1]
-    return f"{pair.source}/{stem}" if pair.source else stem
 
 
 def _channels(pairs: Sequence[Pair]) -> int:

@@ -14,6 +14,7 @@ import json
 import os
 import stat
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ FORMAT = "feda3i-packed-1"
 FOLDER = ".feda3i-cache"
 _BLOCK = 4096
 _BLOCKS = 64
+_MAX_AGE = 30 * 24 * 3600  # seconds
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,10 @@ def _place(listing: Listing, cache: bool | Path) -> Path | None:
         return None
     folder = cache_folder(listing.root) if cache is True else Path(cache)
     options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
-    state = json.dumps([(case.id, case.files) for case in listing.cases])
-    head = hash_text(str(listing.root.resolve()), options)[:16]
-    return folder / f"{head}-{hash_text(state)[:16]}"
+    ids = (case.id for case in listing.cases)
+    family = hash_text(str(listing.root.resolve()), options, *ids)[:16]
+    state = hash_text(json.dumps([case.files for case in listing.cases]))[:16]
+    return folder / f"{family}-{state}"
 
 
 def _file(place: Path, kind: str) -> Path:
@@ -110,7 +113,8 @@ def _load(place: Path) -> Packed | None:
             arrays[kind] = np.asarray(mapped)
         spacing = None if header["spacing"] is None else np.array(header["spacing"], np.float64)
         notes = tuple(Problem(*note) for note in header["notes"])
-    except (OSError, ValueError, KeyError, TypeError):
+        os.utime(_file(place, "header.json"))  # still in use: see _sweep
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
     return Packed(arrays["images"], arrays["masks"], spacing, notes)
 
@@ -137,7 +141,8 @@ def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
         notes = tuple(problems)
         if place is None or not parts:
             return Packed(arrays["images"], arrays["masks"], spacing, notes)
-        _finish(place, arrays, parts, spacing, notes)
+        with contextlib.suppress(OSError):  # the cases are here, with or without a cache
+            _finish(place, arrays, parts, spacing, notes)
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
@@ -235,7 +240,7 @@ def _finish(
     spacing: NDArray[np.float64] | None,
     notes: tuple[Problem, ...],
 ) -> None:
-    """Name the files, write the header last, and drop the cache of an older state of the folder."""
+    """Name the files, and write the header last: without it nothing is read."""
     header: dict[str, Any] = {
         "spacing": None if spacing is None else spacing.tolist(),
         "notes": [[n.level, n.kind, n.name, n.text] for n in notes],
@@ -246,8 +251,16 @@ def _finish(
             array.flush()
         parts[kind].replace(_file(place, f"{kind}.npy"))
     write_bytes(_file(place, "header.json"), json.dumps(header).encode())
+    _sweep(place)
+
+
+def _sweep(place: Path) -> None:
+    """Drop what an older state of the same files left behind, and what nobody used for long."""
     family = place.name.split("-")[0]
-    for old in place.parent.glob(f"{family}-*"):
-        if not old.name.startswith(place.name):
-            with contextlib.suppress(OSError):
-                old.unlink()
+    for header in place.parent.glob("*-header.json"):
+        name = header.name.removesuffix("-header.json")
+        stale = name.startswith(family) and name != place.name
+        if stale or time.time() - header.stat().st_mtime > _MAX_AGE:
+            for kind in ("header.json", "images.npy", "masks.npy"):
+                with contextlib.suppress(OSError):
+                    _file(place.with_name(name), kind).unlink()

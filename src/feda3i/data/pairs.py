@@ -53,6 +53,12 @@ class Pair:
     group: str = ""
     kind: str = "picture"
 
+    @property
+    def short(self) -> str:
+        """Return what the case's id is made of: its source and the last part of its name."""
+        stem = posixpath.basename(self.name)
+        return f"{self.source}/{stem}" if self.source else stem
+
 
 def find_pairs(
     entries: Iterable[Entry], group: str | None = None

@@ -76,11 +76,10 @@ def read_image(
     """
     picture = open_picture(io.BytesIO(data))
     notes: list[Note] = []
-    if upright and picture.getexif().get(_ORIENTATION, 1) != 1:
-        notes.append(("EXIF rotation", "turned upright"))
     if any(tag in str(tile.args) for tile in picture.tile for tag in _DEEP):
         notes.append(("16-bit image", f"scaled to 8 bits from {bits}"))
-    array = _to_bytes(_decode(picture, upright), bits, notes)
+    decoded = _decode(picture, upright, notes)
+    array = _to_bytes(decoded, bits, notes)
     found = array.shape[-1]
     if channels == 3 and found == 1:
         notes.append(("grey where colour is due", "the one channel was repeated"))
@@ -102,9 +101,9 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Picture
     picture = open_picture(io.BytesIO(data))
     notes: list[Note] = []
     if picture.mode == "P" and classes > 1:
-        values = np.asarray(_decode(picture, upright))  # the index is the class
+        values = np.asarray(_decode(picture, upright, notes))  # the index is the class
     else:
-        values = _one_channel(_decode(picture, upright), notes)
+        values = _one_channel(_decode(picture, upright, notes), notes)
     if classes > 1:
         return Picture(_exact(values, classes), tuple(notes))
     return Picture(binarise(values, notes), tuple(notes))
@@ -112,7 +111,7 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Picture
 
 def mask_values(data: bytes) -> tuple[int, ...]:
     """Return the values that a mask file holds, before they are mapped to classes."""
-    picture = _decode(open_picture(io.BytesIO(data)), upright=False)
+    picture = _decode(open_picture(io.BytesIO(data)), False, [])
     values = np.asarray(picture) if picture.mode == "P" else _one_channel(picture, [])
     return tuple(int(v) for v in np.unique(values))
 
@@ -151,10 +150,13 @@ def _exact(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
     return values.astype(np.uint8)
 
 
-def _decode(picture: ImageFile.ImageFile, upright: bool) -> Image.Image:
+def _decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:
     try:
         picture.load()
-        return ImageOps.exif_transpose(picture) if upright else picture
+        if not upright or picture.getexif().get(_ORIENTATION, 1) == 1:
+            return picture
+        notes.append(("EXIF rotation", "turned upright"))
+        return ImageOps.exif_transpose(picture)
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         raise CaseError("corrupt picture", f"{error}: copy the file again") from None
 

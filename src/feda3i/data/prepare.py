@@ -156,7 +156,7 @@ def run_job(job: Job, folder: Path, options: Options, reader: Reader) -> Outcome
                     split=job.pair.split,
                     group=job.pair.group or name,
                     original_size="x".join(str(side) for side in case.shape),
-                    spacing_mm=" ".join(f"{s:.6g}" for s in case.spacing),
+                    spacing_mm=" ".join(f"{s:.9g}" for s in case.spacing),
                     published_image_sha256=published[0],
                     published_mask_sha256=published[1],
                     image_sha256=hash_pixels(case.image),
@@ -188,7 +188,7 @@ def _work(
     progress: Progress | None,
 ) -> list[Outcome]:
     """Run all jobs and note each in the journal as soon as it is done."""
-    ids = unique_ids([p.name for p in pairs], [_short(p) for p in pairs])
+    ids = unique_ids([p.name for p in pairs], [p.short for p in pairs])
     old = [journal.get(pair.name, Outcome(pair.name, (), ())) for pair in pairs]
     jobs = [Job(p, i, o.rows, o.problems) for p, i, o in zip(pairs, ids, old, strict=True)]
     for kind in ("images", "masks"):
@@ -203,11 +203,6 @@ def _work(
             if progress:
                 progress(len(outcomes), len(jobs))
     return outcomes
-
-
-def _short(pair: Pair) -> str:
-    """Return what a case's id is made of: its source and the last part of its name."""
-    return f"{pair.source}/{pair.name.rsplit('/', 1)[-1]}" if pair.source else pair.name
 
 
 def _check_places(source: Path, folder: Path) -> None:

@@ -150,7 +150,7 @@ def is_intact(folder: Path, row: Row, volume: bool = False) -> bool:
 
 def _png(picture: Image.Image) -> bytes:
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", compress_level=6)
+    picture.save(buffer, "PNG", compress_level=4)
     return buffer.getvalue()
 
 

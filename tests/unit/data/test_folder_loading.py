@@ -1,0 +1,176 @@
+import os
+
+import numpy as np
+import pytest
+from data_files import lesion, plain_tree, save, save_pair
+
+from feda3i.data.decode import Options
+from feda3i.data.folder import folder, load_folder
+from feda3i.data.own import prepare_folder
+from feda3i.data.registry import REGISTRY
+from feda3i.errors import DataError, RecipeError
+
+
+@pytest.fixture(scope="module")
+def skin(tmp_path_factory):
+    """Return a tree {train,test}/{images,masks} of colour images."""
+    root = tmp_path_factory.mktemp("skin")
+    plain_tree(root / "train", 12, 0)
+    for number in range(4):
+        save_pair(root / "test", f"t{number}", 100 + number)
+    return root
+
+
+@pytest.fixture(scope="module")
+def breast(tmp_path_factory):
+    """Return a tree SOURCE/{images,masks}; one source has two sides of each patient."""
+    root = tmp_path_factory.mktemp("breast")
+    plain_tree(root / "busi", 10, 200, colour=False)
+    for patient in range(6):
+        for place, side in enumerate("lr"):
+            save_pair(
+                root / "busbra",
+                f"bus_{patient:04d}-{side}",
+                300 + 2 * patient + place,
+                colour=False,
+            )
+    return root
+
+
+def test_pixels_and_ids_are_those_of_the_files(skin):
+    cases = load_folder(skin, split="test", cache=False)
+    assert cases.ids == ("t0", "t1", "t2", "t3")
+    for number in range(4):
+        image, mask = lesion(100 + number)
+        np.testing.assert_array_equal(cases.images[number], image)
+        np.testing.assert_array_equal(cases.masks[number], mask)
+
+
+def test_prepared_and_plain_folders_load_alike(tmp_path, skin):
+    prepare_folder(skin, tmp_path / "out", options=Options(size=32), workers=1)
+    plain = load_folder(skin, size=32, cache=False)
+    prepared = load_folder(tmp_path / "out", cache=False)
+    assert plain.ids == prepared.ids
+    assert plain.digest() == prepared.digest()
+    again = load_folder(tmp_path / "out", size=16, cache=False)
+    assert again.shape == (16, 16)
+
+
+def test_the_split_of_the_folder_is_kept(skin):
+    federation = folder(skin, sites=3, cache=False)
+    assert len(federation.train) == 12
+    assert federation.test.ids == ("t0", "t1", "t2", "t3")
+    assert [len(federation.site(name)) for name in federation.names()] == [4, 4, 4]
+    assert federation.notes["partition"] == "iid"
+
+
+def test_without_a_split_a_fifth_of_each_source_is_drawn_and_patients_stay_whole(breast):
+    for seed in range(8):
+        federation = folder(breast, split_seed=seed, cache=False)
+        tests = federation.test
+        assert [tests.sources.count(s) for s in ("busi", "busbra")] == [2, 4]  # 3 rounded to pairs
+        patients = [{i[:-2] for i in part.ids if "bus_" in i} for part in (federation.train, tests)]
+        assert not patients[0] & patients[1]
+
+
+def test_the_test_cases_do_not_change_with_the_seed_of_the_partition(breast):
+    runs = [folder(breast, sites=4, partition="iid", seed=s, cache=False) for s in (0, 1)]
+    assert runs[0].test.ids == runs[1].test.ids
+    assert runs[0].site("site-1").ids != runs[1].site("site-1").ids
+
+
+def test_real_sites_are_the_default_for_several_folders(breast):
+    federation = folder(breast, cache=False)
+    assert federation.names() == ["busbra", "busi"]
+    by_source = folder(breast, sites=3, partition="by-source", cache=False)
+    assert all(len(set(by_source.site(name).sources)) == 1 for name in by_source.names())
+
+
+def test_limits_draw_cases_and_keep_the_sites(skin):
+    federation = folder(skin, sites=3, cases=2, test=3, cache=False)
+    assert len(federation.train) == 6
+    assert len(federation.test) == 3
+    whole = folder(skin, sites=3, cache=False)
+    for name in federation.names():
+        assert set(federation.site(name).ids) < set(whole.site(name).ids)
+    again = folder(skin, sites=3, cases=2, test=3, cache=False)
+    assert federation.train.digest() == again.train.digest()
+    with pytest.raises(RecipeError, match="at least one case"):
+        folder(skin, sites=3, cases=0, cache=False)
+
+
+def test_colour_if_any_image_has_it(tmp_path):
+    save_pair(tmp_path, "a", 1, colour=False)
+    assert load_folder(tmp_path, cache=False).channels == 1
+    save_pair(tmp_path, "b", 2)
+    cases = load_folder(tmp_path, cache=False)
+    assert cases.channels == 3
+    assert (cases.images[0] == cases.images[0][..., :1]).all()
+    assert load_folder(tmp_path, channels=1, cache=False).channels == 1
+
+
+def test_sizes_must_agree_unless_one_is_given(tmp_path):
+    save_pair(tmp_path, "a", 1)
+    save_pair(tmp_path, "b", 2, height=30)
+    with pytest.raises(DataError, match="sizes differ between cases"):
+        load_folder(tmp_path, cache=False)
+    assert load_folder(tmp_path, size=20, aspect="pad", cache=False).shape == (20, 20)
+
+
+def test_a_changed_prepared_pixel_is_noticed(tmp_path):
+    plain_tree(tmp_path / "in", 4)
+    prepare_folder(tmp_path / "in", tmp_path / "out", options=Options(size=None), workers=1)
+    image, _ = lesion(77)
+    save(tmp_path / "out" / "images" / "case2.png", image)
+    with pytest.raises(DataError, match="changed since preparation"):
+        load_folder(tmp_path / "out", cache=False)
+    (tmp_path / "out" / "images" / "case2.png").unlink()
+    with pytest.raises(DataError, match="file missing"):
+        load_folder(tmp_path / "out", cache=False)
+
+
+def test_mistakes_say_what_to_do(tmp_path, skin):
+    with pytest.raises(DataError, match="no folder"):
+        load_folder(tmp_path / "none")
+    with pytest.raises(DataError, match="images/ and masks/"):
+        load_folder(tmp_path)
+    with pytest.raises(DataError, match="no case in the split"):
+        load_folder(skin, split="valid", cache=False)
+    with pytest.raises(DataError, match="path=FOLDER"):
+        folder()
+    with pytest.raises(DataError, match="use fewer sites"):
+        folder(skin, sites=13, cache=False)
+    with pytest.raises(RecipeError, match="aspect"):
+        load_folder(skin, aspect="stretch")
+    with pytest.raises(DataError, match="no test cases"):
+        folder(plain_tree(tmp_path / "only" / "train", 3).parent, sites=2)
+
+
+def test_threads_and_one_give_the_same(skin):
+    digests = {load_folder(skin, cache=False, workers=w).digest() for w in (1, 2, 5)}
+    assert len(digests) == 1
+
+
+def test_names_in_the_registry_are_functions_with_the_common_options():
+    import inspect
+
+    for name in ("folder", "isic2017", "breast"):
+        known = inspect.signature(REGISTRY.get(name)).parameters
+        assert {"path", "sites", "cases", "test", "size", "partition", "seed", "workers"} <= set(
+            known
+        )
+        assert all(p.kind != p.VAR_KEYWORD for p in known.values())
+
+
+def test_file_names_with_bad_bytes_load(tmp_path):
+    image, mask = lesion(3)
+    for kind, pixels in (("images", image), ("masks", mask)):
+        save(tmp_path / kind / "x.png", pixels)
+        place = os.fsencode(tmp_path / kind)
+        try:
+            os.rename(place + b"/x.png", place + b"/caf\xe9.png")
+        except OSError:
+            pytest.skip("this file system takes UTF-8 names only")
+    cases = load_folder(tmp_path, cache=False)
+    assert len(cases) == 1
+    assert cases.ids[0].isascii()

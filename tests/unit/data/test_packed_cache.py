@@ -1,0 +1,164 @@
+import json
+import os
+
+import numpy as np
+import pytest
+from data_files import plain_tree, save_pair
+
+from feda3i.data import packed
+from feda3i.data.folder import folder, load_folder
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return plain_tree(tmp_path / "data", 8)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Count how many cases are decoded."""
+    calls = []
+    read = packed.Listing.read
+    monkeypatch.setattr(
+        packed.Listing, "read", lambda self, case: calls.append(case.id) or read(self, case)
+    )
+    return calls
+
+
+def files(root):
+    return sorted(f.name for f in (root / packed.FOLDER).iterdir())
+
+
+def test_the_second_start_reads_no_picture(tree, reads):
+    first = load_folder(tree)
+    assert len(reads) > 0
+    reads.clear()
+    second = load_folder(tree)
+    assert not reads
+    assert first.digest() == second.digest() == load_folder(tree, cache=False).digest()
+    base = second.images
+    while base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        second.images[0, 0, 0, 0] = 1
+
+
+def test_train_and_test_share_one_mapped_file(tree):
+    federation = folder(tree, sites=2)
+    assert len(files(tree)) == 3
+    assert not federation.train.images.flags.owndata
+    assert not federation.test.images.flags.owndata
+
+
+def damage_cut(path):
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def damage_flip(path):
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 255
+    path.write_bytes(data)
+
+
+def damage_shape(path):
+    array = np.load(path)
+    np.save(path, array[:-1])
+
+
+def damage_empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [damage_cut, damage_flip, damage_shape, damage_empty, os.remove])
+@pytest.mark.parametrize("kind", ["images.npy", "masks.npy"])
+def test_a_damaged_cache_is_built_again(tree, reads, damage, kind):
+    expected = load_folder(tree).digest()
+    reads.clear()
+    damage(next((tree / packed.FOLDER).glob(f"*{kind}")))
+    assert load_folder(tree).digest() == expected
+    assert reads
+    reads.clear()
+    load_folder(tree)
+    assert not reads
+
+
+def test_a_damaged_header_is_not_trusted(tree, reads):
+    expected = load_folder(tree).digest()
+    header = next((tree / packed.FOLDER).glob("*header.json"))
+    for text in ("{", "[]", json.dumps({"images": 1})):
+        header.write_text(text)
+        reads.clear()
+        assert load_folder(tree).digest() == expected
+        assert reads
+
+
+def test_changed_files_and_options_make_a_new_cache(tree, reads):
+    load_folder(tree)
+    save_pair(tree, "case3", 55)
+    reads.clear()
+    changed = load_folder(tree)
+    assert reads
+    assert changed.digest() == load_folder(tree, cache=False).digest()
+    assert len(files(tree)) == 3  # the old state is gone
+    load_folder(tree, size=16)
+    assert len(files(tree)) == 6  # other options live beside it
+    reads.clear()
+    load_folder(tree)
+    load_folder(tree, size=16)
+    assert not reads
+
+
+def test_read_only_folders_use_the_users_cache(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    tree.chmod(0o555)
+    try:
+        load_folder(tree)
+        assert not (tree / packed.FOLDER).exists()
+        found = list((tmp_path / "user" / "feda3i").iterdir())
+        assert len(found) == 3
+        assert all(f.stat().st_mode & 0o077 == 0 for f in found if f.suffix == ".npy")
+        assert (tmp_path / "user" / "feda3i").stat().st_mode & 0o077 == 0
+    finally:
+        tree.chmod(0o755)
+
+
+def test_a_full_disk_means_no_cache_but_cases(tree, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    cases = load_folder(tree)
+    assert cases.digest() == load_folder(tree, cache=False).digest()
+    assert files(tree) == []
+
+
+def test_errors_leave_no_file(tree):
+    (tree / "images" / "case4.png").write_bytes(b"broken")
+    with pytest.raises(Exception, match="not a picture"):
+        load_folder(tree)
+    assert files(tree) == []
+
+
+def test_parts_of_a_folder_do_not_push_each_other_out(tree, reads):
+    folder(tree, sites=2)
+    load_folder(tree)
+    reads.clear()
+    folder(tree, sites=2)
+    load_folder(tree)
+    assert not reads
+
+
+def test_what_nobody_used_for_a_month_is_dropped(tree):
+    load_folder(tree, size=16)
+    old = next((tree / packed.FOLDER).glob("*header.json"))
+    os.utime(old, (0, 0))
+    load_folder(tree)
+    assert not old.exists()
+    assert len(files(tree)) == 3
+
+
+def test_a_chosen_folder_is_used(tree, tmp_path):
+    load_folder(tree, cache=tmp_path / "elsewhere")
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 3
+    assert not (tree / packed.FOLDER).exists()

@@ -1,0 +1,172 @@
+import io
+import zlib
+
+import numpy as np
+import pytest
+from data_files import lesion
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from feda3i.data.limits import MAX_PIXELS
+from feda3i.data.picture import mask_values, read_image, read_mask
+from feda3i.data.problems import CaseError
+
+
+def encode(picture, kind="PNG", **options):
+    buffer = io.BytesIO()
+    if not isinstance(picture, Image.Image):
+        picture = Image.fromarray(np.asarray(picture))
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def kinds(picture):
+    return {kind for kind, _ in picture.notes}
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF"])
+@pytest.mark.parametrize("colour", [True, False])
+def test_lossless_formats_are_read_as_written(kind, colour):
+    image, _ = lesion(colour=colour)
+    data = encode(image if colour else image[..., 0], kind)
+    found = read_image(data)
+    np.testing.assert_array_equal(found.pixels, image)
+    assert not found.notes
+
+
+def test_grey_where_colour_is_due_is_repeated_and_noted():
+    image, _ = lesion(colour=False)
+    found = read_image(encode(image[..., 0]), channels=3)
+    np.testing.assert_array_equal(found.pixels, np.repeat(image, 3, axis=-1))
+    assert kinds(found) == {"grey where colour is due"}
+
+
+def test_colour_where_grey_is_due_is_noted_only_if_there_is_colour():
+    image, _ = lesion()
+    assert kinds(read_image(encode(image), channels=1)) == {"colour where grey is due"}
+    same = np.repeat(image[..., :1], 3, axis=-1)
+    found = read_image(encode(same), channels=1)
+    assert not found.notes
+    np.testing.assert_array_equal(found.pixels, image[..., :1])
+
+
+def test_16_bit_images_are_scaled_by_their_bits():
+    values = np.array([[0, 4095, 2048, 65535]], np.uint16)
+    full = read_image(encode(values))
+    assert full.pixels[0, :, 0].tolist() == [0, 16, 8, 255]
+    assert "16-bit image" in kinds(full)
+    twelve = read_image(encode(values[:, :3]), bits=12)
+    assert twelve.pixels[0, :, 0].tolist() == [0, 255, 128]
+    dark = read_image(encode(values[:, :3]))
+    assert "dark 16-bit image" in kinds(dark)
+
+
+def test_palette_and_alpha_are_expanded_and_noted():
+    image, _ = lesion()
+    palette = Image.fromarray(image).quantize(64)
+    found = read_image(encode(palette))
+    np.testing.assert_array_equal(found.pixels, np.asarray(palette.convert("RGB")))
+    assert kinds(found) == {"palette or transparency"}
+    alpha = np.concatenate([image, np.full((*image.shape[:2], 1), 90, np.uint8)], axis=-1)
+    found = read_image(encode(alpha))
+    np.testing.assert_array_equal(found.pixels, image)
+    assert kinds(found) == {"alpha channel"}
+
+
+def test_cmyk_jpeg_becomes_rgb():
+    image, _ = lesion()
+    found = read_image(encode(Image.fromarray(image).convert("CMYK"), "JPEG"))
+    assert found.pixels.shape == image.shape
+    assert "colour space" in kinds(found)
+
+
+def test_exif_rotation_is_applied():
+    image, _ = lesion()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # stored lying on its left side: turn by 90 degrees clockwise
+    found = read_image(encode(image, "PNG", exif=exif))
+    np.testing.assert_array_equal(found.pixels, np.rot90(image, -1))
+    assert kinds(found) == {"EXIF rotation"}
+    np.testing.assert_array_equal(read_image(encode(image, exif=exif), upright=False).pixels, image)
+
+
+@pytest.mark.parametrize("cut", [0.2, 0.5, 0.95])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP"])
+def test_cut_files_are_refused(kind, cut):
+    data = encode(lesion(height=120, width=120)[0], kind)
+    with pytest.raises(CaseError):
+        read_image(data[: int(len(data) * cut)])
+
+
+def test_float_images_and_several_pages_are_refused():
+    with pytest.raises(CaseError, match="depth"):
+        read_image(encode(np.ones((4, 4), np.float32), "TIFF"))
+    page = Image.fromarray(lesion()[0])
+    with pytest.raises(CaseError, match="several pages"):
+        read_image(encode(page, "TIFF", save_all=True, append_images=[page]))
+
+
+def test_bombs_are_refused_by_their_header():
+    # The header alone is there: decoding it would fail as corrupt, so the refusal came before.
+    side = int(MAX_PIXELS**0.5) + 2
+    for width, height in ((20_000, 20_000), (side, side)):
+        header = encode(Image.new("1", (8, 8)))[:33]
+        size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+        chunk = header[12:16] + size + header[24:29]
+        data = header[:12] + chunk + zlib.crc32(chunk).to_bytes(4, "big") + b"\0\0\0\0IDAT"
+        with pytest.raises(CaseError, match="too large"):
+            read_image(data)
+
+
+def test_text_is_not_a_picture():
+    with pytest.raises(CaseError, match="not a picture"):
+        read_image(b"hello")
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
+def test_two_valued_masks_are_exact_in_every_encoding(mask):
+    for picture in (
+        Image.fromarray(mask),
+        Image.fromarray(mask.astype(np.uint8) * 255),
+        Image.fromarray(mask.astype(np.uint8)),
+        Image.fromarray(mask.astype(np.uint16) * 65535),
+        Image.fromarray(np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=-1)),
+    ):
+        found = read_mask(encode(picture))
+        np.testing.assert_array_equal(found.pixels, mask)
+        assert not found.notes
+
+
+def test_mask_saved_as_jpeg_is_cut_at_half_and_noted():
+    _, mask = lesion(height=64, width=64)
+    found = read_mask(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))
+    assert kinds(found) == {"mask with values between"}
+    np.testing.assert_array_equal(found.pixels, mask)
+    assert len(mask_values(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))) > 2
+
+
+def test_small_integers_need_declared_classes():
+    values = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
+    with pytest.raises(CaseError, match="declare all classes"):
+        read_mask(encode(values))
+    np.testing.assert_array_equal(read_mask(encode(values), classes=2).pixels, values)
+    with pytest.raises(CaseError, match="expected 0 to 2"):
+        read_mask(encode(values * 100), classes=2)
+
+
+def test_palette_masks_mean_colours_for_one_class_and_indices_for_several():
+    picture = Image.fromarray(np.array([[0, 1, 2]], np.uint8))
+    picture.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0])
+    assert read_mask(encode(picture), classes=2).pixels.tolist() == [[0, 1, 2]]
+    assert read_mask(encode(picture)).pixels.tolist() == [[0, 1, 1]]
+
+
+def test_mask_in_the_alpha_channel_is_found():
+    _, mask = lesion()
+    white = np.full((*mask.shape, 4), 255, np.uint8)
+    white[..., 3] = mask * 255
+    found = read_mask(encode(white))
+    np.testing.assert_array_equal(found.pixels, mask)
+    assert kinds(found) == {"alpha channel"}
