@@ -1,0 +1,219 @@
+"""FedNoRo: find the noisy sites, let them listen to the global network, and weigh them by distance.
+
+Paper
+    Wu et al., FedNoRo: Towards Noise-Robust Federated Learning by Addressing Class Imbalance and
+    Label Noise Heterogeneity, IJCAI 2023. Row "FedNoRo" of the FedA3I paper.
+What changes against FedAvg
+    Rounds 1..s1: nothing. Then a survey: every site measures the mean loss of the global network on
+    its foreground and on its background. The server scales each column to 0..1 and divides the
+    sites by a mixture of two Gaussians; nine fits vote. The group with the larger losses is noisy.
+    From then on a noisy site trains with lambda_t * KL(teacher || own) + (1 - lambda_t) * CE. The
+    teacher is the received network, sharpened by a temperature below one; lambda_t = a *
+    exp(-5 (1 - x)^2), where x goes from 0 at round s1 to 1 at round ``end``. Clean sites train as
+    before. A noisy site's weight falls with the distance D_i of its network to the nearest clean
+    one: w_i is proportional to n_i exp(-D_i / max D), with D = 0 for clean sites.
+What stays at the site
+    Images, masks, optimiser moments, and the teacher's answers (for the round only).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss; once, two mean losses per
+    class (``foreground``, ``background``).
+Cost
+    1 x at clean sites; at noisy ones one forward pass per case and round more (the expectation of
+    1.3 x takes it in every epoch). The server gathers all replies and compares each noisy network
+    with each clean one.
+Departures
+    Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper; no weight decay
+    (all methods train alike). Classes are pixels' classes: the means run over all foreground and
+    all background pixels of a site, for each class. KL is a mean over pixels. The distance is the
+    sum of the norms of all tensors' differences, as in the released code (the paper writes one
+    norm). The teacher does not change within a round and images are not augmented, so it answers
+    each case once per round. If all sites fall into one group, or no clean or no noisy site
+    answered, weights are FedAvg's; the released code divides by zero. A site that missed the survey
+    is asked as soon as it answers, with the network of the survey, which the server keeps; until
+    then it trains and counts as in FedAvg and is nobody's reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from feda3i import losses
+from feda3i.methods.base import STRICT, Method
+from feda3i.mixtures import vote_high_group
+from feda3i.types import Floats, Numbers, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Gathered, Server
+    from feda3i.engine.site import Batch, Site
+    from feda3i.types import Params
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FedNoRo(Method):
+    """Detection, distillation at noisy sites, distance-aware weights."""
+
+    s1: Annotated[int, Field(ge=1)] = 10
+    """Rounds of FedAvg before the survey."""
+    a: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Largest share of the teacher in the loss of noisy sites; 0 trains them as the others."""
+    end: Annotated[int, Field(ge=1)] = 49
+    """Rounds after which the teacher's share stays as it is."""
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.8
+    """Divides the teacher's logits; below one sharpens."""
+    votes: Annotated[int, Field(ge=1, le=1000)] = 9
+    """Mixtures that vote on the noisy sites."""
+    by_distance: bool = True
+    """Weigh noisy sites by distance; ``false`` averages by cases."""
+
+    wire: ClassVar[Wire] = Wire(
+        survey=("foreground", "background"), settings=("is_noisy", "teacher_share")
+    )
+
+    # -- server -----------------------------------------------------------------------------------
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Train as FedAvg, then survey, then send flags and weigh by distance."""
+        if round <= self.s1:
+            return Plan()
+        known = server.state.get("losses", {})
+        unknown = tuple(site for site in sorted(server.sites) if site not in known)
+        return self._second_stage(server, round, unknown)
+
+    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
+        """Let the survey act in the same round."""
+        return self._second_stage(server, round, ())
+
+    def _second_stage(self, server: Server, round: int, survey: tuple[str, ...]) -> Plan:
+        noisy: list[str] = server.state.get("noisy", [])
+        share = self.teacher_share(round - 1)
+        return Plan(
+            survey=survey,
+            survey_params=server.state.get("surveyed"),
+            gather=bool(noisy) and self.by_distance,
+            settings={"is_noisy": False, "teacher_share": share},
+            site_settings={site: {"is_noisy": True} for site in noisy},
+        )
+
+    def teacher_share(self, done: int) -> float:
+        """Return lambda_t after so many rounds."""
+        if self.end <= self.s1:
+            return self.a
+        x = (min(max(done, self.s1), self.end) - self.s1) / (self.end - self.s1)
+        return self.a * math.exp(-5 * (1 - x) ** 2)
+
+    def digest(self, server: Server, replies: Replies) -> None:
+        """Divide all surveyed sites into clean and noisy ones."""
+        if replies.task != "survey" or not len(replies):
+            return
+        server.state.setdefault("surveyed", server.params)
+        known: dict[str, list[float]] = server.state.setdefault("losses", {})
+        both = np.hstack([replies.number("foreground"), replies.number("background")])
+        known.update(zip(replies.sites, both.tolist(), strict=True))
+        sites = sorted(known)
+        is_noisy = vote_high_group(np.array([known[site] for site in sites]), self.votes)
+        noisy = [site for site, flag in zip(sites, is_noisy, strict=True) if flag]
+        server.state["noisy"] = noisy
+        server.record(noisy=noisy, losses=known)
+
+    def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
+        """Average with distance-aware weights (DaAgg)."""
+        noisy, known = set(server.state["noisy"]), server.state["losses"]
+        is_noisy = np.array([site in noisy for site in replies.sites])
+        is_clean = np.array([site in known and site not in noisy for site in replies.sites])
+        spans = [(entry.start, entry.stop) for entry in server.layout.floats]
+        distances = distances_to_clean(gathered.rows, spans, is_noisy, is_clean)
+        weights = distance_weights(replies.cases, distances)
+        server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
+        return gathered.combine(weights)
+
+    # -- site -------------------------------------------------------------------------------------
+
+    def survey(self, site: Site) -> Numbers:
+        """Return the mean loss of the received network on foreground and background pixels."""
+        sums = np.zeros((2, site.classes))
+        counts = np.zeros((2, site.classes))
+        for batch, logits in site.predict():
+            pixels = losses.pixel_cross_entropy(logits, batch.masks).flatten(2)
+            masks = batch.masks.flatten(2)
+            for row, part in enumerate((masks, 1 - masks)):
+                sums[row] += (pixels * part).double().sum(dim=(0, 2)).cpu().numpy()
+                counts[row] += part.double().sum(dim=(0, 2)).cpu().numpy()
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        return {"foreground": means[0].tolist(), "background": means[1].tolist()}
+
+    def fit(self, site: Site) -> Numbers:
+        """Train; a noisy site also listens to the network it received."""
+        share = float(site.settings.get("teacher_share", 0.0))
+        if not site.settings.get("is_noisy", False) or share == 0:
+            return super().fit(site)
+        # Before the first step the network is still the received one: the teacher.
+        taught = np.concatenate([logits.cpu().numpy() for _, logits in site.predict()])
+        taught /= self.temperature
+        return site.train(lambda batch: self._listening(site, batch, taught, share))
+
+    def _listening(
+        self, site: Site, batch: Batch, taught: NDArray[np.float32], share: float
+    ) -> Tensor:
+        logits = site.network(batch.images)
+        teacher = torch.from_numpy(taught[batch.positions]).to(logits.device)
+        own = self.criterion(logits, self.targets(site, batch))
+        return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
+
+
+def distances_to_clean(
+    rows: NDArray[np.float32],
+    spans: Sequence[tuple[int, int]],
+    is_noisy: NDArray[np.bool_],
+    is_clean: NDArray[np.bool_],
+) -> Floats:
+    """Return D_i: how far each noisy site's network is from the nearest clean one, else 0.
+
+    Parameters
+    ----------
+    rows
+        ``(site, value)`` the networks of all sites.
+    spans
+        ``(start, stop)`` of each tensor; a distance is the sum of the norms of their differences.
+    is_noisy, is_clean
+        ``(site,)``; a site that is neither has distance 0 and is not compared with.
+
+    >>> rows = np.array([[0, 0, 0], [3, 4, 1]], dtype=np.float32)
+    >>> flags = np.array([False, True])
+    >>> distances_to_clean(rows, [(0, 2), (2, 3)], flags, ~flags).tolist()
+    [0.0, 6.0]
+    """
+    distances = np.zeros(len(rows))
+    if not is_clean.any():
+        return distances
+    for i in np.flatnonzero(is_noisy):
+        total = np.zeros(int(is_clean.sum()))
+        for start, stop in spans:
+            gap = rows[is_clean, start:stop] - rows[i, start:stop]
+            total += np.sqrt(np.einsum("kv,kv->k", gap, gap, dtype=np.float64))
+        distances[i] = total.min()
+    return distances
+
+
+def distance_weights(cases: Floats, distances: Floats) -> Floats:
+    """Return weights proportional to ``n_i * exp(-D_i / max D)``; FedAvg's if all D are 0.
+
+    >>> distance_weights(np.ones(3), np.array([0.0, 0.5, 1.0])).round(6).tolist()
+    [0.50648, 0.307196, 0.186324]
+    """
+    largest = distances.max()
+    scaled = distances / largest if largest > 0 else distances
+    part = cases * np.exp(-scaled)
+    weights: Floats = part / part.sum()
+    return weights
+
+
+METHOD = FedNoRo

@@ -1,0 +1,102 @@
+"""Tell a high group from a low one with two Gaussians, without failing where there is only one."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.types import Floats
+
+MOST = 100_000
+"""Points that a fit looks at; more are drawn from and then classified by the fitted mixture."""
+_CHUNK = 1 << 20
+
+Points = NDArray[np.floating[Any]]
+
+
+def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.bool_]:
+    """Return which points belong to the component with the larger mean (sum over columns).
+
+    Nobody is in the high group if there are fewer than two points, if all are the same, or if the
+    mixture puts all of them into one component: there is then nothing to tell apart.
+
+    Parameters
+    ----------
+    points
+        ``(point,)`` or ``(point, column)``, finite.
+    seed
+        Of the k-means initialisation, and of the draw if there are more than ``most`` points.
+    most
+        Points that the fit looks at.
+
+    >>> high_group(np.array([0.1, 0.11, 0.12, 0.9, 0.91]), seed=0).tolist()
+    [False, False, False, True, True]
+    >>> high_group(np.ones(3), seed=0).tolist()
+    [False, False, False]
+    """
+    rows = points[:, np.newaxis] if points.ndim == 1 else points
+    nobody = np.zeros(len(rows), dtype=bool)
+    if len(rows) < 2 or np.ptp(rows, axis=0).max() <= 1e-12 * max(1.0, np.abs(rows).max()):
+        return nobody
+    drawn = rows
+    if len(rows) > most:
+        chosen = np.random.default_rng(seed).choice(len(rows), most, replace=False, shuffle=False)
+        drawn = rows[chosen]
+    is_high = _fit_and_classify(drawn, rows, seed)
+    return nobody if is_high is None or is_high.all() else is_high
+
+
+def _fit_and_classify(drawn: Points, rows: Points, seed: int) -> NDArray[np.bool_] | None:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
+    mixture = GaussianMixture(2, covariance_type="full", random_state=seed)
+    try:
+        with warnings.catch_warnings():
+            # Few or equal points often do not converge; the guards around judge the result.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mixture.fit(drawn.astype(np.float64))
+    except ValueError:  # a covariance without an inverse
+        return None
+    high = int(np.argmax(mixture.means_.sum(axis=1)))
+    # In chunks: the pixels of a site are many, and a prediction takes some copies of its rows.
+    chunks = (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
+    return np.concatenate([mixture.predict(chunk.astype(np.float64)) == high for chunk in chunks])
+
+
+def min_max(columns: Floats) -> Floats:
+    """Return the columns scaled to 0..1; a constant one becomes 0.
+
+    >>> min_max(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
+    [[0.0, 0.0], [1.0, 0.0]]
+    """
+    low, span = columns.min(axis=0), np.ptp(columns, axis=0)
+    scaled: Floats = np.where(span > 0, (columns - low) / np.where(span > 0, span, 1.0), 0.0)
+    return scaled
+
+
+def vote_high_group(numbers: Floats, seeds: int = 9) -> NDArray[np.bool_]:
+    """Return the high group that most of several mixtures agree on, the first one on ties.
+
+    Parameters
+    ----------
+    numbers
+        ``(site, column)``. Missing entries (NaN) take the smallest value of their column, then each
+        column is scaled to 0..1.
+    seeds
+        Mixtures to fit, with seeds 0, 1, ...
+
+    >>> vote_high_group(np.array([[0.1, 0.2], [0.9, np.nan], [0.8, 0.9], [0.1, 0.25]])).tolist()
+    [False, False, True, False]
+    """
+    finite = np.isfinite(numbers)
+    low = np.where(finite, numbers, np.inf).min(axis=0)
+    filled = np.where(finite, numbers, np.where(np.isfinite(low), low, 0.0))
+    scaled = min_max(filled)
+    votes = [tuple(high_group(scaled, seed).tolist()) for seed in range(seeds)]
+    # Counter keeps the order of first sight, and most_common is stable.
+    return np.array(Counter(votes).most_common(1)[0][0], dtype=bool)

@@ -1,0 +1,89 @@
+"""Two groups: guards, seeds, votes, scaling."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feda3i import mixtures
+from feda3i.mixtures import high_group, min_max, vote_high_group
+
+CLOUDS = np.array([[0.1, 0.2], [0.15, 0.1], [0.2, 0.15], [0.12, 0.18], [0.9, 0.8], [0.8, 0.9]])
+NOISY = [False, False, False, False, True, True]
+
+
+def test_the_high_component_is_found_in_one_and_two_columns():
+    assert high_group(CLOUDS, 0).tolist() == NOISY
+    assert high_group(CLOUDS[:, 0], 0).tolist() == NOISY
+
+
+@pytest.mark.parametrize(
+    "points", [[], [0.3], [0.3, 0.3], np.zeros((5, 2)), np.full(1000, 0.7), [1e9, 1e9 + 1e-7]]
+)
+def test_nothing_to_tell_apart_is_nobody(points):
+    points = np.asarray(points, dtype=float)
+    assert not high_group(points, 0).any()
+    assert len(high_group(points, 0)) == len(points)
+
+
+def test_two_points_are_two_groups():
+    assert high_group(np.array([0.9, 0.1]), 0).tolist() == [True, False]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(0, 1e6), min_size=0, max_size=12), st.integers(0, 5))
+def test_any_numbers_give_an_answer_with_somebody_low(points, seed):
+    found = high_group(np.array(points, dtype=float), seed)
+    assert len(found) == len(points)
+    assert not points or not found.all()
+
+
+def test_many_points_are_classified_by_a_fit_on_some(monkeypatch):
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(0, 0.1, 9000), rng.normal(3, 0.1, 1000)])
+    points = points.astype(np.float32)
+    expected = np.arange(10_000) >= 9000
+    monkeypatch.setattr(mixtures, "_CHUNK", 700)
+    np.testing.assert_array_equal(high_group(points, 1, most=500), expected)
+    np.testing.assert_array_equal(high_group(points, 1, most=500), high_group(points, 1, most=500))
+
+
+def test_min_max_scales_columns_and_zeroes_constant_ones():
+    found = min_max(np.array([[1.0, 4.0, 0.0], [2.0, 4.0, -1.0], [5.0, 4.0, 1.0]]))
+    assert found == pytest.approx(np.array([[0, 0, 0.5], [0.25, 0, 0], [1, 0, 1]]))
+
+
+@given(st.floats(1e-3, 1e3), st.floats(-100, 100), st.integers(0, 1))
+@settings(max_examples=20, deadline=None)
+def test_the_vote_knows_no_unit_of_a_column(scale, shift, column):
+    changed = CLOUDS.copy()
+    changed[:, column] = scale * changed[:, column] + shift
+    assert vote_high_group(changed).tolist() == vote_high_group(CLOUDS).tolist() == NOISY
+
+
+def test_missing_entries_take_the_smallest_of_their_column():
+    gaps = CLOUDS.copy()
+    gaps[1, 1] = np.nan
+    filled = gaps.copy()
+    filled[1, 1] = np.nanmin(gaps[:, 1])
+    np.testing.assert_array_equal(vote_high_group(gaps), vote_high_group(filled))
+    only = np.column_stack([CLOUDS, np.full(6, np.nan)])
+    assert vote_high_group(only).tolist() == NOISY
+    assert not vote_high_group(np.full((3, 2), np.nan)).any()
+
+
+def test_the_most_frequent_set_wins_and_the_first_on_ties(monkeypatch):
+    sets = {"a": [True, False], "b": [False, True], "c": [False, False]}
+
+    def vote(order):
+        monkeypatch.setattr(mixtures, "high_group", lambda _, seed: np.array(sets[order[seed]]))
+        return vote_high_group(np.zeros((2, 1)), len(order)).tolist()
+
+    assert vote("abbab") == sets["b"]
+    assert vote("abcba") == sets["a"]
+    assert vote("cbabc") == sets["c"]
+
+
+def test_permuting_sites_permutes_the_vote():
+    order = np.array([4, 0, 5, 2, 1, 3])
+    np.testing.assert_array_equal(vote_high_group(CLOUDS[order]), np.array(NOISY)[order])
