@@ -1,0 +1,252 @@
+"""FedCorr: find the noisy sites, correct their masks in three stages.
+
+Paper
+    Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022. Row
+    "FedCorr" of the FedA3I paper, with 2, 8 and 90 rounds.
+What changes against FedAvg
+    All stages train on mixed pairs of images (mixup).
+    Stage 1, t1 rounds: after training, each site measures the losses of its own network. The server
+    adds up the sites' mean losses and divides sites by a mixture of two Gaussians. At a noisy site,
+    the share of its pixels in the high component of a mixture on its pixel losses is its noise
+    level mu_i (0 at clean sites). Its pi * mu_i highest-loss pixels take the new global network's
+    prediction where that is surer than theta, and its next training is held back by
+    beta * mu_i * ||w - w_g||.
+    Stage 2, t2 rounds: only sites with mu_i <= kappa train; without any, the tenth of the sites
+    with the smallest mu_i. Then all pixels of noisy sites of which the global network is surer than
+    theta take its prediction.
+    Stage 3, the remaining rounds: all sites train on the corrected masks.
+What stays at the site
+    Images, given masks (never changed), corrected masks and the highest-loss pixels of the last
+    round of stage 1 (one bit per pixel and class each).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss; in stage 1 the mean loss
+    of the own network and the noise level (both 0 later). Stage, noise level and the word to
+    relabel come down.
+Cost
+    As FedAvg; in stage 1 one prediction of all cases and one mixture on at most 100,000 pixels per
+    round. Stage 2 is cheaper, as fewer sites train.
+Departures
+    The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
+    (of a class), which is the only reading in which that paper's reason, the cost, holds;
+    instances = "image" takes whole cases, judged by their mean loss and confidence. For two classes
+    the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask after stage
+    2: a literal port. The losses are cross-entropies of logits (the released code applies softmax
+    twice). Stage 1 is made of ordinary rounds with all sites (there: one site after the other). The
+    proximal term is the norm, as in the released code; squared = true is the paper's formula. Its
+    gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
+    the server drops that of clean sites: the same numbers without one more question. Corrections
+    are made when the next order comes, by the network in it; noisy sites that do not train in stage
+    2 get theirs through a survey. Mean losses are scaled to 0..1 before the mixture. A site that
+    missed stage 1 is not known to be clean: it joins in stage 3 with its masks as given.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from feda3i import losses
+from feda3i.methods.base import STRICT, Method
+from feda3i.methods.fedprox import squared_distance
+from feda3i.mixtures import high_group, min_max
+from feda3i.relabelling import highest, pack_masks, relabel, unpack_masks
+from feda3i.types import Numbers, Plan, Replies, Wire
+
+if TYPE_CHECKING:
+    from feda3i.engine.server import Server
+    from feda3i.engine.site import Batch, Site
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class FedCorr(Method):
+    """Detection and first corrections, training of clean sites, training on corrected masks."""
+
+    t1: Annotated[int, Field(ge=0)] = 2
+    """Rounds of stage 1."""
+    t2: Annotated[int, Field(ge=0)] = 8
+    """Rounds of stage 2; the rest of the run is stage 3."""
+    beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
+    """Strength of the proximal term of stage 1."""
+    squared: bool = False
+    """Use the squared distance in the proximal term."""
+    pi: Share = 0.5
+    """Share of the instances taken for noisy that stage 1 may correct."""
+    theta: Annotated[float, Field(ge=0.5, le=1)] = 0.5
+    """Confidence from which on a prediction replaces a mask; 1 replaces nothing."""
+    kappa: Share = 0.1
+    """Largest noise level of a site that trains in stage 2."""
+    mixup: bool = True
+    """Train on mixed pairs of images."""
+    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Both parameters of the Beta distribution of the mixture."""
+    instances: Literal["pixel", "image"] = "pixel"
+    """What is judged and corrected as one."""
+
+    wire: ClassVar[Wire] = Wire(
+        fit=("mean_loss", "noise_level"), settings=("stage", "noise_level", "relabel")
+    )
+
+    def stage(self, round: int) -> int:
+        """Return the stage of a round: 1, 2 or 3."""
+        return 1 if round <= self.t1 else 2 if round <= self.t1 + self.t2 else 3
+
+    # -- server -----------------------------------------------------------------------------------
+
+    def start(self, server: Server) -> None:
+        """Nobody is known to be noisy."""
+        server.state.update(sums={}, estimates={}, levels={}, noisy=[], pending={})
+
+    def plan(self, server: Server, round: int) -> Plan:
+        """Say who trains, and who has corrections to make before."""
+        levels, pending = server.state["levels"], server.state["pending"]
+        stage = self.stage(round)
+        trains = self.trusted_sites(server) if stage == 2 else tuple(sorted(server.sites))
+        waiting = [site for site in sorted(pending) if site in server.sites]
+        server.record(stage=stage, trains=len(trains))
+        return Plan(
+            sites=trains,
+            survey=tuple(site for site in waiting if site not in trains),
+            settings={"stage": stage, "noise_level": 0.0, "relabel": "nothing"},
+            site_settings={
+                site: {
+                    "noise_level": levels.get(site, 0.0),
+                    "relabel": pending.get(site, "nothing"),
+                }
+                for site in server.sites
+            },
+        )
+
+    def trusted_sites(self, server: Server) -> tuple[str, ...]:
+        """Return who trains in stage 2."""
+        levels = {s: mu for s, mu in server.state["levels"].items() if s in server.sites}
+        if not levels:
+            return tuple(sorted(server.sites))
+        clean = tuple(sorted(site for site, mu in levels.items() if mu <= self.kappa))
+        ranked = sorted(levels, key=lambda site: (levels[site], site))
+        return clean or tuple(sorted(ranked[: math.ceil(len(ranked) / 10)]))
+
+    def digest(self, server: Server, replies: Replies) -> None:
+        """Note who has made corrections; in stage 1 decide who is noisy."""
+        state, pending = server.state, server.state["pending"]
+        for site in replies.sites:
+            pending.pop(site, None)
+        if replies.task == "survey":
+            return
+        if self.stage(replies.round) == 1:
+            self._detect(server, replies)
+            state["pending"] = dict.fromkeys(state["noisy"], "highest")
+            server.record(noisy=state["noisy"], noise_level=state["levels"])
+        elif replies.round == self.t1 + self.t2:
+            state["pending"] = dict.fromkeys(state["noisy"], "all")
+
+    def _detect(self, server: Server, replies: Replies) -> None:
+        state = server.state
+        for reply in replies:
+            total, rounds = state["sums"].get(reply.site, (0.0, 0))
+            state["sums"][reply.site] = [total + reply.numbers["mean_loss"], rounds + 1]
+            state["estimates"][reply.site] = reply.numbers["noise_level"]
+        sites = sorted(state["sums"])
+        # Divided by the rounds a site took part in: the same as the sums while nobody is missing.
+        means = np.array([total / rounds for total, rounds in (state["sums"][s] for s in sites)])
+        seed = int(server.rng("fedcorr", replies.round).integers(2**31))
+        is_noisy = high_group(min_max(means), seed)
+        state["noisy"] = [site for site, noisy in zip(sites, is_noisy, strict=True) if noisy]
+        state["levels"] = {
+            site: state["estimates"][site] if noisy else 0.0
+            for site, noisy in zip(sites, is_noisy, strict=True)
+        }
+
+    # -- site -------------------------------------------------------------------------------------
+
+    def survey(self, site: Site) -> Numbers:
+        """Make corrections without training."""
+        self._correct(site)
+        return {}
+
+    def fit(self, site: Site) -> Numbers:
+        """Make corrections, train, and in stage 1 look at the result."""
+        self._correct(site)
+        numbers = self._train(site)
+        judged = self._judge(site) if site.settings["stage"] == 1 else (0.0, 0.0)
+        return {**numbers, "mean_loss": judged[0], "noise_level": judged[1]}
+
+    def targets(self, site: Site, batch: Batch) -> Tensor:
+        """Return the corrected masks once there are some."""
+        if "masks" not in site.memory:
+            return batch.masks
+        shape = (site.classes, *site.shape)
+        current = unpack_masks(site.memory["masks"][batch.positions], shape)
+        return torch.from_numpy(current).to(batch.masks)
+
+    def _correct(self, site: Site) -> None:
+        """Put corrected masks into memory, by the received network."""
+        what = site.settings["relabel"]
+        bits = site.memory.pop("highest", None)
+        if what == "nothing" or (what == "highest" and (bits is None or not bits.any())):
+            return
+        by_case = self.instances == "image"
+        shape = (1,) * (1 + len(site.shape)) if by_case else (site.classes, *site.shape)
+        current = []
+        for batch, logits in site.predict():
+            chosen = None
+            if what == "highest" and bits is not None:
+                chosen = torch.from_numpy(unpack_masks(bits[batch.positions], shape))
+                chosen = chosen.to(logits.device)
+            before = self.targets(site, batch) > 0.5
+            after = relabel(before, logits, chosen, self.theta, by_case=by_case)
+            current.append(pack_masks(after.cpu().numpy()))
+        site.memory["masks"] = np.concatenate(current)
+
+    def _train(self, site: Site) -> Numbers:
+        draw = site.rng("mixup")
+        pull = self.beta * site.settings["noise_level"] if site.settings["stage"] == 1 else 0.0
+        weights = [w for w in site.network.parameters() if w.requires_grad]
+        anchor = [w.detach().clone() for w in weights] if pull > 0 else []
+
+        def step(batch: Batch) -> Tensor:
+            loss = self._mixed(site, batch, draw) if self.mixup else self.step(site, batch)
+            if pull > 0:
+                square = squared_distance(weights, anchor)
+                # The small number gives the root a gradient of 0 at the start, where it has none.
+                loss = loss + pull * (square if self.squared else torch.sqrt(square + 1e-12))
+            return loss
+
+        return site.train(step)
+
+    def _mixed(self, site: Site, batch: Batch, draw: np.random.Generator) -> Tensor:
+        lam = float(draw.beta(self.alpha, self.alpha))
+        partner = torch.from_numpy(draw.permutation(len(batch))).to(batch.images.device)
+        return self.mixed_loss(site.network, batch.images, self.targets(site, batch), lam, partner)
+
+    def mixed_loss(
+        self, network: nn.Module, images: Tensor, targets: Tensor, lam: float, partner: Tensor
+    ) -> Tensor:
+        """Return the loss on images mixed with their partners, against both masks."""
+        logits = network(lam * images + (1 - lam) * images[partner])
+        first, second = self.criterion(logits, targets), self.criterion(logits, targets[partner])
+        return lam * first + (1 - lam) * second
+
+    def _judge(self, site: Site) -> tuple[float, float]:
+        """Return mean loss and noise level of the trained network; remember the highest losses."""
+        parts = []
+        for batch, logits in site.predict():
+            pixels = losses.pixel_cross_entropy(logits, self.targets(site, batch))
+            if self.instances == "image":
+                pixels = pixels.flatten(1).mean(1, dtype=torch.float64)
+            parts.append(pixels.cpu().numpy())
+        instances = np.concatenate(parts)
+        seed = int(site.rng("fedcorr").integers(2**31))
+        noisy = int(high_group(instances.reshape(-1), seed).sum())
+        site.memory["highest"] = pack_masks(highest(instances, int(self.pi * noisy + 1e-9)))
+        return float(instances.mean(dtype=np.float64)), noisy / instances.size
+
+
+METHOD = FedCorr

@@ -1,0 +1,251 @@
+"""FedCorr: invariants of METHODS.md 14, stages, noise levels, corrections at the right time."""
+
+import numpy as np
+import pytest
+import torch
+from stepping import Steps, played, unequal, with_noisy
+
+from feda3i.contract import tiny_federation
+from feda3i.engine.job import make_method
+from feda3i.errors import RecipeError
+from feda3i.losses import cross_entropy, pixel_cross_entropy
+from feda3i.relabelling import unpack_masks
+
+SHORT = {"t1": 1, "t2": 1}
+NEUTRAL = {"beta": 0, "pi": 0, "t2": 0, "mixup": False}
+
+
+def four_sites():
+    """Return four sites, the last of which draws everything inside out."""
+    return with_noisy(tiny_federation(sites=4), "site-4")
+
+
+def given_masks(steps, name):
+    return steps.federation.train.masks[steps.federation.sites[name]][:, None] > 0
+
+
+def current_masks(steps, name):
+    memory = steps.memory(name)
+    if "masks" not in memory:
+        return given_masks(steps, name)
+    return unpack_masks(memory["masks"], (1, 32, 32))
+
+
+def test_the_stages_of_the_paper_fill_the_run():
+    method = make_method("fedcorr", {})
+    stages = [method.stage(round) for round in range(1, 101)]
+    assert [stages.count(k) for k in (1, 2, 3)] == [2, 8, 90]
+    assert stages == sorted(stages)
+
+
+def test_neutral_is_fedavg_bit_for_bit(tmp_path):
+    federation = with_noisy(unequal(), "site-3")
+    found = played(tmp_path, "fedcorr", NEUTRAL, federation, rounds=3)
+    np.testing.assert_array_equal(found, played(tmp_path, "fedavg", None, federation, rounds=3))
+
+
+@pytest.mark.parametrize("loss", ["ce", "dc"])
+def test_mixup_of_one_is_the_plain_loss_and_else_the_mixture(loss):
+    method = make_method("fedcorr", {"loss": loss})
+    random = torch.Generator().manual_seed(0)
+    images = torch.rand(4, 1, 8, 8, generator=random)
+    masks = (torch.rand(4, 1, 8, 8, generator=random) > 0.5).float()
+    network = torch.nn.Conv2d(1, 1, 3, padding=1).requires_grad_(False)
+    partner = torch.tensor([2, 0, 3, 1])
+    plain = method.mixed_loss(network, images, masks, 1.0, partner)
+    assert float(plain) == pytest.approx(float(method.criterion(network(images), masks)), abs=1e-6)
+    logits = network(0.3 * images + 0.7 * images[partner])
+    expected = 0.3 * method.criterion(logits, masks) + 0.7 * method.criterion(
+        logits, masks[partner]
+    )
+    found = method.mixed_loss(network, images, masks, 0.3, partner)
+    assert float(found) == pytest.approx(float(expected), abs=1e-6)
+    if loss == "ce":  # linear in the mask
+        soft = cross_entropy(logits, 0.3 * masks + 0.7 * masks[partner])
+        assert float(found) == pytest.approx(float(soft), abs=1e-6)
+
+
+def test_mixup_changes_training_and_repeats(tmp_path):
+    mixed = played(tmp_path / "a", "fedcorr", {})
+    np.testing.assert_array_equal(mixed, played(tmp_path / "b", "fedcorr", {}))
+    assert not np.array_equal(mixed, played(tmp_path / "c", "fedcorr", {"mixup": False}))
+
+
+def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {**SHORT, "kappa": 0}, four_sites(), epochs=4, lr=0.01)
+    event = steps.play()
+    assert event["noisy"] == ["site-4"]
+    levels = event["noise_level"]
+    assert [levels[f"site-{k}"] for k in (1, 2, 3)] == [0, 0, 0]
+    assert 0 < levels["site-4"] <= 1
+    after_stage_1 = steps.predicted("site-4")
+    memory = steps.memory("site-4")
+    highest = unpack_masks(memory["highest"], (1, 32, 32))
+    assert highest.sum() == int(0.5 * round(levels["site-4"] * highest.size))
+
+    steps.play()  # stage 2: site-4 does not train, but corrects its doubtful pixels
+    orders = [order for order in steps.transport.orders if order.round == 2]
+    assert [(o.task, o.site) for o in orders] == [
+        ("survey", "site-4"),
+        *(("fit", f"site-{k}") for k in (1, 2, 3)),
+    ]
+    expected = np.where(highest, after_stage_1, given_masks(steps, "site-4"))
+    np.testing.assert_array_equal(current_masks(steps, "site-4"), expected)
+    assert (expected != given_masks(steps, "site-4")).any()
+    assert "highest" not in steps.memory("site-4")
+    after_stage_2 = steps.predicted("site-4")
+
+    steps.play()  # stage 3: with theta 0.5 its masks become the prediction
+    np.testing.assert_array_equal(current_masks(steps, "site-4"), after_stage_2)
+    for name in ("site-1", "site-2", "site-3"):
+        assert "masks" not in steps.memory(name)
+    kept = steps.play()
+    assert kept["stage"] == 3
+    np.testing.assert_array_equal(current_masks(steps, "site-4"), after_stage_2)
+
+
+def test_with_theta_of_one_nothing_is_corrected(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {**SHORT, "theta": 1}, four_sites(), epochs=4, lr=0.01)
+    steps.play(3)
+    assert steps.server.state["noisy"] == ["site-4"]
+    np.testing.assert_array_equal(current_masks(steps, "site-4"), given_masks(steps, "site-4"))
+
+
+def test_the_reported_numbers_are_those_of_the_sites_own_network(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {"t1": 1})
+    site = steps.site("site-2", stage=1, noise_level=0.0, relabel="nothing")
+    numbers = steps.method.fit(site)
+    losses = np.concatenate(
+        [pixel_cross_entropy(logits, batch.masks).numpy() for batch, logits in site.predict()]
+    )
+    assert numbers["mean_loss"] == pytest.approx(losses.mean(dtype=float), abs=1e-6)
+    assert 0 <= numbers["noise_level"] <= 1
+    highest = unpack_masks(site.memory["highest"], (1, 32, 32))
+    assert 0 < highest.sum() == int(0.5 * round(numbers["noise_level"] * losses.size))
+    assert losses[highest].min() >= losses[~highest].max()
+
+
+def test_equal_losses_are_no_noise(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "feda3i.losses.pixel_cross_entropy", lambda logits, _: torch.full_like(logits, 0.7)
+    )
+    steps = Steps(tmp_path, "fedcorr", {"t1": 2})
+    event = steps.play(2)
+    assert event["noisy"] == []
+    assert set(event["noise_level"].values()) == {0.0}
+
+
+def test_images_as_instances(tmp_path):
+    federation = with_noisy(tiny_federation(sites=4), "site-4")
+    options = {**SHORT, "instances": "image", "pi": 1}
+    steps = Steps(tmp_path, "fedcorr", options, federation, epochs=4, lr=0.01)
+    event = steps.play()
+    assert event["noisy"] == ["site-4"]
+    level = event["noise_level"]["site-4"]
+    assert level * 4 == round(level * 4)
+    chosen = unpack_masks(steps.memory("site-4")["highest"], (1,)).ravel()
+    assert chosen.sum() == level * 4
+    predicted = steps.predicted("site-4")
+    steps.play()
+    expected = np.where(chosen[:, None, None, None], predicted, given_masks(steps, "site-4"))
+    np.testing.assert_array_equal(current_masks(steps, "site-4"), expected)
+
+
+@pytest.mark.parametrize(
+    ("levels", "kappa", "expected"),
+    [
+        ({"site-1": 0.0, "site-2": 0.3, "site-3": 0.1}, 0.1, ["site-1", "site-3"]),
+        ({"site-1": 0.5, "site-2": 0.3, "site-3": 0.4}, 0.1, ["site-2"]),
+        ({"site-1": 0.5, "site-2": 0.3}, 0.4, ["site-2"]),
+        ({}, 0.1, ["site-1", "site-2", "site-3"]),
+    ],
+)
+def test_who_trains_in_stage_2(tmp_path, levels, kappa, expected):
+    steps = Steps(tmp_path, "fedcorr", {"t1": 1, "kappa": kappa})
+    steps.server.state["levels"] = levels
+    plan = steps.method.plan(steps.server, 2)
+    assert list(plan.sites) == expected
+
+
+def test_without_clean_sites_a_tenth_trains(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {"t1": 1}, tiny_federation(sites=11, cases=1))
+    steps.server.state["levels"] = {f"site-{k}": 0.9 - k / 100 for k in range(1, 12)}
+    assert steps.method.plan(steps.server, 2).sites == ("site-10", "site-11")
+
+
+def test_the_proximal_term_holds_noisy_sites_back_in_stage_1_only(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {"mixup": False}, epochs=3)
+
+    def moved(stage, level, **options):
+        method = make_method("fedcorr", {"mixup": False, "beta": 50.0, **options})
+        site = steps.site("site-1", stage=stage, noise_level=level, relabel="nothing")
+        method.fit(site)
+        return site.layout.read(site.network).values - steps.values
+
+    trained = steps.server.layout.trained()
+    free = moved(1, 0.0)
+    for squared in (False, True):
+        held = moved(1, 1.0, squared=squared)
+        assert np.linalg.norm(held[trained]) < 0.8 * np.linalg.norm(free[trained])
+    np.testing.assert_array_equal(moved(2, 1.0), free)
+
+
+def test_the_proximal_term_does_nothing_in_the_first_step(tmp_path):
+    one_step = Steps(tmp_path, "fedcorr", {"mixup": False}, batch=4)
+    results = []
+    for level in (0.0, 1.0):
+        site = one_step.site("site-1", stage=1, noise_level=level, relabel="nothing")
+        one_step.method.fit(site)
+        results.append(site.layout.read(site.network).values)
+    np.testing.assert_array_equal(*results)
+
+
+def test_losses_of_all_rounds_count_and_missing_ones_do_not_hurt(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", {"t1": 3}, four_sites())
+    steps.lose("site-2", 2)
+    steps.lose("site-3", 1)
+    steps.play(3)
+    rounds = {site: entry[1] for site, entry in steps.server.state["sums"].items()}
+    assert rounds == {"site-1": 3, "site-2": 2, "site-3": 2, "site-4": 3}
+
+
+def test_a_lost_correction_is_asked_for_again(tmp_path):
+    steps = Steps(
+        tmp_path, "fedcorr", {"t1": 1, "t2": 2, "kappa": 0}, four_sites(), epochs=4, lr=0.01
+    )
+    steps.play()
+    steps.lose("site-4", 2)
+    steps.play()
+    assert steps.server.state["pending"] == {"site-4": "highest"}
+    steps.play()
+    surveys = [o.round for o in steps.transport.orders if o.task == "survey"]
+    assert surveys == [2, 3]
+    assert steps.server.state["pending"] == {"site-4": "all"}
+    steps.play()
+    assert steps.server.state["pending"] == {}
+
+
+def test_a_site_that_missed_stage_1_joins_in_stage_3(tmp_path):
+    steps = Steps(tmp_path, "fedcorr", SHORT, four_sites())
+    steps.lose("site-2", 1)
+    steps.play(3)
+    rounds = [o.round for o in steps.transport.orders if o.site == "site-2" and o.task == "fit"]
+    assert rounds == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"t1": -1},
+        {"beta": -1},
+        {"pi": 1.5},
+        {"theta": 0.4},
+        {"theta": 1.1},
+        {"kappa": 2},
+        {"alpha": 0},
+        {"instances": "volume"},
+    ],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(RecipeError, match=next(iter(options))):
+        make_method("fedcorr", options)
