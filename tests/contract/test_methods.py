@@ -4,9 +4,7 @@ import pytest
 
 from feda3i import contract
 from feda3i.methods import REGISTRY
-
-# Options that make a method show all of its phases within the few rounds of a check.
-SHORT: dict[str, dict[str, object]] = {"feda3i": {"t1": 1}}
+from short import SHORT
 
 
 @pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda promise: promise.__name__)
