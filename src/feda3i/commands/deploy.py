@@ -1,0 +1,182 @@
+"""``feda3i deploy``: a real consortium over the network, step by step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from feda3i.errors import RecipeError, RunError
+
+if TYPE_CHECKING:
+    from feda3i.flower.control import Control
+    from feda3i.recipe import Recipe
+
+app = typer.Typer(
+    help="Run a consortium over the network: keys and certificates, checks, runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def init(
+    out: Annotated[Path, typer.Argument(help="Folder to make.")],
+    sites: Annotated[str, typer.Option(help="Names of the sites, with commas: A,B,C.")],
+    address: Annotated[
+        str, typer.Option(help="host:port at which sites reach the server's proxy.")
+    ] = "localhost:8443",
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the SuperLink on the server itself.")
+    ] = 8000,
+    server: Annotated[
+        Path | None, typer.Option(help="Where server/ will lie; default: where it is written.")
+    ] = None,
+    runs: Annotated[
+        Path | None, typer.Option(help="Folder of run folders on the server; default: OUT/runs.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, help="How long certificates are valid.")] = 825,
+) -> None:
+    """Write certificates, one key per site, start scripts and guides for a consortium."""
+    need_flower()
+    from feda3i.flower.deployment import Plan, split_names, write_consortium
+
+    plan = Plan(
+        tuple(split_names(sites)),
+        address,
+        port,
+        server=(server or out / "server").absolute(),
+        runs=(runs or out / "runs").absolute(),
+        days=days,
+    )
+    write_consortium(out, plan)
+    print(f"server     {out / 'server'}   start.sh, nginx.conf; keep server.key there")
+    for site in plan.sites:
+        print(f"site       {out / 'sites' / site}   send it to {site} over a channel you trust")
+    print(f"authority  {out / 'authority'}   ca.key: keep it offline")
+    print(f"next       read {out / 'GUIDE.md'}")
+
+
+@app.command()
+def add(
+    site: Annotated[str, typer.Argument(help="Name of the new site.")],
+    to: Annotated[Path, typer.Option(help="Folder of 'feda3i deploy init'.")],
+) -> None:
+    """Write the folder of a site that joins later."""
+    need_flower()
+    from feda3i.flower.deployment import add_site
+
+    print(f"site  {add_site(to, site)}   send it to {site} over a channel you trust")
+    print("next  copy server/keys and server/server.env to the server and start it again")
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
+) -> None:
+    """Verify data, key, versions, clock and connection of this site before round 1."""
+    need_flower()
+    from feda3i.flower.check import check_site
+
+    if not (folder / "site.toml").is_file():
+        raise RecipeError(f"'{folder}' is not a site's folder: it has no site.toml")
+    wrong = 0
+    for finding in check_site(folder):
+        print(f"{'ok   ' if finding.is_fine else 'WRONG'}  {finding.name:<11}{finding.text}")
+        wrong += not finding.is_fine
+    if wrong:
+        raise RunError(f"{wrong} things to put right before this site can take part")
+
+
+@app.command()
+def run(
+    recipe: Annotated[str, typer.Argument(help="A .toml file or the name of a built-in recipe.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3.")
+    ] = None,
+    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
+    name: Annotated[str, typer.Option(help="Name of the run folder.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with that run.")] = False,
+) -> None:
+    """Start a run at the server, show its rounds, and wait for its end."""
+    need_flower()
+    from feda3i.flower.app import write_app
+    from feda3i.flower.control import Control
+    from feda3i.flower.deployment import read_env
+    from feda3i.flower.node import check_names
+    from feda3i.recipe import load
+
+    loaded = load(recipe, overrides or [])
+    check_names(loaded)
+    check_no_path(loaded)
+    name = name or f"{Path(recipe).stem}-{loaded.method.name}-seed{loaded.seed}"
+    folder = Path(read_env(server / "server.env")["FEDA3I_RUNS"]) / name
+    if folder.exists() and not resume:
+        raise RunError(f"'{folder}' exists; go on with it (--resume) or choose another --name")
+    app_folder = write_app(server / "apps" / name, loaded, name, is_resumed=resume)
+    with Control(server) as control:
+        number = control.start(app_folder)
+        print(f"run    {number}\nfolder {folder}", flush=True)
+        _follow(control, number, folder / "events.jsonl")
+    print(f"sha256 {(folder / 'DONE').read_text().strip()}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo-flower"),
+    sites: Annotated[int, typer.Option(min=2, max=16)] = 4,
+    method: Annotated[str, typer.Option(help="Any method.")] = "feda3i",
+) -> None:
+    """Play a consortium on this machine as real processes and compare with the local engine."""
+    need_flower()
+    from feda3i.flower.demo import demo as play
+
+    play(out, sites, method)
+
+
+def need_flower() -> None:
+    """Raise ``RunError`` with the way out if the extra is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("flwr") is None:
+        raise RunError("the network engine needs Flower: pip install 'feda3i[flower]'")
+
+
+def check_no_path(recipe: Recipe) -> None:
+    """Raise ``RecipeError`` if the recipe, which every site gets, tells a path of this machine."""
+    if "path" in recipe.data.options():
+        raise RecipeError(
+            "data.path would be told to every site. Use data=folder without a path: each site's "
+            "folder is in its own site.toml, test cases of the server in FEDA3I_TEST (server.env)"
+        )
+
+
+def _follow(control: Control, run: int, events: Path) -> None:
+    """Print finished rounds until the run is over; fail if it did not come to its end."""
+    from feda3i.report.events import read_events
+
+    shown = 0
+    while True:
+        status = control.status(run)
+        rounds = list(read_events(events, "round")) if events.exists() else []
+        for event in rounds[shown:]:
+            missing = "".join(f"  {s}: {why}" for s, why in event["missing"].items())
+            dice = f"  dice {event['dice']:.4f}" if event.get("dice") is not None else ""
+            print(
+                f"round  {event['round']}  sites {event['answered']}/{event['asked']}"
+                f"  loss {event['loss']:.4f}{dice}{missing}",
+                flush=True,
+            )
+        shown = len(rounds)
+        if status.is_completed:
+            return
+        if status.is_finished:
+            raise RunError(f"the run ended as {status.text}: {status.details}")
+        try:
+            time.sleep(2)
+        except KeyboardInterrupt:
+            print(f"the run goes on; stop it with: flwr stop {run}", file=sys.stderr)
+            raise

@@ -1,0 +1,66 @@
+"""The app that travels to the sites: settings only, no code.
+
+Flower sends an app to every node before a run. Ours holds a single ``pyproject.toml``: it names the
+two components, which are part of the installed package, and carries the recipe as JSON text. Sites
+thus run code that they have installed and reviewed; ``feda3i.flower.guard`` refuses anything else.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from feda3i import __version__
+from feda3i.codec import write_file
+from feda3i.recipe import Recipe
+
+SERVER = "feda3i.flower.server_app:app"
+CLIENT = "feda3i.flower.client_app:app"
+
+
+def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = False) -> Path:
+    """Write the app of one run; ``flwr run FOLDER`` starts it.
+
+    Parameters
+    ----------
+    folder
+        Where ``pyproject.toml`` is written.
+    recipe
+        The recipe as all sites see it; it must not name a path.
+    run
+        Name of the run's folder on the server.
+    is_resumed
+        Go on with that run instead of starting it.
+    """
+    import tomli_w
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = tomli_w.dumps(settings(recipe, run, is_resumed=is_resumed))
+    write_file(folder / "pyproject.toml", text.encode())
+    return folder
+
+
+def settings(recipe: Recipe, run: str, *, is_resumed: bool = False) -> dict[str, Any]:
+    """Return the content of the app's ``pyproject.toml``."""
+    return {
+        "project": {
+            "name": "feda3i-run",
+            "version": __version__,
+            "description": "Settings of a feda3i run; the code is installed at server and sites",
+            "license": "Apache-2.0",
+        },
+        "tool": {
+            "flwr": {
+                "app": {
+                    "publisher": "feda3i",
+                    "components": {"serverapp": SERVER, "clientapp": CLIENT},
+                    "config": {
+                        "recipe": json.dumps(recipe.to_dict(), sort_keys=True),
+                        "run": run,
+                        "resume": is_resumed,
+                    },
+                }
+            }
+        },
+    }

@@ -1,0 +1,168 @@
+"""The site's side: a ``ClientApp`` that answers hello, survey, fit and score.
+
+A new process runs for every message, so nothing is kept in memory: cases are read again (from the
+packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
+``feda3i.flower.codec`` from declared values; texts about the site's files stay at the site.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from feda3i import __version__
+from feda3i.engine.scoring import Row, mean_of, score_cases
+from feda3i.engine.station import Station
+from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
+from feda3i.flower import codec
+from feda3i.flower.codec import PROTOCOL, Header
+from feda3i.flower.journal import Journal
+from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
+
+app = ClientApp()
+log = logging.getLogger("feda3i.site")
+
+
+class Workplace:
+    """A site, set up to answer one message."""
+
+    def __init__(self, message: Message, context: Context, settings: NodeSettings) -> None:
+        self.content = message.content
+        self.header, self.body = codec.read_header(message.content)
+        if self.header.protocol != PROTOCOL:
+            raise WireError(
+                f"the server speaks protocol {self.header.protocol}, this site {PROTOCOL} "
+                f"(feda3i {__version__}); install the same version on both sides"
+            )
+        self.settings = settings
+        self.recipe = recipe_at_site(context.run_config.get("recipe"), settings)
+        self.data = open_data(self.recipe, settings)
+        self.job = self.data.job(self.recipe)
+
+    @cached_property
+    def station(self) -> Station:
+        """The station that answers for this site alone, with its memory on this site's disk."""
+        folder = self.settings.run_folder(self.header.run)
+        sites = {self.settings.site: self.data.index}
+        return Station(self.job, self.data.train, sites, folder / "memory")
+
+    def check(self) -> None:
+        """Raise ``WireError`` unless the message is for this site and this network."""
+        if self.header.site != self.settings.site:
+            raise WireError(f"an order for site '{self.header.site}' reached another site")
+        if self.header.layout != self.station.layout.digest():
+            raise WireError(
+                "server and site build different networks from the recipe; install the same "
+                "versions of feda3i and of the network's library on both sides"
+            )
+
+
+@app.query("hello")
+def hello(message: Message, context: Context) -> Message:
+    """Say who is here, with how many cases and which network."""
+    return _answer(message, context, _hello)
+
+
+@app.query("survey")
+def survey(message: Message, context: Context) -> Message:
+    """Answer a survey: look at the received network without training it."""
+    return _answer(message, context, _carry_out)
+
+
+@app.train()
+def fit(message: Message, context: Context) -> Message:
+    """Train on the site's cases."""
+    return _answer(message, context, _carry_out)
+
+
+@app.evaluate()
+def score(message: Message, context: Context) -> Message:
+    """Score the received network on the site's cases; only means leave the site."""
+    return _answer(message, context, _score)
+
+
+def _answer(message: Message, context: Context, work: Callable[[Workplace], RecordDict]) -> Message:
+    """Do the work; whatever goes wrong becomes a refusal without a word about the site's files."""
+    site = ""
+    try:
+        settings = NodeSettings.of(context.node_config)
+        site = settings.site
+        with settings.threading():
+            content = work(Workplace(message, context, settings))
+    except (RecipeError, RunError, WireError) as error:
+        log.error("%s", error)
+        content = _refusal(site, _without_paths(str(error), context))
+    except FedA3IError as error:
+        log.error("%s", error)
+        content = _refusal(site, "the site's data cannot be used; see the site's log")
+    except Exception as error:  # Flower would send the text of any other error to the server
+        log.exception("the message could not be answered")
+        content = _refusal(site, f"{type(error).__name__}; see the site's log")
+    return Message(content, reply_to=message)
+
+
+def _hello(place: Workplace) -> RecordDict:
+    layout = place.job.layout(place.job.network())
+    header = Header("hello", site=place.settings.site, layout=layout.digest())
+    body = {
+        "cases": len(place.data.index),
+        "channels": place.job.channels,
+        "classes": place.job.classes,
+        "shape": list(place.job.shape),
+        "version": __version__,
+    }
+    return codec.write(header, body)
+
+
+def _carry_out(place: Workplace) -> RecordDict:
+    place.check()
+    layout, wire = place.station.layout, place.job.method.wire
+    order = codec.read_order(place.content, place.header, place.body, layout, wire.params)
+    journal = Journal(place.settings.run_folder(place.header.run))
+    notice = journal.notice(order)
+    if notice:
+        log.warning("%s", notice)
+    reply = place.station.answer(order)
+    journal.write(order)
+    return codec.write_reply(reply, place.header.run, place.header.layout, notice)
+
+
+def _score(place: Workplace) -> RecordDict:
+    place.check()
+    params = codec.read_params(place.content, place.station.layout, ("",))
+    if "" not in params or place.body.get("split") not in ("train", "test"):
+        raise WireError("expected parameters and a split, train or test")
+    cases, where = place.data.train, place.data.index
+    if place.body["split"] == "test":
+        cases = place.data.test or cases
+        where = np.arange(len(cases) if place.data.test else 0)
+    rows = score_cases(place.station, params[""], cases, where, bool(place.body.get("distances")))
+    header = Header("score", place.header.run, site=place.header.site, layout=place.header.layout)
+    return codec.write(header, {"rows": _means(rows, place.job.classes, len(where))})
+
+
+def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:
+    """Return one row of means per class: no score of a single case leaves the site."""
+    names = [name for name, value in (rows[0] if rows else {}).items() if isinstance(value, float)]
+    return [
+        {"class": k, "cases": cases, **{name: mean_of(own, name) for name in names}}
+        for k in range(1, classes + 1)
+        if (own := [row for row in rows if row["class"] == k])
+    ]
+
+
+def _refusal(site: str, reason: str) -> RecordDict:
+    return codec.write(Header("refusal", site=site), {"reason": reason[:1000]})
+
+
+def _without_paths(text: str, context: Context) -> str:
+    for key in ("data-dir", "state-dir"):
+        path = str(context.node_config.get(key, ""))
+        text = text.replace(path, f"<{key}>") if path else text
+    return text

@@ -1,0 +1,131 @@
+"""Certificates and keys of a consortium: a certificate authority, the server, one key per site.
+
+Private keys are files of mode 600. They are never printed, logged or put into a run folder.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Key = ec.EllipticCurvePrivateKey
+_PEM = serialization.Encoding.PEM
+_OPENSSH = serialization.Encoding.OpenSSH
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a secret so that no one but the owner can read it, not even for a moment."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+
+
+def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, Key]:
+    """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _certificate(subject, subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA384())
+    )
+    write_private(folder / "ca.key", _pem(key))
+    (folder / "ca.crt").write_bytes(certificate.public_bytes(_PEM))
+    return certificate, key
+
+
+def make_server_certificate(
+    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: Key, days: int
+) -> None:
+    """Write ``server.key`` and ``server.crt`` for all names and addresses of the server."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
+    names = x509.SubjectAlternativeName([_name(host) for host in dict.fromkeys(hosts)])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = (
+        _certificate(subject, authority.subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(names, critical=False)
+        .add_extension(usage, critical=False)
+        .add_extension(issuer_key, critical=False)
+        .sign(signer, hashes.SHA384())
+    )
+    write_private(folder / "server.key", _pem(key))
+    (folder / "server.crt").write_bytes(certificate.public_bytes(_PEM))
+
+
+def make_node_key(private: Path, public: Path, name: str) -> None:
+    """Write a site's key pair in OpenSSH form: ECDSA, because Flower refuses Ed25519 here."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    text = key.private_bytes(
+        _PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    write_private(private, text)
+    line = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
+    public.write_bytes(line + b" " + name.encode() + b"\n")
+
+
+def make_secret(path: Path) -> None:
+    """Write 32 random bytes, shared by the server's processes only."""
+    write_private(path, secrets.token_bytes(32))
+
+
+def public_line(private: Path) -> str:
+    """Return the public half of a site's key as in its ``.pub`` file, without the comment."""
+    key = serialization.load_ssh_private_key(private.read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("not an ECDSA key")
+    encoded: bytes = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
+    return encoded.decode()
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(key: Key) -> bytes:
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -1,0 +1,89 @@
+"""Stand between Flower and this machine: run settings-only apps of this package, nothing else.
+
+A SuperNode runs whatever app its server sends, and a server whatever app it is given. The start
+scripts therefore put a folder first on ``PATH`` in which Flower's commands for running apps lead
+here. The command that is needed is let through with one check before the app is unpacked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from feda3i.errors import WireError
+from feda3i.flower.app import CLIENT, SERVER
+
+COMMANDS = (
+    "flwr-agentapp",
+    "flwr-clientapp",
+    "flwr-connector",
+    "flwr-model",
+    "flwr-serverapp",
+    "flwr-simulation",
+)
+ROLES = {
+    # role: the command it needs, where flwr unpacks an app for it, the component it may run
+    "site": ("flwr-clientapp", "flwr.supernode.runtime.run_clientapp", "clientapp", CLIENT),
+    "server": ("flwr-serverapp", "flwr.superlink.runtime.run_serverapp", "serverapp", SERVER),
+}
+MAX_APP = 2**20
+_FILES = {"pyproject.toml", ".info/CONTENT"}
+
+
+def check_app(data: bytes, kind: str, component: str) -> None:
+    """Raise ``WireError`` unless an app holds settings only and names this package's component."""
+    if len(data) > MAX_APP:
+        raise WireError(f"expected an app of at most {MAX_APP} bytes, found {len(data)}")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+            if sorted(names) != sorted(_FILES):
+                extra = sorted(set(names) - _FILES)[:3]
+                raise WireError(f"expected an app of settings only, found {extra or names}")
+            if any(info.file_size > MAX_APP for info in archive.infolist()):
+                raise WireError(f"expected files of at most {MAX_APP} bytes in an app")
+            settings = tomllib.loads(archive.read("pyproject.toml").decode())
+        found = settings["tool"]["flwr"]["app"]["components"][kind]
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise WireError(f"the app cannot be read: {type(error).__name__}") from None
+    if found != component:
+        raise WireError(f"expected the component {component}, found '{str(found)[:80]}'")
+
+
+def write_commands(folder: Path, role: str) -> None:
+    """Write the commands that lead Flower here into a folder for the front of ``PATH``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in COMMANDS:
+        path = folder / command
+        path.write_text(f'#!/bin/sh\nexec python3 -m feda3i.flower.guard {role} {command} "$@"\n')
+        path.chmod(0o755)
+
+
+def main() -> None:
+    """Run Flower's process for one app, with the check in front."""
+    role, command = sys.argv[1:3]
+    del sys.argv[1:3]
+    wanted, module, kind, component = ROLES[role]
+    if command != wanted:
+        print(f"feda3i: this {role} does not run '{command}'", file=sys.stderr)
+        sys.exit(1)
+    runner: Any = importlib.import_module(module)
+    install = runner.install_from_fab
+
+    def checked(fab: bytes, *args: Any, **options: Any) -> Any:
+        check_app(fab, kind, component)
+        return install(fab, *args, **options)
+
+    # The one place where Flower unpacks an app in this process; flwr is pinned to a minor version.
+    runner.install_from_fab = checked
+    package = "flwr.supernode.cli" if role == "site" else "flwr.superlink.cli"
+    getattr(importlib.import_module(package), command.replace("-", "_"))()
+
+
+if __name__ == "__main__":
+    main()

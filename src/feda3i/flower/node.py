@@ -1,0 +1,212 @@
+"""What a site decides for itself: its name, where its cases and its memory lie, what it refuses.
+
+All of it comes from the node's own settings (``flower-supernode --node-config``), which the server
+never sees. The recipe comes from the server and is checked here again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.data.base import Cases, Federation, Index
+from feda3i.engine.job import Job, make_method
+from feda3i.errors import DataError, RecipeError
+from feda3i.recipe import Recipe, validate
+
+MAX_RECIPE = 2**18
+SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_KEYS = ("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic")
+_FOLDER_OPTIONS = ("size", "channels", "classes", "aspect")
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """A node's own settings.
+
+    Parameters
+    ----------
+    site
+        The site's name, as the server registered its key.
+    state
+        Folder for the site's memory; survives restarts of the node.
+    data
+        Folder of ``images/`` and ``masks/``. Without it the site draws the cases of its name from
+        the recipe's synthetic data set, which ``allow_synthetic`` must permit (demo and tests).
+    device, threads
+        Where and with how many threads to train. One thread repeats a local run to the bit.
+    allow_plugins
+        Whether a recipe may name a Python file or module of this machine.
+    """
+
+    site: str
+    state: Path
+    data: Path | None = None
+    device: str = "auto"
+    threads: int = 1
+    allow_plugins: bool = False
+    allow_synthetic: bool = False
+
+    @classmethod
+    def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
+        """Read the settings of ``flower-supernode --node-config``; name what is wrong."""
+        unknown = sorted(set(node_config) - set(_KEYS))
+        if unknown:
+            raise RecipeError(f"node-config: unknown key '{unknown[0]}'; known: {', '.join(_KEYS)}")
+        site = str(node_config.get("site", ""))
+        if not SITE_NAME.fullmatch(site):
+            raise RecipeError(
+                f"node-config: expected site=NAME of letters, digits, - and _, found '{site}'"
+            )
+        state = Path(str(node_config.get("state-dir", "")))
+        if not state.is_absolute():
+            raise RecipeError(f"node-config: expected an absolute state-dir, found '{state}'")
+        data = str(node_config.get("data-dir", ""))
+        return cls(
+            site=site,
+            state=state,
+            data=Path(data) if data else None,
+            device=str(node_config.get("device", "auto")),
+            threads=int(node_config.get("threads", 1)),
+            allow_plugins=node_config.get("allow-plugins") is True,
+            allow_synthetic=node_config.get("allow-synthetic") is True,
+        )
+
+    def threading(self) -> AbstractContextManager[None]:
+        """Return a context with the site's number of threads."""
+        from feda3i.engine.transport import one_thread
+
+        if self.threads == 1:
+            return one_thread()
+        import torch
+
+        torch.set_num_threads(self.threads)
+        return nullcontext()
+
+    def run_folder(self, run: str) -> Path:
+        """Return this site's folder for one run; names from outside must not choose a path."""
+        if not re.fullmatch(r"[0-9a-f]{16,64}", run):
+            raise RecipeError("expected the run's identifier as hexadecimal digits")
+        return self.state / self.site / run
+
+
+@dataclass(frozen=True)
+class SiteData:
+    """The cases of one site: those it trains on and, if it has any, its own test cases."""
+
+    train: Cases
+    index: Index
+    classes: int
+    test: Cases | None = None
+
+    def job(self, recipe: Recipe) -> Job:
+        """Return the job that fits these cases."""
+        return Job(recipe, self.train.channels, self.classes, tuple(self.train.shape))
+
+
+def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
+    """Return the server's recipe if this site may carry it out, with this site's own device."""
+    if not isinstance(text, str) or len(text) > MAX_RECIPE:
+        raise RecipeError(f"expected a recipe of at most {MAX_RECIPE} bytes of JSON")
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RecipeError("the recipe is not JSON") from None
+    if not isinstance(values, dict):
+        raise RecipeError("the recipe is not an object")
+    recipe = validate({**values, "engine": {"device": settings.device, "workers": 1}})
+    check_names(recipe, settings.allow_plugins)
+    return recipe
+
+
+def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
+    """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
+    from feda3i import methods, models
+    from feda3i.data.registry import REGISTRY as DATASETS
+
+    if allow_plugins:
+        return
+    known = {
+        "method": (recipe.method.name, methods.REGISTRY),
+        "model": (recipe.model.name, models.REGISTRY),
+        "data": (recipe.data.name, DATASETS),
+    }
+    for section, (name, registry) in known.items():
+        key = registry.canonical(name)
+        if key not in registry.builtin and key not in registry.names():
+            raise RecipeError(
+                f"{section}: sites run what is installed, found '{name[:80]}'; a site that wants "
+                f"to run a file or module of its own sets allow-plugins=true in its node-config"
+            )
+    if ":" in recipe.noise.name:  # a plug-in; other names are looked up among the installed ones
+        raise RecipeError(f"noise: sites run what is installed, found '{recipe.noise.name[:80]}'")
+
+
+def folder_options(recipe: Recipe) -> dict[str, Any]:
+    """Return what a recipe says about reading folders: size, channels, classes, aspect."""
+    options = {"size": None, **recipe.data.options()}
+    if "path" in options:
+        raise RecipeError(
+            "data.path: a recipe for a consortium names no path; each site has its own"
+        )
+    if "classes" in options:
+        options["classes"] = tuple(options["classes"])
+    return {name: options[name] for name in _FOLDER_OPTIONS if name in options}
+
+
+def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
+    """Return the site's cases: its own folder, or its part of a synthetic data set."""
+    if settings.data is not None:
+        return _from_folder(recipe, settings.data, settings.state / settings.site / "cache")
+    if not settings.allow_synthetic:
+        raise DataError("the node has no data-dir; set it in the node's own settings")
+    return _from_recipe(recipe, settings.site)
+
+
+def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
+    from feda3i.data.decode import Options
+    from feda3i.data.folder import load_folder
+    from feda3i.data.listing import list_cases
+
+    method = make_method(recipe.method.name, recipe.method.options())
+    if method.is_pooled or method.trains_on == "clean":
+        raise RecipeError(f"'{recipe.method.name}' is a reference row of simulations only")
+    if recipe.noise.name != "none":
+        raise RecipeError(
+            "noise is for simulations: the masks of a real site are taken as they are; noise=none"
+        )
+    options = folder_options(recipe)
+    cache.mkdir(parents=True, exist_ok=True)
+    listing, _ = list_cases(path, Options(**options))
+    has_test = any(case.split == "test" for case in listing.cases)
+    train = load_folder(path, split="train" if has_test else None, cache=cache, **options)
+    test = load_folder(path, split="test", cache=cache, **options) if has_test else None
+    return SiteData(train, np.arange(len(train)), len(listing.options.classes), test)
+
+
+def _from_recipe(recipe: Recipe, site: str) -> SiteData:
+    if not recipe.data.name.startswith("synthetic") or "path" in recipe.data.options():
+        raise RecipeError(f"expected a synthetic data set, found '{recipe.data.name}'")
+    federation = _synthetic(json.dumps(recipe.to_dict(), sort_keys=True))
+    if site not in federation.sites:
+        raise DataError(f"the synthetic data set has no site '{site}'")
+    index = np.asarray(federation.sites[site])
+    return SiteData(federation.train, index, len(federation.classes))
+
+
+@lru_cache(maxsize=2)  # a pure function of the recipe; saves time where many nodes share a process
+def _synthetic(text: str) -> Federation:
+    from feda3i.engine.federation import federation_of
+    from feda3i.engine.run import as_trained
+
+    recipe = validate(json.loads(text))
+    method = make_method(recipe.method.name, recipe.method.options())
+    return as_trained(federation_of(recipe), method)

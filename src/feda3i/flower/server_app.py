@@ -1,0 +1,175 @@
+"""The server's side: a ``ServerApp`` that plays the same round loop over Flower's grid.
+
+What is the server's own matter comes from its environment and is never told to sites:
+``FEDA3I_RUNS`` (folder of run folders), ``FEDA3I_SITES`` (names, with commas), ``FEDA3I_TEST``
+(folder of test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come),
+``FEDA3I_ALLOW_PLUGINS=1``. Recipe, name of the run and whether to resume come with the app.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from feda3i.data.base import Cases
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.job import Job
+from feda3i.engine.run import Result, describe, job_of, play
+from feda3i.engine.transport import one_thread
+from feda3i.errors import RecipeError, RunError
+from feda3i.flower.node import check_names, folder_options
+from feda3i.flower.roster import Roster
+from feda3i.flower.transport import FlowerTransport
+from feda3i.recipe import Recipe, validate
+from feda3i.report.console import Listener, Live
+
+app = ServerApp()
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What one run on the server needs to know.
+
+    ``sites`` are the names of the consortium's sites; ``test`` is the server's own test folder.
+    """
+
+    recipe: Recipe
+    folder: Path
+    sites: tuple[str, ...] = ()
+    test: Path | None = None
+    is_resumed: bool = False
+    patience: float = 120.0
+
+    @classmethod
+    def of(cls, run_config: Mapping[str, Any], environment: Mapping[str, str]) -> ServerSettings:
+        """Read the settings of the app and of the server's environment."""
+        try:
+            recipe = validate(json.loads(str(run_config.get("recipe", ""))))
+        except ValueError:
+            raise RecipeError("run-config: expected 'recipe' as JSON") from None
+        name = str(run_config.get("run", ""))
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+            raise RecipeError(f"run-config: expected run=NAME as a folder name, found '{name}'")
+        runs = Path(environment.get("FEDA3I_RUNS", ""))
+        if not runs.is_absolute():
+            raise RecipeError("set FEDA3I_RUNS to an absolute folder in the server's environment")
+        sites = tuple(
+            s.strip() for s in environment.get("FEDA3I_SITES", "").split(",") if s.strip()
+        )
+        test = environment.get("FEDA3I_TEST", "")
+        is_resumed = run_config.get("resume") is True
+        check_names(recipe, environment.get("FEDA3I_ALLOW_PLUGINS") == "1")
+        patience = _seconds(environment.get("FEDA3I_WAIT", ""))
+        return cls(recipe, runs / name, sites, Path(test) if test else None, is_resumed, patience)
+
+    def least(self) -> int:
+        """Return how many sites must come before the first round."""
+        wanted = self.recipe.engine.min_sites
+        if wanted != "all":
+            return wanted
+        if not self.sites:
+            raise RecipeError("engine.min_sites=all needs the list of sites in FEDA3I_SITES")
+        return len(self.sites)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text or ServerSettings.patience)
+    except ValueError:
+        raise RecipeError(f"FEDA3I_WAIT: expected seconds, found '{text}'") from None
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Play a run to its end; Flower shows what is raised as the reason of a failed run."""
+    settings = ServerSettings.of(context.run_config, os.environ)
+    with one_thread():
+        result = serve(grid, settings, Live())
+    print(f"run    {result.path}\nsha256 {result.sha256}", flush=True)
+
+
+def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float = 0.2) -> Result:
+    """Wait for the sites, then start or resume the run and play it to its end."""
+    recipe = settings.recipe
+    roster = Roster(grid, settings.sites)
+    job, test, facts = _prepare(settings)
+    if job is not None:
+        roster.layout = job.layout(job.network()).digest()
+    roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
+    if job is None:
+        job = _job_of_sites(recipe, roster)
+    layout = job.layout(job.network())
+    roster.layout = layout.digest()
+    facts["sites"] = roster.cases()
+    folder, run = _open(settings, facts)
+    try:
+        scratch = folder.path / "cache"
+        scratch.mkdir(exist_ok=True)
+        transport = FlowerTransport(
+            grid, roster, job, layout, run, test=test, scratch=scratch, poll=poll
+        )
+        return play(folder, job, transport, listener)
+    finally:
+        folder.close()
+
+
+def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[str, Any]]:
+    """Return job and test cases, as far as the server has data of its own."""
+    recipe = settings.recipe
+    if recipe.data.name.startswith("synthetic"):
+        from feda3i.engine.federation import federation_of
+
+        federation = federation_of(recipe)
+        return job_of(recipe, federation), federation.test, describe(federation)
+    options = folder_options(recipe)
+    if settings.test is None:
+        return None, None, {}
+    from feda3i.data.folder import load_folder
+
+    test = load_folder(settings.test, **options)
+    classes = len(options.get("classes", ("lesion",)))
+    facts = {"test": len(test), "test_sha256": test.digest()}
+    return Job(recipe, test.channels, classes, tuple(test.shape)), test, facts
+
+
+def _job_of_sites(recipe: Recipe, roster: Roster) -> Job:
+    """Return the job that all sites agree on; the server has no cases that could tell."""
+    greetings = roster.known
+    kinds = {(g.channels, g.classes, g.shape): site for site, g in sorted(greetings.items())}
+    if len(kinds) != 1:
+        found = "; ".join(
+            f"{site}: {channels} channels, {classes} classes, size {shape}"
+            for (channels, classes, shape), site in kinds.items()
+        )
+        raise RunError(
+            f"the sites' cases do not fit together ({found}); set data.size, data.channels and "
+            f"data.classes in the recipe"
+        )
+    channels, classes, shape = next(iter(kinds))
+    return Job(recipe, channels, classes, shape)
+
+
+def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, str]:
+    """Make the run folder, or open it for a resume; return it and the run's identifier."""
+    if not settings.is_resumed:
+        run = secrets.token_hex(16)
+        about = {"engine": "flower", "run": run, "data": facts}
+        return RunFolder.create(settings.folder, settings.recipe, about), run
+    folder = RunFolder.open(settings.folder, to_write=True)
+    manifest = folder.manifest()
+    if manifest.get("engine") != "flower" or "run" not in manifest:
+        folder.close()
+        raise RunError(f"'{settings.folder}' was not made over the network: feda3i resume")
+    if folder.recipe().digest() != settings.recipe.digest():
+        folder.close()
+        raise RunError(f"the recipe is not the one that '{settings.folder}' was started with")
+    return folder, str(manifest["run"])

@@ -1,0 +1,270 @@
+"""The round loop's orders over Flower's grid: an own polling loop with deadlines and a quorum.
+
+Every order is one message. Replies are pulled one at a time and handed on in the order of the
+orders. A site that is offline, or that is restarted in the middle of a round, is asked (again) as
+soon as it is back, while there is time: an order can be repeated without harm, because site memory
+is kept per round at the site.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from feda3i.data.base import Cases
+from feda3i.engine.job import Job
+from feda3i.engine.layout import Layout
+from feda3i.engine.scoring import Row, score_cases
+from feda3i.engine.station import Station
+from feda3i.engine.wire import check_reply
+from feda3i.errors import WireError
+from feda3i.flower import codec
+from feda3i.flower.codec import PROTOCOL, Header
+from feda3i.flower.roster import LOST, REASONS, Roster
+from feda3i.flower.spool import Spool
+from feda3i.types import Missing, Order, Params, Reply
+
+TYPES = {"fit": "train", "survey": "query.survey", "score": "evaluate"}
+_LOOK_AROUND = 1.0
+"""Seconds between two looks at who is connected."""
+
+
+@dataclass
+class _Asked:
+    """One site's question on its way: not sent, sent, or answered."""
+
+    site: str
+    content: RecordDict
+    kind: str
+    messages: list[str] = field(default_factory=list)
+    start: str = ""
+    is_final: bool = False
+    reason: str = ""
+
+
+class FlowerTransport:
+    """Ask sites through Flower's grid.
+
+    Parameters
+    ----------
+    grid, roster
+        The grid and who is on it.
+    job, layout
+        What is trained.
+    run
+        The run's identifier, the same after a resume.
+    test
+        The server's own test cases; without them, sites score on theirs.
+    scratch
+        Folder for replies that wait for a slower site and do not fit into memory.
+    poll
+        Seconds between two polls.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        roster: Roster,
+        job: Job,
+        layout: Layout,
+        run: str,
+        *,
+        test: Cases | None = None,
+        scratch: Path | None = None,
+        poll: float = 0.2,
+    ) -> None:
+        self.grid, self.roster, self.job, self.layout, self.run = grid, roster, job, layout, run
+        self.test, self.scratch, self.poll = test, scratch, poll
+        self._digest = layout.digest()
+        self._facts: dict[str, Any] = {}
+        self._station: Station | None = None
+
+    def sites(self) -> dict[str, int]:
+        """Return every site that was ever there; newcomers are found here."""
+        self.roster.refresh()
+        return self.roster.cases()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what happened on the network since the last call, for the event log."""
+        facts, self._facts = self._facts, {}
+        for name, value in (("absent", self.roster.absent()), ("refused", self.roster.refused)):
+            if value:
+                facts[name] = value if isinstance(value, list) else dict(value)
+        return facts
+
+    def close(self) -> None:
+        """Do nothing: the grid belongs to Flower."""
+
+    # -- orders -----------------------------------------------------------------------------------
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        """Yield one answer per order, in the order of the orders."""
+        records: dict[int, ArrayRecord] = {}
+        asked = []
+        for order in orders:
+            # One record for all sites: it is packed and hashed once, and uploaded once.
+            if id(order.params) not in records:
+                records[id(order.params)] = codec.pack_params(order.params)
+            record = records[id(order.params)]
+            content = codec.write_order(order, self.run, self._digest, record)
+            asked.append(_Asked(order.site, content, order.task))
+        # Nobody waits for the quorum of a survey: who is away is asked in a later round.
+        is_fit = bool(orders) and orders[0].task == "fit"
+        for answer in self._exchange(asked, self._quorum(len(orders)) if is_fit else 0):
+            if isinstance(answer, tuple):
+                reply, notice = answer
+                self._note("notices", reply.site, notice)
+                yield reply
+            else:
+                yield answer
+
+    def _quorum(self, orders: int) -> int:
+        wanted = self.job.recipe.engine.min_sites
+        return orders if wanted == "all" else min(wanted, orders)
+
+    def _exchange(self, asked: Sequence[_Asked], quorum: int) -> Iterator[Any]:
+        """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""
+        end = time.monotonic() + self.job.recipe.engine.deadline
+        looked = -_LOOK_AROUND
+        spool = Spool(self.scratch)
+        answered = given = 0
+        while given < len(asked):
+            if time.monotonic() - looked >= _LOOK_AROUND:
+                self.roster.refresh()
+                looked = time.monotonic()
+            open_items = [(n, item) for n, item in enumerate(asked) if not item.is_final]
+            for _, item in open_items:  # all are sent before the first answer is awaited
+                self._send(item, end - time.monotonic())
+            for number, item in open_items:
+                answer = self._pull(item)
+                if answer is not None:
+                    item.is_final = True
+                    answered += not isinstance(answer, Missing)
+                    spool.put(number, answer)
+            self._give_up(asked, spool, answered >= quorum, time.monotonic() > end)
+            while given < len(asked) and asked[given].is_final:
+                yield spool.take(given)
+                given += 1
+            if given < len(asked):
+                time.sleep(self.poll)
+
+    def _send(self, item: _Asked, left: float) -> None:
+        """Send an order that is not on its way to a site that can be asked."""
+        place = self.roster.node_of(item.site)
+        if place is None or left <= 0:
+            item.reason = item.reason or self.roster.why(item.site)
+            return
+        node, start = place
+        if item.messages and item.start == start:
+            return
+        message = Message(item.content, node, TYPES[item.kind], ttl=left)
+        identifier = next(iter(self.grid.push_messages([message])), None)
+        if identifier is None:
+            item.reason = "the order could not be sent"
+            return
+        item.messages.append(identifier)
+        item.start = start
+        item.reason = "it did not answer before the deadline"
+        self._count("sent", item.site, codec.size_of(item.content))
+
+    def _pull(self, item: _Asked) -> Any:
+        """Return the decoded answer, a ``Missing``, or ``None`` if there is none yet."""
+        for identifier in list(item.messages):
+            for reply in self.grid.pull_messages([identifier]):
+                if not reply.has_error():
+                    return self._read(item, reply.content)
+                code, text = reply.error.code, str(reply.error.reason)
+                item.reason = f"{REASONS.get(code, f'error {code}')} ({text[:300]})"
+                if code not in LOST:
+                    return Missing(item.site, item.reason)
+                item.messages.remove(identifier)  # it is asked again when it is back
+        return None
+
+    def _read(self, item: _Asked, content: RecordDict) -> Any:
+        self._count("received", item.site, codec.size_of(content))
+        try:
+            return self._decode(item, content)
+        except WireError as error:
+            return Missing(item.site, str(error))
+
+    def _give_up(
+        self, asked: Sequence[_Asked], spool: Spool, has_quorum: bool, is_late: bool
+    ) -> None:
+        """Stop waiting: at the deadline, or for lost sites when enough others have answered."""
+        is_working = any(item.messages and not item.is_final for item in asked)
+        if not is_late and (is_working or not has_quorum):
+            return
+        for number, item in enumerate(asked):
+            if not item.is_final:
+                item.is_final = True
+                spool.put(number, Missing(item.site, item.reason))
+
+    def _decode(self, item: _Asked, content: RecordDict) -> Any:
+        header, body = codec.read_header(content)
+        if header.protocol != PROTOCOL:
+            raise WireError(
+                f"it answered with protocol {header.protocol}, expected {PROTOCOL}; install the "
+                f"same version of feda3i on both sides"
+            )
+        if header.kind == "refusal":
+            raise WireError(str(body.get("reason", "it refused"))[:1000])
+        expected = (item.kind, self.run, item.site, self._digest)
+        found = (header.kind, header.run, header.site, header.layout)
+        if found != expected:
+            raise WireError(f"expected an answer to {expected}, found one to {found}")
+        if item.kind == "score":
+            codec.read_params(content, self.layout, ())
+            return _rows(body, item.site, self.job.classes)
+        reply, notice = codec.read_reply(content, header, body, self.layout)
+        check_reply(reply, self.job.method.wire, self.layout)
+        return reply, notice
+
+    # -- scores -----------------------------------------------------------------------------------
+
+    def score(self, params: Params, split: str, distances: bool) -> list[Row]:
+        """Score the server's test cases case by case, or ask sites for the means over theirs."""
+        if split == "test" and self.test is not None:
+            if self._station is None:
+                self._station = Station(self.job, self.test, {}, Path("unused"))
+            every = range(len(self.test))
+            return score_cases(self._station, params, self.test, every, distances)
+        record = codec.pack_params(params)
+        asked = []
+        for site in self.roster.cases():
+            header = Header("score", self.run, site=site, layout=self._digest)
+            body = {"split": split, "distances": distances}
+            asked.append(_Asked(site, codec.write(header, body, {"": record}), "score"))
+        rows: list[Row] = []
+        for answer in self._exchange(asked, 0):
+            if isinstance(answer, Missing):
+                self._note("unscored", answer.site, answer.reason)
+            else:
+                rows += answer
+        return rows
+
+    def _note(self, kind: str, site: str, text: str) -> None:
+        if text:
+            self._facts.setdefault(kind, {})[site] = text
+
+    def _count(self, direction: str, site: str, size: int) -> None:
+        totals = self._facts.setdefault(f"bytes_{direction}", {})
+        totals[site] = totals.get(site, 0) + size
+
+
+def _rows(body: dict[str, Any], site: str, classes: int) -> list[Row]:
+    """Return a site's means, one row per class; anything else is refused."""
+    rows = body.get("rows")
+    if set(body) != {"rows"} or not isinstance(rows, list) or len(rows) > classes:
+        raise WireError(f"expected at most {classes} rows of scores")
+    for row in rows:
+        if not isinstance(row, dict) or len(row) > 32:
+            raise WireError("expected rows of scores by name")
+        if any(len(n) > 40 or type(v) not in (int, float) for n, v in row.items()):
+            raise WireError("expected scores as numbers")
+    return [{"case": site, **row} for row in rows]

@@ -1,0 +1,75 @@
+"""A consortium in one process for tests: recipe, nodes, grid, and a run of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from feda3i.engine.folder import read_model
+from feda3i.engine.run import Result
+from feda3i.engine.transport import one_thread
+from feda3i.flower.client_app import app
+from feda3i.flower.inprocess import InProcessGrid, task_identity
+from feda3i.flower.server_app import ServerSettings, serve
+from feda3i.recipe import Recipe, validate
+from feda3i.report.console import Silent
+from feda3i.report.events import read_events
+
+
+def tiny(
+    rounds: int = 3,
+    sites: int = 3,
+    method: str = "fedavg",
+    options: dict | None = None,
+    **changes: object,
+) -> Recipe:
+    """Return a recipe of a second or two."""
+    values = {
+        "rounds": rounds,
+        "data": {"name": "synthetic-skin", "sites": sites, "cases": 3, "test": 2, "size": 32},
+        "model": {"name": "unet", "width": 4},
+        "method": {"name": method, **(options or {})},
+        "train": {"epochs": 1, "batch": 2},
+        "evaluate": {"every": 100},
+        "engine": {"workers": 1, "device": "cpu", "min_sites": "all", "deadline": 20},
+    }
+    for key, change in changes.items():
+        values[key] = {**values[key], **change} if isinstance(change, dict) else change
+    return validate(values)
+
+
+class Trial:
+    """Nodes in one process, with a place for faults."""
+
+    def __init__(
+        self, folder: Path, recipe: Recipe, names: list[str], tamper: Callable | None = None
+    ) -> None:
+        self.folder, self.recipe, self.names = folder, recipe, names
+        nodes = {
+            name: {"site": name, "state-dir": str(folder / "state"), "allow-synthetic": True}
+            for name in names
+        }
+        config = {"recipe": json.dumps(recipe.to_dict()), "run": "trial"}
+        self.grid = InProcessGrid(app, nodes, config, tamper)
+
+    def play(self, run: str = "trial", **settings: object) -> Result:
+        """Play the whole run over the grid."""
+        given = {"sites": tuple(self.names), "patience": 1.0, **settings}
+        listener = given.pop("listener", None) or Silent()
+        described = ServerSettings(self.recipe, self.folder / run, **given)
+        with task_identity(), one_thread():
+            return serve(self.grid, described, listener, poll=0.005)
+
+    def events(self, kind: str, run: str = "trial") -> list[dict]:
+        return list(read_events(self.folder / run / "events.jsonl", kind))
+
+
+def site_names(count: int) -> list[str]:
+    return [f"site-{k + 1:02d}" for k in range(count)]
+
+
+def weights_of(path: Path) -> dict[str, np.ndarray]:
+    """Return the tensors of a finished run's model."""
+    _, tensors = read_model(path / "model.safetensors")
+    return {name: tensor.numpy() for name, tensor in tensors.items()}

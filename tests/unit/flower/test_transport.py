@@ -1,0 +1,281 @@
+"""Faults on the network: the round goes on with those who answered, and the log says who did not."""
+
+import json
+
+import numpy as np
+import pytest
+from consortium import Trial, site_names, tiny
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+
+from feda3i.engine.federation import federation_of
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.run import describe, job_of, play
+from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.errors import RunError
+from feda3i.report.console import Silent
+from feda3i.types import Missing
+
+RECIPE = tiny(rounds=2, engine={"min_sites": 2})
+LOST = "site-02"
+
+
+def dropped(folder, recipe, rounds):
+    """Return the SHA-256 of a local run in which site-02 was missing in some rounds."""
+
+    class Dropping(LocalTransport):
+        def call(self, orders):
+            for order, answer in zip(orders, super().call(orders), strict=True):
+                is_lost = order.site == LOST and order.round in rounds
+                yield Missing(order.site, "dropped") if is_lost else answer
+
+    with one_thread():
+        federation = federation_of(recipe)
+        job = job_of(recipe, federation)
+        run = RunFolder.create(folder / "dropping", recipe, {"data": describe(federation)})
+        return play(run, job, Dropping(job, federation, folder), Silent()).sha256
+
+
+@pytest.fixture(scope="module")
+def without_site(tmp_path_factory):
+    """Return the model of two rounds, the first of which site-02 missed."""
+    return dropped(tmp_path_factory.mktemp("without"), RECIPE, [1])
+
+
+def header_of(reply, **changes):
+    record = reply.content["header"]
+    reply.content["header"] = ConfigRecord({**record, **changes})
+    return reply
+
+
+def values_of(reply, change):
+    arrays = reply.content["arrays"]
+    values = change(arrays["values"].numpy())
+    reply.content["arrays"] = ArrayRecord({"values": Array(values), "counts": arrays["counts"]})
+    return reply
+
+
+def with_nan(values):
+    values[7] = np.nan
+    return values
+
+
+def with_extra_array(reply):
+    arrays = dict(reply.content["arrays"].items())
+    reply.content["arrays"] = ArrayRecord({**arrays, "pixels": Array(np.zeros((8, 8), np.uint8))})
+    return reply
+
+
+def with_extra_record(reply):
+    reply.content["gradients"] = ArrayRecord({"g": Array(np.zeros(3, np.float32))})
+    return reply
+
+
+def with_extra_number(reply):
+    body = json.loads(reply.content["header"]["body"])
+    body["numbers"]["age"] = 61.0
+    return header_of(reply, body=json.dumps(body))
+
+
+FAULTS = {
+    "nan": (lambda r: values_of(r, with_nan), "NaN"),
+    "wrong shape": (lambda r: values_of(r, lambda v: v[:-1].copy()), "shape"),
+    "wrong type": (lambda r: values_of(r, lambda v: v.astype(np.float16)), "float16"),
+    "too large": (lambda r: values_of(r, lambda v: np.tile(v, 9)), "at most"),
+    "undeclared array": (with_extra_array, "pixels"),
+    "undeclared record": (with_extra_record, "gradients"),
+    "undeclared number": (with_extra_number, "age"),
+    "foreign run": (lambda r: header_of(r, run="f" * 32), "expected an answer to"),
+    "older protocol": (lambda r: header_of(r, protocol=0), "protocol 0"),
+    "another site's name": (lambda r: header_of(r, site="site-01"), "expected an answer to"),
+    "not JSON": (lambda r: header_of(r, body="{"), "not JSON"),
+    "huge text": (lambda r: header_of(r, body=" " * 2**21), "at most"),
+    "crash": (lambda r: Message(Error(8, "killed"), reply_to=r), "crashed"),
+}
+
+
+def test_a_bad_reply_costs_one_site_one_round(tmp_path):
+    recipe = tiny(rounds=len(FAULTS) + 1, engine={"min_sites": 2})
+    spoil = dict(enumerate(FAULTS.values(), start=1))
+
+    def tamper(name, reply):
+        header = reply.content["header"]
+        if name != LOST or header["kind"] != "fit" or header["round"] not in spoil:
+            return reply
+        spoiled = spoil[header["round"]][0](reply)
+        spoiled.metadata.__dict__["_reply_to_message_id"] = reply.metadata.reply_to_message_id
+        return spoiled
+
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    result = trial.play()
+    *faulty, good = trial.events("round")
+    found = [event["missing"] for event in faulty]
+    assert [list(missing) for missing in found] == [[LOST]] * len(FAULTS)
+    for missing, (fault, (_, reason)) in zip(found, FAULTS.items(), strict=True):
+        assert reason in missing[LOST], fault
+    assert good["missing"] == {}
+    # The weights of those who answered sum to one: the model is that of the local engine.
+    assert result.sha256 == dropped(tmp_path, recipe, list(spoil))
+
+
+def test_a_late_site_is_left_out_at_the_deadline(tmp_path, without_site):
+    recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 2.0})
+
+    def tamper(name, reply):
+        header = reply.content["header"]
+        is_late = name == LOST and header["kind"] == "fit" and header["round"] == 1
+        return None if is_late else reply
+
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    result = trial.play()
+    assert "deadline" in trial.events("round")[0]["missing"][LOST]
+    assert result.sha256 == without_site
+
+
+def test_a_node_killed_in_a_round_is_left_out_while_others_work(tmp_path, without_site):
+    trial = Trial(tmp_path, RECIPE, site_names(3))
+
+    def tamper(name, reply):
+        header = reply.content["header"]
+        if name == LOST and header["kind"] == "fit" and header["round"] == 1:
+            trial.grid.online.discard(LOST)
+            trial.grid.activated[LOST] = "2"
+            return Message(Error(5, "node unavailable"), reply_to=reply)
+        return reply
+
+    trial.grid.tamper = tamper
+    result = trial.play(listener=Return(trial, after=1))
+    first, second = trial.events("round")
+    assert "offline" in first["missing"][LOST]
+    assert second["missing"] == {}
+    assert result.sha256 == without_site
+
+
+class Return(Silent):
+    """Bring the lost site back after a round."""
+
+    def __init__(self, trial, after):
+        self.trial, self.after = trial, after
+
+    def round(self, event):
+        if event["round"] == self.after:
+            self.trial.grid.online.add(LOST)
+
+
+def test_a_node_restarted_in_a_round_is_asked_again(tmp_path):
+    recipe = tiny(rounds=2, engine={"min_sites": "all"})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    forgotten = []
+
+    def tamper(name, reply):
+        header, order = reply.content["header"], reply.metadata.reply_to_message_id
+        if name == LOST and header["kind"] == "fit" and not forgotten:
+            forgotten.append(order)
+            trial.grid.activated[LOST] = "2"  # it was started again and forgot its order
+        return None if order in forgotten else reply
+
+    trial.grid.tamper = tamper
+    result = trial.play()
+    first, second = trial.events("round")
+    assert first["missing"] == second["missing"] == {}
+    # Asked twice for the same round, it answered the same both times and said so.
+    assert "repeated" in first["notices"][LOST]
+    assert result.sha256 == Trial(tmp_path / "calm", recipe, site_names(3)).play().sha256
+
+
+def test_below_the_quorum_the_run_stops_and_says_why(tmp_path):
+    recipe = tiny(rounds=2, engine={"min_sites": 3, "deadline": 1.0})
+
+    def tamper(name, reply):
+        return None if name == LOST and reply.content["header"]["kind"] == "fit" else reply
+
+    with pytest.raises(RunError, match=r"2 of 3 sites answered, at least 3.*site-02.*deadline"):
+        Trial(tmp_path, recipe, site_names(3), tamper).play()
+
+
+def test_a_site_joins_later(tmp_path):
+    recipe = tiny(rounds=4, method="feda3i", options={"t1": 1}, engine={"min_sites": 2})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    trial.grid.online.discard(LOST)
+    trial.play(listener=Return(trial, after=2), patience=0.0)
+    rounds = trial.events("round")
+    assert [event["asked"] for event in rounds] == [2, 2, 3, 3]
+    assert rounds[0]["absent"] == [LOST]
+    assert trial.events("join") == [{"event": "join", "round": 3, "sites": {LOST: 3}}]
+    for event in rounds[1:]:
+        weights = np.array(list(event["weights"].values()))
+        assert weights.sum(axis=0) == pytest.approx(1.0)
+    assert sorted(rounds[3]["weights"]) == site_names(3)
+
+
+class Crash(Silent):
+    """Kill the server after a round."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def round(self, event):
+        if event["round"] == self.after:
+            raise KeyboardInterrupt
+
+
+def test_a_killed_server_resumes_to_the_same_end(tmp_path):
+    recipe = tiny(rounds=3, method="elr")  # a method whose sites remember
+    straight = Trial(tmp_path / "a", recipe, site_names(3)).play()
+    trial = Trial(tmp_path / "b", recipe, site_names(3))
+    with pytest.raises(KeyboardInterrupt):
+        trial.play(listener=Crash(after=2))
+    resumed = Trial(tmp_path / "b", recipe, site_names(3)).play(is_resumed=True)
+    assert resumed.sha256 == straight.sha256
+    assert [event["round"] for event in trial.events("round")] == [1, 2, 3]
+    other = tiny(rounds=3, method="elr", seed=1)
+    with pytest.raises(RunError, match="not the one"):
+        Trial(tmp_path / "b", other, site_names(3)).play(is_resumed=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"site": "site-01"}, "registered as"),
+        ({"site": "../etc"}, "expected site=NAME"),
+        ({"data-dir": "/nowhere/secret"}, "see the site's log"),
+        ({"allow-synthetic": False}, "see the site's log"),
+    ],
+)
+def test_a_node_that_cannot_take_part_is_turned_away(tmp_path, config, reason):
+    recipe = tiny(rounds=1, engine={"min_sites": 2})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    trial.grid.node_config[LOST] = {**trial.grid.node_config[LOST], **config}
+    trial.play(patience=0.0)
+    event = trial.events("round")[0]
+    assert event["asked"] == 2
+    assert reason in event["refused"][LOST]
+    assert "/nowhere" not in json.dumps(event)
+
+
+def test_unexpected_sites_are_turned_away(tmp_path):
+    recipe = tiny(rounds=1, engine={"min_sites": 2})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    trial.play(sites=("site-01", "site-03"))
+    assert "not a site of this consortium" in trial.events("round")[0]["refused"][LOST]
+
+
+def test_too_few_sites_at_the_start(tmp_path):
+    recipe = tiny(rounds=1, engine={"deadline": 0.3})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    trial.grid.online.discard(LOST)
+    with pytest.raises(RunError, match=r"2 sites came .*at least 3 must; missing: site-02"):
+        trial.play()
+    assert not (tmp_path / "trial").exists()
+
+
+def test_bytes_per_round_are_those_of_the_model(tmp_path):
+    recipe = tiny(rounds=3, sites=2, model={"width": 8})
+    trial = Trial(tmp_path, recipe, site_names(2))
+    trial.play()
+    model = (tmp_path / "trial" / "model.safetensors").stat().st_size
+    event = trial.events("round")[1]
+    for direction in ("bytes_sent", "bytes_received"):
+        for size in event[direction].values():
+            assert size == pytest.approx(model, rel=0.05)
+    # All messages as Flower packs them, hello and the last score included.
+    assert trial.grid.bytes["received"] == pytest.approx(3 * 2 * model, rel=0.05)
