@@ -122,12 +122,12 @@ class Round:
         return sorted(self.server.sites if wanted is None else wanted)
 
     def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
-        wanted = self.server.job.recipe.engine.min_sites
-        least = len(kept) + len(missing) if wanted == "all" else wanted
+        wanted, asked = self.server.job.recipe.engine.min_sites, len(kept) + len(missing)
+        least = asked if wanted == "all" else min(wanted, asked)  # a plan may ask fewer sites
         if len(kept) < least:
             reasons = "; ".join(f"{miss.site}: {miss.reason}" for miss in missing[:3])
             raise RunError(
-                f"round {self.number}: {len(kept)} of {len(kept) + len(missing)} sites answered, "
+                f"round {self.number}: {len(kept)} of {asked} sites answered, "
                 f"at least {least} must (engine.min_sites). {reasons}"
             )
 
