@@ -1,0 +1,171 @@
+"""FedA3I as a whole: schedule, weights per stage, ablations, late sites, event log."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from feda3i import contract, quality
+from feda3i.engine.job import make_method
+from feda3i.errors import RecipeError
+
+
+def play(federation, rounds=3, lose=("", ()), **options):
+    subject = contract.Subject("feda3i", options)
+    return contract.outcome_of(subject.recipe(rounds=rounds), federation, lose=lose)
+
+
+def fedavg(federation, rounds=3):
+    return contract.outcome_of(contract.Subject("fedavg", {}).recipe(rounds=rounds), federation)
+
+
+def rounds_of(outcome):
+    return [event for event in outcome.events if event["event"] == "round"]
+
+
+@pytest.fixture
+def drawn():
+    """Return six sites: three that draw two pixels too large, three two pixels too small."""
+    import cv2
+
+    federation = contract.tiny_federation(sites=6)
+    masks = federation.train.masks.copy()
+    kernel = np.ones((5, 5), np.uint8)
+    for number, site in enumerate(federation.names()):
+        change = cv2.dilate if number < 3 else cv2.erode
+        for case in federation.sites[site]:
+            masks[case] = change(masks[case], kernel)
+    return federation.with_masks(masks)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"t1": 1, "weighting": "fedavg"}, {"t1": 1, "scale": 0.0}, {"t1": 3}, {"t1": 99}],
+    ids=str,
+)
+def test_without_quality_it_is_fedavg_bit_by_bit(federation, options):
+    ours, plain = play(federation, **options), fedavg(federation)
+    assert np.array_equal(ours.values, plain.values)
+
+
+def test_the_survey_comes_once_after_t1(drawn):
+    rounds = rounds_of(play(drawn, rounds=4, t1=2))
+    assert ["survey" in event for event in rounds] == [False, False, True, False]
+    assert ["weights" in event for event in rounds] == [False, False, True, True]
+    assert rounds[2]["weights"] == rounds[3]["weights"]
+
+
+def test_repeat_every_surveys_again(drawn):
+    rounds = rounds_of(play(drawn, rounds=5, t1=1, repeat_every=2))
+    assert ["survey" in event for event in rounds] == [False, True, False, True, False]
+
+
+def test_first_stage_is_quantity_and_last_is_quality(drawn):
+    event = rounds_of(play(drawn, rounds=2, t1=1))[-1]
+    rating = quality.Rating.from_dict(event["survey"])
+    sites = list(event["weights"])
+    weights = np.array([event["weights"][site] for site in sites])
+    assert weights.shape == (6, 10)
+    assert np.array_equal(weights[:, 0], np.full(6, 1 / 6))
+    assert np.allclose(weights[:, -1], rating.weights(sites, [4] * 6))
+    ramp = np.linspace(0, 1, 10)
+    assert np.allclose(weights, np.outer(weights[:, -1], ramp) + np.outer(weights[:, 0], 1 - ramp))
+
+
+def test_the_event_log_holds_what_the_survey_found(drawn):
+    survey = rounds_of(play(drawn, rounds=2, t1=1))[-1]["survey"]
+    (part,) = survey["parts"]
+    assert survey["sites"] == drawn.names()
+    assert np.array(part["q"]).shape == (6, 2)
+    grouping = part["grouping"]
+    assert len(grouping["labels"]) == len(grouping["posterior"]) == len(grouping["strength"]) == 6
+    assert grouping["reason"]
+    assert sum(part["weights"]) == pytest.approx(1)
+
+
+def test_r_one_silences_the_group_that_draws_smaller(drawn):
+    event = rounds_of(play(drawn, rounds=2, t1=1, r=1.0, rule="sign"))[-1]
+    labels = dict(
+        zip(
+            event["survey"]["sites"], event["survey"]["parts"][0]["grouping"]["labels"], strict=True
+        )
+    )
+    last = {site: row[-1] for site, row in event["weights"].items()}
+    smaller = [last[site] for site, label in labels.items() if label == "smaller"]
+    if "larger" in labels.values():
+        assert smaller == [0.0] * len(smaller)
+    assert sum(last.values()) == pytest.approx(1)
+
+
+def test_intra_gives_groups_their_share_of_sites(drawn):
+    event = rounds_of(play(drawn, rounds=2, t1=1, weighting="intra"))[-1]
+    part = event["survey"]["parts"][0]
+    labels = np.array(part["grouping"]["labels"])
+    for label in ("larger", "smaller"):
+        mass = np.array(part["weights"])[labels == label].sum()
+        assert mass == pytest.approx((labels == label).mean())
+
+
+def test_a_site_that_missed_the_survey_is_asked_later_with_the_early_model(drawn):
+    whole = rounds_of(play(drawn, rounds=4, t1=1))
+    late = rounds_of(play(drawn, rounds=4, t1=1, lose=("site-2", (2,))))
+    assert "site-2" in late[1]["survey_missing"]
+    assert "site-2" not in late[1]["survey"]["sites"]
+    assert "site-2" not in late[1]["weights"]
+    # Asked again in round 3 against the same early model: the same q as if it had been there.
+    assert late[2]["survey"]["parts"][0]["q"] == whole[1]["survey"]["parts"][0]["q"]
+    assert late[2]["survey"]["sites"] == drawn.names()
+    assert "survey" not in late[3]
+
+
+def test_a_site_without_contours_keeps_its_share_of_cases(drawn):
+    masks = drawn.train.masks.copy()
+    masks[drawn.sites["site-1"]] = 0
+    odd = replace(drawn, train=replace(drawn.train, masks=masks))
+    event = rounds_of(play(odd, rounds=2, t1=1))[-1]
+    assert event["survey"]["parts"][0]["grouping"]["labels"][0] == "unrated"
+    assert event["survey"]["parts"][0]["q"][0] == [None, None]
+    assert event["weights"]["site-1"] == pytest.approx([1 / 6] * 10)
+
+
+@pytest.mark.parametrize("rule", quality.RULES)
+@pytest.mark.parametrize("statistic", ["mean", "contour", "both"])
+def test_every_rule_and_statistic_gives_weights(drawn, rule, statistic):
+    event = rounds_of(play(drawn, rounds=2, t1=1, rule=rule, statistic=statistic))[-1]
+    weights = np.array(list(event["weights"].values()))
+    assert np.allclose(weights.sum(axis=0), 1)
+    assert (weights >= 0).all()
+    assert len(event["survey"]["parts"]) == (2 if statistic == "both" else 1)
+
+
+def test_several_classes_are_rated_one_by_one():
+    event = rounds_of(play(contract.tiny_federation(sites=5, classes=2), rounds=2, t1=1))[-1]
+    assert [part["class_number"] for part in event["survey"]["parts"]] == [1, 2]
+
+
+def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn):
+    never = rounds_of(play(drawn, rounds=6, t1="auto", settled=1e-9))
+    assert never[2]["t1"] == 3
+    assert never[2]["t1_reason"] == "half of the run"
+    assert "survey" in never[3]
+    soon = rounds_of(play(drawn, rounds=8, t1="auto", settled=0.99))
+    assert soon[2]["t1_reason"] == "settled"
+    assert "survey" in soon[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"t1": 0}, "t1"),
+        ({"r": 1.5}, "r"),
+        ({"r": -0.1}, "r"),
+        ({"rule": "kmeans"}, "mixture"),
+        ({"power": 0}, "power"),
+        ({"ceiling": 0.5}, "ceiling"),
+        ({"tau": 1}, "no option 'tau'"),
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(options, words):
+    with pytest.raises(RecipeError, match=words):
+        make_method("feda3i", options)
