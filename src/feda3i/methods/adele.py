@@ -99,7 +99,9 @@ class ADELE(Method):
     flips: bool = False
     """Also predict mirrored images for the correction."""
 
-    wire: ClassVar[Wire] = Wire(fit=("predicted", "annotated", "both"), settings=("correct",))
+    wire: ClassVar[Wire] = Wire(
+        fit=("predicted", "annotated", "both"), settings=("correct",), longest=255
+    )
 
     # -- server -----------------------------------------------------------------------------------
 

@@ -26,9 +26,9 @@ def early_switch(monkeypatch):
     monkeypatch.setattr(adele, "has_bent", lambda values, *_, **__: len(values) >= 2)
 
 
-def trained_station(tmp_path, rounds=6, **options):
+def trained_station(tmp_path, rounds=4, **options):
     """Return a station and parameters that predict the tiny discs with some certainty."""
-    federation = options.pop("federation", None) or tiny_federation()
+    federation = options.pop("federation", None) or tiny_federation(sites=1)
     recipe = Subject("fedavg", {}).recipe(rounds=rounds, train={"epochs": 3, "batch": 2})
     values = outcome_of(recipe, federation)
     station = station_of(tmp_path, "adele", federation, **options)
@@ -57,9 +57,9 @@ def test_options_out_of_range_are_refused(options):
 
 
 def test_one_scale_without_correction_is_fedavg_bit_for_bit(early_switch):
-    assert_equals_fedavg("adele", {"scales": [1.0], "lam": 0, "tau": 1}, rounds=4)
+    assert_equals_fedavg("adele", {"scales": [1.0], "lam": 0, "tau": 1}, rounds=3)
     # One scale agrees with itself whatever lambda is; the sum is only rounded otherwise.
-    assert_equals_fedavg("adele", {"scales": [1.0], "rho": 1, "tau": 1}, rounds=4)
+    assert_equals_fedavg("adele", {"scales": [1.0], "rho": 1, "tau": 1}, rounds=3)
 
 
 # -- the loss -------------------------------------------------------------------------------------
@@ -283,15 +283,14 @@ def test_every_few_rounds(early_switch):
 
 
 def test_a_run_records_its_curve_and_resumes_exactly(early_switch):
-    subject = Subject("adele", {"tau": 0.5})
-    recipe = subject.recipe(rounds=5)
-    whole = outcome_of(recipe, tiny_federation(sites=2))
+    federation = tiny_federation(sites=2, cases=2)
+    recipe = Subject("adele", {"tau": 0.5}).recipe(rounds=4)
+    whole = outcome_of(recipe, federation)
     events = [event for event in whole.events if event["event"] == "round"]
-    assert [event["correct_from"] for event in events] == [[None], [3], [3], [3], [3]]
+    assert [event["correct_from"] for event in events] == [[None], [3], [3], [3]]
     assert all(0 <= event["train_iou"][0] <= 1 for event in events)
-    broken = outcome_of(recipe, tiny_federation(sites=2), stop_after=3)
-    assert broken.sha256 == whole.sha256
-    never = outcome_of(Subject("adele", {"tau": 1}).recipe(rounds=5), tiny_federation(sites=2))
+    assert outcome_of(recipe, federation, stop_after=3).sha256 == whole.sha256
+    never = outcome_of(Subject("adele", {"tau": 1}).recipe(rounds=4), federation)
     assert never.sha256 != whole.sha256
 
 

@@ -56,10 +56,10 @@ def test_the_first_step_is_that_of_fedavg(tmp_path):
 @pytest.mark.parametrize("decoupled", [False, True])
 def test_a_larger_mu_stays_nearer(tmp_path, decoupled):
     distances = []
-    for mu in (0, 0.1, 1.0, 10.0):
-        received, ours, is_trained = trained(tmp_path, mu, decoupled, epochs=4, batch=2)
+    for mu in (0, 1.0, 10.0):
+        received, ours, is_trained = trained(tmp_path, mu, decoupled, epochs=3, batch=2)
         distances.append(np.linalg.norm((ours - received)[is_trained]))
-    assert distances[0] > distances[1] > distances[2] > distances[3] > 0
+    assert distances[0] > distances[1] > distances[2] > 0
 
 
 def test_decoupled_pulls_after_the_step(tmp_path):
