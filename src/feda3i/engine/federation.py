@@ -19,7 +19,11 @@ def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
 
     Noisy masks are kept in the folder if one is given, and read from there the next time.
     """
-    federation = check_recipe(recipe)
+    return disturb(check_recipe(recipe), recipe, folder)
+
+
+def disturb(federation: Federation, recipe: Recipe, folder: Path | None = None) -> Federation:
+    """Return a clean federation with the recipe's noise in its masks."""
     if recipe.noise.name == "none":
         return federation
     from feda3i.engine.noising import annotators_of, with_noise

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.data.base import Federation
-from feda3i.engine.federation import check_recipe, federation_of
+from feda3i.engine.federation import check_recipe, disturb, federation_of
 from feda3i.engine.folder import RunFolder
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
@@ -62,7 +62,7 @@ def run(
         folder = RunFolder.claim(path)
         try:
             if federation is None:
-                federation = federation_of(recipe, path)
+                federation = disturb(given, recipe, path)
             folder.begin(recipe, {"data": describe(federation)})
             return _carry_out(folder, job, federation, listener or Silent())
         finally:
