@@ -1,7 +1,7 @@
 """Masks as shapes: signed distance, contours, normals, polygons, components.
 
-Places are (row, column) and in pixels everywhere. The half-pixel convention: the border of an object
-runs midway between the centres of a foreground pixel and its background neighbour.
+Places are (row, column) and in pixels everywhere. The half-pixel convention: the border of an
+object runs midway between the centres of a foreground pixel and its background neighbour.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from feda3i.errors import DataError
 Binary = NDArray[np.uint8]
 Points = NDArray[np.int32]
 Floats = NDArray[np.float64]
+
+SIDEWAYS = np.array([[1.0], [-1.0]])  # a right turn of (row, column), after exchanging the two
 
 
 def signed_distance(
@@ -73,7 +75,8 @@ def outer_contours(mask: Binary) -> tuple[list[Points], bool]:
     found, tree = cv2.findContours(mask, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     if not found:
         return [], False
-    outer = [c[:, 0, ::-1] for c, links in zip(found, tree[0], strict=True) if links[3] < 0]
+    is_outer = tree[0, :, 3] < 0
+    outer: list[Any] = [c[:, 0, ::-1] for c, keep in zip(found, is_outer, strict=True) if keep]
     return outer, len(outer) < len(found)
 
 
@@ -86,27 +89,29 @@ def contour_normals(contour: Points, reach: int) -> Floats:
 
     >>> square = np.pad(np.ones((9, 9), np.uint8), 3)
     >>> contour = outer_contours(square)[0][0]
-    >>> contour_normals(contour, 2)[contour.tolist().index([3, 7])].tolist()
-    [-1.0, 0.0]
+    >>> up = contour_normals(contour, 2)[contour.tolist().index([3, 7])]
+    >>> bool(np.allclose(up, [-1, 0]))
+    True
     """
-    length = len(contour)
-    around = np.take(contour, np.arange(-reach - 1, length + reach), axis=0, mode="wrap").T
-    place = np.arange(around.shape[1])
-    # Integer running sums: exact, so the result depends neither on length nor on the start.
-    total = np.cumsum(around, axis=1, dtype=np.int64)
-    moment = np.cumsum(around * place, axis=1, dtype=np.int64)
-    width = 2 * reach + 1
-    window = total[:, width:] - total[:, :-width]
-    along = moment[:, width:] - moment[:, :-width] - window * place[reach + 1 : -reach]
+    length, width = len(contour), 2 * reach + 1
+    around = np.take(contour, np.arange(-reach - 1, length + reach), axis=0, mode="wrap")
+    # Running sums of whole numbers, exact in float64: the result does not depend on the start.
+    line = np.empty((4, len(around)))
+    line[:2] = around.T
+    place = np.arange(len(around), dtype=np.float64)
+    np.multiply(line[:2], place, out=line[2:])
+    running = line.cumsum(axis=1)
+    window = running[:, width:] - running[:, :-width]
+    along = window[2:] - window[:2] * place[reach + 1 : -reach]
     # The walk has the object on its left (rows grow downwards), so outwards is to the right.
-    out = np.stack([along[1], -along[0]]).astype(np.float64)
+    out = along[::-1] * SIDEWAYS
     size = np.hypot(out[0], out[1])
     if not size.all():
         tip = size == 0
-        out[:, tip] = (width * contour.T.astype(np.int64) - window)[:, tip]
-        size = np.hypot(out[0], out[1])
-        size[size == 0] = 1.0
-    return np.ascontiguousarray((out / size).T)
+        out[:, tip] = (width * contour.T - window[:2])[:, tip]
+        size = np.maximum(np.hypot(out[0], out[1]), 1e-9)
+    normals: Floats = (out / size).T
+    return normals
 
 
 def fill_polygon(points: Points, shape: tuple[int, ...]) -> Binary:
@@ -124,7 +129,7 @@ def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np
     """
     if mask.ndim == 2:
         count, labels = cv2.connectedComponents(mask, connectivity=8 if is_diagonal else 4)
-        return labels, count - 1
+        return np.asarray(labels, np.int32), count - 1
     from scipy import ndimage
 
     structure = ndimage.generate_binary_structure(mask.ndim, mask.ndim if is_diagonal else 1)

@@ -1,0 +1,64 @@
+"""Annotation noise: C(mu, sigma) of the FedA3I paper, its multi-site form, and other noise models.
+
+>>> import numpy as np
+>>> from feda3i.noise import ContourEvolution
+>>> mask = np.zeros((256, 256), np.uint8); mask[80:180, 90:170] = 1
+>>> noisy = ContourEvolution(mu=-7, sigma=2)(mask, np.random.default_rng(0))
+>>> bool(noisy.sum() < mask.sum())
+True
+"""
+
+from feda3i.noise.annotators import (
+    SETTINGS,
+    NoiseSetting,
+    annotators_of_setting,
+    draw_annotators,
+    get_setting,
+)
+from feda3i.noise.base import Annotator, NoiseModel, NoiseWarning
+from feda3i.noise.cache import cached_noise
+from feda3i.noise.calibrate import Calibration, calibrate
+from feda3i.noise.contour import ContourEvolution
+from feda3i.noise.federation import (
+    REGISTRY,
+    NoisyCase,
+    NoisyMasks,
+    apply_noise,
+    build_model,
+    noisy_case,
+)
+from feda3i.noise.flip import ClassConditional
+from feda3i.noise.levelset import SignedDistanceEvolution
+from feda3i.noise.markov import MarkovNoise
+from feda3i.noise.morphology import MorphologicalNoise
+from feda3i.noise.pdn import PixelDependence, pixel_dependence
+from feda3i.noise.record import Evolution, Part
+
+__all__ = [
+    "REGISTRY",
+    "SETTINGS",
+    "Annotator",
+    "Calibration",
+    "ClassConditional",
+    "ContourEvolution",
+    "Evolution",
+    "MarkovNoise",
+    "MorphologicalNoise",
+    "NoiseModel",
+    "NoiseSetting",
+    "NoiseWarning",
+    "NoisyCase",
+    "NoisyMasks",
+    "Part",
+    "PixelDependence",
+    "SignedDistanceEvolution",
+    "annotators_of_setting",
+    "apply_noise",
+    "build_model",
+    "cached_noise",
+    "calibrate",
+    "draw_annotators",
+    "get_setting",
+    "noisy_case",
+    "pixel_dependence",
+]

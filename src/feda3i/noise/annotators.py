@@ -1,0 +1,121 @@
+"""One annotator per site: M(mu_max, mu_min, sigma_max, p_d), and the settings of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from feda3i import seeding
+from feda3i.errors import RecipeError, nearest
+from feda3i.noise.base import SIDE, Annotator, check_choice, check_number, check_whole
+
+
+@dataclass(frozen=True)
+class NoiseSetting:
+    """M(mu_max, mu_min, sigma_max, p_d) of the paper, in pixels at 256 pixels a side."""
+
+    mu_max: float
+    mu_min: float
+    sigma_max: float
+    p_d: float
+
+
+# Table of the paper: N_S has a majority of sites that draw too small, N_E of sites too large.
+SETTINGS: Mapping[str, NoiseSetting] = {
+    "skin-ns": NoiseSetting(20.0, -20.0, 10.0, 0.2),
+    "skin-ne": NoiseSetting(25.0, -25.0, 10.0, 0.8),
+    "breast-ns": NoiseSetting(25.0, -15.0, 5.0, 0.2),
+    "breast-ne": NoiseSetting(25.0, -15.0, 5.0, 0.8),
+}
+
+
+def get_setting(name: str) -> NoiseSetting:
+    """Return one of the paper's four settings by name.
+
+    >>> get_setting("skin-ns")
+    NoiseSetting(mu_max=20.0, mu_min=-20.0, sigma_max=10.0, p_d=0.2)
+    """
+    key = name.lower().replace("_", "-")
+    if key not in SETTINGS:
+        raise RecipeError(
+            f"unknown noise setting '{name}'{nearest(key, SETTINGS)} Known: {', '.join(SETTINGS)}"
+        )
+    return SETTINGS[key]
+
+
+def draw_annotators(
+    n: int,
+    mu_max: float,
+    mu_min: float,
+    sigma_max: float,
+    p_d: float,
+    rng: np.random.Generator,
+    assignment: Literal["exact", "bernoulli"] = "exact",
+    scale: float = 1.0,
+) -> tuple[Annotator, ...]:
+    """Draw the annotators of n sites from M(mu_max, mu_min, sigma_max, p_d).
+
+    mu is uniform in (0, mu_max) for a site that expands, in (mu_min, 0) for one that shrinks; sigma
+    is uniform in (sigma_max / 2, sigma_max).
+
+    Parameters
+    ----------
+    mu_max, mu_min, sigma_max
+        In pixels at 256 pixels a side.
+    p_d
+        Share of sites that expand.
+    assignment
+        ``bernoulli``: each site expands with probability p_d (the paper). ``exact``: the number of
+        sites that shrink is n (1 - p_d), rounded down (the published code).
+    scale
+        Image side / 256: multiplies mu and sigma.
+
+    >>> drawn = draw_annotators(50, 20, -20, 10, 0.2, np.random.default_rng(0))
+    >>> sum(a.mu > 0 for a in drawn)
+    10
+    """
+    check_whole("n", n, 1)
+    check_number("mu_max", mu_max, low=0.0)
+    check_number("mu_min", mu_min, high=0.0)
+    check_number("sigma_max", sigma_max, low=0.0)
+    check_number("p_d", p_d, low=0.0, high=1.0)
+    check_number("scale", scale, low=0.0, is_open=True)
+    check_choice("assignment", assignment, ("exact", "bernoulli"))
+    if assignment == "exact":
+        # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
+        shrinking = math.floor((1.0 - p_d) * n + 1e-9)
+        is_growing = np.ones(n, bool)
+        is_growing[rng.permutation(n)[:shrinking]] = False
+    else:
+        is_growing = rng.random(n) < p_d
+    mu = np.where(is_growing, mu_max, mu_min) * rng.random(n)
+    sigma = rng.uniform(sigma_max / 2.0, sigma_max, n)
+    return tuple(
+        Annotator(scale * float(m), scale * float(s), scale) for m, s in zip(mu, sigma, strict=True)
+    )
+
+
+def annotators_of_setting(
+    setting: NoiseSetting,
+    sites: Sequence[str],
+    shape: Sequence[int],
+    seed: int,
+    assignment: Literal["exact", "bernoulli"] = "exact",
+) -> dict[str, Annotator]:
+    """Draw one annotator per site, scaled to images of this shape (their longer side / 256)."""
+    names = sorted(sites)
+    drawn = draw_annotators(
+        len(names),
+        setting.mu_max,
+        setting.mu_min,
+        setting.sigma_max,
+        setting.p_d,
+        seeding.rng(seed, "annotators"),
+        assignment,
+        scale=max(shape) / SIDE,
+    )
+    return dict(zip(names, drawn, strict=True))

@@ -1,0 +1,175 @@
+"""What every noise model shares: the call, the checks, the rule for label maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.geometry import Binary, signed_distance
+
+Mask = NDArray[Any]
+
+MOST_CLASSES = 64
+SIDE = 256  # pixels: the image side at which the paper's mu and sigma are given
+
+
+@runtime_checkable
+class NoiseModel(Protocol):
+    """Anything that turns a clean mask into a noisy one, with its draws from ``rng`` only."""
+
+    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+        """Return a noisy mask of the same shape and type."""
+        ...
+
+
+class NoiseWarning(UserWarning):
+    """A noisy mask lost its object, as the published algorithm can."""
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """How one site draws: C(mu, sigma) of the paper.
+
+    Parameters
+    ----------
+    mu, sigma
+        Mean and standard deviation of the distance from the clean contour, in pixels of the site's
+        images; positive is outside.
+    scale
+        Size of these images relative to 256 pixels, the size the paper's values refer to.
+    """
+
+    mu: float
+    sigma: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("mu", self.mu)
+        check_number("sigma", self.sigma, low=0.0)
+        check_number("scale", self.scale, low=0.0, is_open=True)
+
+
+def check_number(
+    name: str,
+    value: float,
+    low: float = -math.inf,
+    high: float = math.inf,
+    is_open: bool = False,
+) -> None:
+    """Raise RecipeError unless the value is a finite number between the limits.
+
+    >>> check_number("sigma", -1.0, low=0.0)
+    Traceback (most recent call last):
+    feda3i.errors.RecipeError: sigma: expected a number from 0, found -1.0
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    is_number = is_number and not isinstance(value, bool) and math.isfinite(value)
+    if is_number and low <= value <= high and not (is_open and value == low):
+        return
+    limits = f" {'above' if is_open else 'from'} {low:g}" if low > -math.inf else ""
+    limits += f" up to {high:g}" if high < math.inf else ""
+    raise RecipeError(f"{name}: expected a number{limits}, found {value!r}")
+
+
+def check_whole(name: str, value: int, low: int) -> None:
+    """Raise RecipeError unless the value is a whole number from ``low``."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
+        raise RecipeError(f"{name}: expected a whole number from {low}, found {value!r}")
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise RecipeError unless the value is one of the choices."""
+    if value not in choices:
+        raise RecipeError(f"{name}: expected one of {', '.join(choices)}, found {value!r}")
+
+
+def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:
+    """Raise RecipeError for options that a model does not have, or that come from elsewhere."""
+    known = [f.name for f in fields(kind) if f.name not in given]
+    for name in options:
+        if name in given:
+            raise RecipeError(f"{name}: comes from the annotator of each site; leave it out here")
+        if name not in known:
+            raise RecipeError(
+                f"{kind.__name__} has no option '{name}'{nearest(name, known)} "
+                f"Known: {', '.join(known)}"
+            )
+
+
+def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
+    """Raise DataError unless this is a mask of bool or whole numbers with these dimensions."""
+    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "bui":
+        found = mask.dtype if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise DataError(
+            f"expected a mask as an array of bool or whole numbers, found {found}; "
+            "for probabilities use (mask > 0.5)"
+        )
+    if mask.ndim not in dimensions:
+        wanted = " or ".join(f"{d}-D" for d in dimensions)
+        hint = "; use SignedDistanceEvolution for volumes" if mask.ndim == 3 else ""
+        raise DataError(f"expected a {wanted} mask, found shape {mask.shape}{hint}")
+    if mask.size == 0:
+        raise DataError(f"expected a mask with pixels, found shape {mask.shape}")
+
+
+def classes_of(mask: Mask) -> list[int]:
+    """Return the foreground classes of a mask in ascending order.
+
+    >>> classes_of(np.array([[0, 2], [1, 2]]))
+    [1, 2]
+    """
+    highest = int(mask.max())
+    if highest <= 1 and (mask.dtype.kind != "i" or int(mask.min()) >= 0):
+        return [1] if highest else []
+    values = np.unique(mask)
+    if values[0] < 0 or len(values) > MOST_CLASSES:
+        raise DataError(
+            f"expected classes 0, 1, 2, ... (at most {MOST_CLASSES}), found {len(values)} values "
+            f"from {values[0]} to {values[-1]}; is this an image or a probability map?"
+        )
+    return [int(v) for v in values if v > 0]
+
+
+def noise_by_class(
+    mask: Mask,
+    rng: np.random.Generator,
+    change: Callable[[Binary, np.random.Generator], Binary],
+    dimensions: tuple[int, ...] = (2, 3),
+) -> Mask:
+    """Apply a change of binary masks to each class of a label map in turn.
+
+    Classes are changed one after the other in ascending order, each from its own clean region, and
+    painted in that order: where two noisy classes overlap the higher value wins (a structure inside
+    another usually has the higher one); what no class claims becomes background. A mask without
+    foreground is returned as it is: there is nothing to misdraw.
+
+    Parameters
+    ----------
+    change
+        Takes a C-contiguous binary mask (0, 1) and the generator, returns a new binary mask.
+    """
+    check_mask(mask, dimensions)
+    classes = classes_of(mask)
+    if classes == [1] and mask.dtype.itemsize == 1:
+        bits = np.ascontiguousarray(mask).view(np.uint8)
+        return change(bits, rng).view(mask.dtype)
+    noisy = np.zeros_like(mask)
+    for value in classes:
+        region = np.ascontiguousarray(mask == value).view(np.uint8)
+        noisy[change(region, rng) != 0] = value
+    return noisy
+
+
+def core_of(mask: Binary) -> Binary:
+    """Return the pixels within one pixel of the greatest depth: what is left of a lost object."""
+    depth = -signed_distance(mask)
+    if not np.isfinite(depth).all():
+        return mask.copy()
+    is_deep: NDArray[np.bool_] = (depth > 0) & (depth >= depth.max() - 1.0)
+    return is_deep.view(np.uint8)

@@ -1,0 +1,87 @@
+"""The bias sequence of the contour evolution model: how far each contour pixel moves."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# Residual weight of the first value and of its copy that closes the contour, in the published code.
+ANCHOR_WEIGHT = 10.0
+
+
+@lru_cache(maxsize=1024)
+def fit_operator(points: int, degree: int, gap: float) -> Floats:
+    """Return the matrix ``(degree + 1, points)`` from drawn values to Chebyshev coefficients.
+
+    Values sit at 0, gap, 2 gap, ... of a contour of length 1; the first is repeated at 1, and both
+    ends weigh ten times the others. The polynomial is the least-squares one; its basis is scaled to
+    [-1, 1], without which degree 10 loses half of its digits.
+    """
+    places = np.append(np.arange(points) * gap, 1.0)
+    weight = np.ones(points + 1)
+    weight[[0, -1]] = ANCHOR_WEIGHT
+    basis = np.polynomial.chebyshev.chebvander(2.0 * places - 1.0, degree)
+    operator = np.linalg.pinv(basis * weight[:, None]) * weight
+    operator[:, 0] += operator[:, -1]
+    return np.ascontiguousarray(operator[:, :-1])
+
+
+@lru_cache(maxsize=1024)
+def evaluation_basis(length: int, degree: int) -> Floats:
+    """Return the Chebyshev polynomials ``(length, degree + 1)`` at the pixels of a contour."""
+    places = 2.0 * np.arange(length) / length - 1.0
+    return np.ascontiguousarray(np.polynomial.chebyshev.chebvander(places, degree))
+
+
+def draw_bias(
+    length: int,
+    mu: float,
+    sigma: float,
+    rng: np.random.Generator,
+    *,
+    points: int = 30,
+    degree: int = 10,
+    gap: float | None = None,
+    clip: float = 30.0,
+    closure: float = 3.0,
+    retries: int = 200,
+) -> tuple[Floats, int]:
+    """Draw how far each of ``length`` contour pixels moves (pixels, positive outwards).
+
+    ``points`` values from Normal(mu, sigma^2), the polynomial of this degree through them, clipped;
+    drawn again until the two ends of the sequence differ by less than ``closure``, at most
+    ``retries`` times, after which the best of them is taken.
+
+    Parameters
+    ----------
+    gap
+        Distance between drawn values as a share of the contour; ``None`` spreads them evenly.
+
+    Returns
+    -------
+    bias
+        ``(length,)``.
+    tries
+        How many times values were drawn.
+
+    >>> bias, tries = draw_bias(330, 5.0, 0.0, np.random.default_rng(0))
+    >>> bool(np.allclose(bias, 5.0)), tries
+    (True, 1)
+    """
+    operator = fit_operator(points, degree, 1.0 / points if gap is None else gap)
+    basis = evaluation_basis(length, degree)
+    ends = basis[[0, -1]]
+    best, smallest, tries = operator[:, 0], np.inf, 0
+    while smallest >= closure and tries < retries:
+        tries += 1
+        curve = operator @ rng.normal(mu, sigma, points)
+        first, last = (ends @ curve).tolist()
+        opening = abs(min(max(first, -clip), clip) - min(max(last, -clip), clip))
+        if opening < smallest:
+            best, smallest = curve, opening
+    bias: Floats = np.clip(basis @ best, -clip, clip)
+    return bias, tries

@@ -1,0 +1,218 @@
+"""Noise of a federation: the noisy masks of all cases, each drawn by the annotator of its site."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i import seeding
+from feda3i.errors import DataError, RecipeError, RunError
+from feda3i.noise.base import Annotator, Mask, NoiseModel
+from feda3i.noise.calibrate import mean_dice
+from feda3i.registry import Registry
+
+Masks = NDArray[np.uint8]
+Sites = Mapping[str, NDArray[np.intp]]
+
+REGISTRY = Registry(
+    kind="noise model",
+    builtin={
+        "contour": "feda3i.noise.contour:ContourEvolution",
+        "levelset": "feda3i.noise.levelset:SignedDistanceEvolution",
+        "flip": "feda3i.noise.flip:ClassConditional",
+        "morphology": "feda3i.noise.morphology:MorphologicalNoise",
+        "markov": "feda3i.noise.markov:MarkovNoise",
+    },
+    entry_points="feda3i.noise",
+)
+CHUNK = 32  # cases that a worker process takes at a time
+
+
+@dataclass(frozen=True)
+class NoisyCase:
+    """What the noise did to one case: ``mu`` and ``sigma`` in its pixels, Dice and area ratio.
+
+    The area ratio is noisy / clean foreground; not a number if the clean mask is empty.
+    """
+
+    site: str
+    case: str
+    mu: float
+    sigma: float
+    dice: float
+    area_ratio: float
+
+
+@dataclass(frozen=True)
+class NoisyMasks:
+    """Noisy masks ``(case, *space)`` and one row per case, by site and then by position."""
+
+    masks: Masks
+    table: tuple[NoisyCase, ...]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the masks: the same bytes, the same noise."""
+        sha = hashlib.sha256(f"{self.masks.dtype}{self.masks.shape}".encode())
+        sha.update(np.ascontiguousarray(self.masks).data)
+        return sha.hexdigest()
+
+
+def build_model(
+    name: str, annotator: Annotator, options: Mapping[str, Any] | None = None
+) -> NoiseModel:
+    """Return the noise model of this name for an annotator.
+
+    A plug-in class without ``for_annotator`` is called with ``mu``, ``sigma`` and the options.
+
+    >>> build_model("contour", Annotator(-5.0, 1.0), {"mode": "faithful"}).mode
+    'faithful'
+    """
+    kind = REGISTRY.get(name)
+    make = getattr(kind, "for_annotator", None)
+    call = (
+        partial(make, annotator) if make else partial(kind, mu=annotator.mu, sigma=annotator.sigma)
+    )
+    try:
+        inspect.signature(call).bind(**(options or {}))
+    except TypeError as error:
+        raise RecipeError(f"noise model '{name}' cannot be made: {error}") from None
+    model = call(**(options or {}))
+    if not isinstance(model, NoiseModel):
+        raise RecipeError(f"noise model '{name}': expected a callable (mask, rng), found {model!r}")
+    return model
+
+
+def noisy_case(
+    model: NoiseModel, annotator: Annotator, mask: Mask, seed: int, site: str, case: str
+) -> tuple[Mask, NoisyCase]:
+    """Return the noisy mask of one case; its draws depend on (seed, site, case) only."""
+    noisy = model(mask, seeding.rng(seed, "noise", site, case))
+    if noisy.shape != mask.shape or noisy.dtype != mask.dtype:
+        raise DataError(
+            f"{site}/{case}: expected a noisy mask {mask.shape} {mask.dtype}, found {noisy.shape} "
+            f"{noisy.dtype} from {model!r}"
+        )
+    area = int(np.count_nonzero(mask))
+    ratio = np.count_nonzero(noisy) / area if area else float("nan")
+    row = NoisyCase(site, case, annotator.mu, annotator.sigma, mean_dice(mask, noisy), ratio)
+    return noisy, row
+
+
+def apply_noise(
+    masks: Masks,
+    ids: Sequence[str],
+    sites: Sites,
+    annotators: Mapping[str, Annotator],
+    *,
+    seed: int,
+    name: str = "contour",
+    options: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> NoisyMasks:
+    """Return the masks of all cases as the annotators of their sites would draw them.
+
+    Parameters
+    ----------
+    masks
+        Clean masks ``(case, *space)``; cases of no site are copied.
+    ids
+        One name per case.
+    sites
+        Name of a site -> positions of its cases.
+    annotators
+        Name of a site -> its annotator; one for every site.
+    name, options
+        Noise model and its options, the same for all sites.
+    workers
+        Processes; the result is the same for any number.
+    progress
+        Called with the number of cases just finished.
+
+    >>> masks = np.zeros((2, 64, 64), np.uint8); masks[:, 20:44, 20:44] = 1
+    >>> sites, drawer = {"s": np.array([0, 1])}, {"s": Annotator(3, 1)}
+    >>> done = apply_noise(masks, ["a", "b"], sites, drawer, seed=0)
+    >>> all(row.area_ratio > 1 for row in done.table)
+    True
+    """
+    if len(ids) != len(masks):
+        raise DataError(f"expected one id per mask, found {len(ids)} ids and {len(masks)} masks")
+    missing = sorted(set(sites) - set(annotators))
+    if missing:
+        raise RecipeError(f"expected an annotator for every site, found none for {missing[0]}")
+    noisy, rows = np.array(masks), []
+    jobs = list(_jobs(sites, annotators, name, dict(options or {}), seed))
+    results = _run(jobs, masks, ids, workers)
+    for (_, _, positions), (changed, table) in zip(jobs, results, strict=True):
+        noisy[positions] = changed
+        rows.extend(table)
+        if progress:
+            progress(len(positions))
+    return NoisyMasks(noisy, tuple(rows))
+
+
+Maker = tuple[str, Annotator, dict[str, Any], int]
+Job = tuple[str, Maker, NDArray[np.intp]]
+Done = tuple[Masks, list[NoisyCase]]
+
+
+def _jobs(
+    sites: Sites,
+    annotators: Mapping[str, Annotator],
+    name: str,
+    options: dict[str, Any],
+    seed: int,
+) -> Iterator[Job]:
+    for site in sorted(sites):
+        build_model(name, annotators[site], options)  # wrong options fail here, not in a process
+        positions = np.asarray(sites[site])
+        for first in range(0, len(positions), CHUNK):
+            maker = (name, annotators[site], options, seed)
+            yield site, maker, positions[first : first + CHUNK]
+
+
+def _run(jobs: list[Job], masks: Masks, ids: Sequence[str], workers: int) -> Iterator[Done]:
+    tasks = (
+        (site, maker, np.asarray(masks[positions]), [ids[i] for i in positions])
+        for site, maker, positions in jobs
+    )
+    if workers <= 1 or len(jobs) < 2:
+        yield from (_noise_of(*task) for task in tasks)
+        return
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(jobs)), context, _single_thread) as pool:
+        try:
+            yield from pool.map(_noise_of, *zip(*tasks, strict=True))
+        except BrokenProcessPool:
+            raise RunError(
+                "a worker process died (out of memory, or a script without "
+                "'if __name__ == \"__main__\":'); repeat with workers=1"
+            ) from None
+
+
+def _single_thread() -> None:
+    import cv2
+
+    cv2.setNumThreads(1)
+
+
+def _noise_of(site: str, maker: Maker, masks: Masks, ids: list[str]) -> Done:
+    name, annotator, options, seed = maker
+    model = build_model(name, annotator, options)
+    noisy, rows = np.empty_like(masks), []
+    for k, case in enumerate(ids):
+        noisy[k], row = noisy_case(model, annotator, masks[k], seed, site, case)
+        rows.append(row)
+    return noisy, rows

@@ -1,0 +1,170 @@
+"""Is a noise model pixel-dependent? The paper's Definition 1 (PDN) as a test that can be run.
+
+PDN-1: pixels near the clean contour are flipped more often than pixels far from it.
+PDN-2: pixels at the same distance from the contour have different flip probabilities, depending on
+where along the contour they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+from feda3i.geometry import signed_distance
+from feda3i.noise.base import Mask, NoiseModel, check_mask, check_number, check_whole
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PixelDependence:
+    """Both conditions with their statistics; standard errors are across draws.
+
+    Parameters
+    ----------
+    near, far
+        Mean flip probability within ``eps`` pixels of the contour, and beyond.
+    z
+        Their difference in standard errors.
+    sectors
+        ``(sector,)`` mean flip probability in the shell, by angle around the object's centre.
+    chi_square, degrees
+        Sum of squared standardised differences of the sectors from their common mean, and the
+        degrees of freedom if sectors were independent.
+    p_chi_square
+        Probability of a larger value under that assumption.
+    p_rotation
+        The same without the assumption: share of data sets as extreme after turning every draw by a
+        random number of sectors. Neighbouring sectors of one draw are correlated, which this keeps.
+    """
+
+    near: float
+    far: float
+    z: float
+    sectors: Floats
+    chi_square: float
+    degrees: int
+    p_chi_square: float
+    p_rotation: float
+
+    def meets_first(self, z: float = 3.0) -> bool:
+        """Tell whether flips are more frequent near the contour, by this many standard errors."""
+        return self.z > z
+
+    def meets_second(self, p: float = 0.01) -> bool:
+        """Tell whether the sectors differ: both p-values are below this one."""
+        return self.p_chi_square < p and self.p_rotation < p
+
+
+def pixel_dependence(
+    noise: NoiseModel,
+    mask: Mask,
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    eps: float = 10.0,
+    shell: float = 3.0,
+    width: float = 0.6,
+    sectors: int = 16,
+    rotations: int = 999,
+) -> PixelDependence:
+    """Draw noisy masks of one clean 2-D mask and test both conditions of PDN.
+
+    Parameters
+    ----------
+    mask
+        ``(row, column)``, binary. On a disc PDN-2 says something about the noise alone; on other
+        shapes curvature and thickness differ between sectors as well.
+    draws
+        Number of noisy masks; 250 or more make the test powerful enough.
+    eps
+        Distance in pixels that separates near from far.
+    shell, width
+        The shell of PDN-2: pixels with ``|D - shell| < width``; positive is outside.
+    sectors
+        Number of angular sectors around the centre of the object.
+    rotations
+        Number of random turns for ``p_rotation``.
+
+    >>> from feda3i.noise import ClassConditional
+    >>> disc = np.hypot(*(np.mgrid[:64, :64] - 32)) <= 15
+    >>> found = pixel_dependence(ClassConditional(), disc, 60, np.random.default_rng(1))
+    >>> found.meets_first(), found.meets_second()
+    (False, False)
+    """
+    check_mask(mask, dimensions=(2,))
+    check_whole("draws", draws, 2)
+    check_number("eps", eps, low=0.0, is_open=True)
+    clean = mask != 0
+    distance = signed_distance(clean)
+    is_near = np.abs(distance) < eps
+    if not clean.any() or clean.all() or is_near.all():
+        raise DataError(
+            f"expected an object with pixels farther than eps = {eps:g} from its contour, found "
+            f"{int(clean.sum())} of {clean.size} pixels set; use a larger frame or a smaller eps"
+        )
+    rows, cols, sector = _shell_sectors(clean, distance, shell, width, sectors)
+    counts = np.bincount(sector, minlength=sectors)
+    near, far, by_sector = np.empty(draws), np.empty(draws), np.empty((draws, sectors))
+    for k in range(draws):
+        flipped = (noise(mask, rng) != 0) != clean
+        near[k], far[k] = flipped[is_near].mean(), flipped[~is_near].mean()
+        by_sector[k] = np.bincount(sector, flipped[rows, cols], minlength=sectors) / counts
+    chi_square = _chi_square(by_sector)
+    turned = [_chi_square(_turn(by_sector, rng)) for _ in range(rotations)]
+    from scipy.special import chdtrc
+
+    return PixelDependence(
+        near=float(near.mean()),
+        far=float(far.mean()),
+        z=_standardised(near - far),
+        sectors=by_sector.mean(axis=0),
+        chi_square=chi_square,
+        degrees=sectors - 1,
+        p_chi_square=float(chdtrc(sectors - 1, chi_square)),
+        p_rotation=float((1 + np.sum(np.array(turned) >= chi_square - 1e-9)) / (1 + rotations)),
+    )
+
+
+def _shell_sectors(
+    clean: NDArray[np.bool_],
+    distance: NDArray[np.float32],
+    shell: float,
+    width: float,
+    sectors: int,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the pixels of the shell and the angular sector of each."""
+    check_whole("sectors", sectors, 2)
+    centre = np.argwhere(clean).mean(axis=0)
+    rows, cols = np.nonzero(np.abs(distance - shell) < width)
+    turn = np.arctan2(rows - centre[0], cols - centre[1]) / (2 * np.pi) + 0.5
+    sector = np.minimum((turn * sectors).astype(np.intp), sectors - 1)
+    if len(np.unique(sector)) < sectors:
+        raise DataError(
+            f"expected pixels at {shell:g} +- {width:g} px from the contour in all {sectors} "
+            f"sectors, found them in {len(np.unique(sector))}; move the object into the frame"
+        )
+    return rows, cols, sector
+
+
+def _chi_square(by_sector: Floats) -> float:
+    draws = len(by_sector)
+    mean = by_sector.mean(axis=0)
+    # Half a draw as the least standard error: a sector that never varies says nothing exact.
+    error = np.maximum(by_sector.std(axis=0, ddof=1) / np.sqrt(draws), 0.5 / draws)
+    common = np.average(mean, weights=error**-2)
+    return float((((mean - common) / error) ** 2).sum())
+
+
+def _turn(by_sector: Floats, rng: np.random.Generator) -> Floats:
+    draws, sectors = by_sector.shape
+    places = (np.arange(sectors) + rng.integers(sectors, size=(draws, 1))) % sectors
+    return np.take_along_axis(by_sector, places, axis=1)
+
+
+def _standardised(differences: Floats) -> float:
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    return float(differences.mean() / max(error, 1e-12))

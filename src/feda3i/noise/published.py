@@ -1,0 +1,186 @@
+"""The published way to move a contour, step by step, for all contour pixels at once.
+
+The comments number the steps of the published algorithm; ``tests/naive_contour.py`` does the same
+one pixel at a time and gives the same bits.
+
+Departures, both of them repairs: the column of a probe is limited by the number of columns (the
+published code uses the rows, so it fails on images that are not square), and the number of redraws
+is limited.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.geometry import (
+    Binary,
+    Floats,
+    Points,
+    fill_polygon,
+    label_components,
+    outer_contours,
+)
+from feda3i.noise.base import NoiseWarning
+from feda3i.noise.bias import draw_bias
+from feda3i.noise.record import Part
+
+if TYPE_CHECKING:
+    from feda3i.noise.contour import ContourEvolution
+
+REACH = 20  # contour pixels on either side of the one whose normal is wanted
+STEPS = 5  # pixels along the normal in which inside and outside must show
+STEEPEST = 20.0 * (1 - 1e-9)  # the tolerance decides slopes of exactly 1/20, which do happen
+SMALLEST_PART = 15  # pixels; smaller components vanish, unless it is the largest
+
+
+def evolve_published(
+    model: ContourEvolution, mask: Binary, rng: np.random.Generator
+) -> tuple[Binary, list[Part]]:
+    """Return the noisy mask and the record of each 4-connected component (steps 0 to 12)."""
+    results = [
+        _evolve_component(model, component, contour, rng)
+        for component, contour in split_components(mask)
+    ]
+    parts = [part for _, part in results]
+    noisy = results[0][0] if results else mask.copy()
+    for changed, _ in results[1:]:
+        noisy |= changed
+    if parts and not noisy.any():
+        warnings.warn(
+            "the published algorithm lost the object (a contour shorter than its points, or all "
+            "points dropped) and returned an empty mask; mode 'robust' keeps it",
+            NoiseWarning,
+            stacklevel=2,
+        )
+    return noisy, parts
+
+
+def _evolve_component(
+    model: ContourEvolution, mask: Binary, contour: Points, rng: np.random.Generator
+) -> tuple[Binary, Part]:
+    length = len(contour)
+    start = int(rng.integers(length)) if model.start == "random" else 0  # step 2
+    contour = np.concatenate([contour[start:], contour[:start]])
+    margin = length // model.points
+    if margin == 0:  # step 3: the published function returns nothing that can be drawn
+        nothing = Part(contour, np.zeros(length), contour, np.ones(length, bool), 0, "lost")
+        return np.zeros_like(mask), nothing
+    bias, tries = draw_bias(  # steps 4 to 6
+        length,
+        model.mu,
+        model.sigma,
+        rng,
+        points=model.points,
+        degree=model.degree,
+        gap=margin / length,
+        clip=model.clip,
+        closure=model.closure,
+        retries=model.retries,
+    )
+    if not bias.any():  # step 7
+        return mask.copy(), Part(contour, bias, contour, np.zeros(length, bool), tries, "unchanged")
+    moved, dropped = move_contour(mask, contour, bias)
+    is_lost = bool(dropped.all())
+    part = Part(contour, bias, moved, dropped, tries, "lost" if is_lost else "moved")
+    return fill_polygon(moved[~dropped], mask.shape), part  # step 12
+
+
+def split_components(mask: Binary) -> list[tuple[Binary, Points]]:
+    """Return (component, outer contour) of the 4-connected parts that are kept, in scan order."""
+    contours, _ = outer_contours(mask)
+    if len(contours) == 1 and not _has_diagonal_joint(mask, contours[0]):
+        return [(mask, contours[0])]
+    labels, count = label_components(mask, is_diagonal=False)
+    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
+    if count == 0:
+        return []
+    kept = [k for k in range(count) if areas[k] >= SMALLEST_PART or k == int(np.argmax(areas))]
+    parts = [(labels == k + 1).astype(np.uint8) for k in kept]
+    return [(part, outer_contours(part)[0][0]) for part in parts]
+
+
+def _has_diagonal_joint(mask: Binary, contour: Points) -> bool:
+    """Tell whether two pixels touch at a corner only: cheaper than labelling the components.
+
+    Rows are laid end to end, so an object at the right and the left frame may be taken for a joint;
+    it is then labelled for nothing.
+    """
+    width = mask.shape[1]
+    line = mask.ravel()[contour[0, 0] * width : (contour[:, 0].max() + 1) * width]
+    down, across = line[width:] ^ line[:-width], line[width + 1 :] ^ line[width:-1]
+    return bool((down[1:] & down[:-1] & across).any())
+
+
+def line_normals(contour: Points) -> tuple[Floats, Floats]:
+    """Return the unit normals (down, right) of straight lines through windows of 41 pixels.
+
+    Step 8. Sums over a window are differences of running sums of whole numbers, which float64
+    holds exactly.
+    """
+    around = np.concatenate([contour[-REACH - 1 :], contour, contour[:REACH]])
+    terms = np.empty((5, len(around)))
+    row, col = line = terms[:2]
+    line[:] = (around - around[0]).T  # keeps the squares small; a slope does not see the shift
+    np.multiply(row, col, out=terms[2])
+    np.multiply(line, line, out=terms[3:])
+    running = terms.cumsum(axis=1)
+    width = 2 * REACH + 1
+    r, c, rc, rr, cc = running[:, width:] - running[:, :-width]
+    # On an 8-connected walk the number of distinct rows is their range + 1.
+    row_range, col_range = _window_range(line[:, 1:], width)
+    is_flat = row_range < col_range
+    slope = (width * rc - r * c) / np.where(is_flat, width * cc - c * c, width * rr - r * r)
+    # The slope of the normal is -1 / slope, and a flat window's slope is 1 / (its own + 1e-9).
+    with np.errstate(divide="ignore"):
+        across = np.where(is_flat, -slope - 1e-9, -1.0 / slope)
+    is_steep = np.abs(across) >= STEEPEST
+    across[is_steep] = 0.0
+    down = 1.0 / np.sqrt(1.0 + across * across)
+    right = across * down
+    down[is_steep], right[is_steep] = 0.0, 1.0
+    return down, right
+
+
+def _window_range(lines: Floats, width: int) -> NDArray[np.float32]:
+    """Return highest less lowest value in windows along each line: ``(line, place)``."""
+    values = lines.astype(np.float32)
+    kernel = np.ones((1, width), np.uint8)
+    half = width // 2
+    spread: NDArray[np.float32] = cv2.dilate(values, kernel) - cv2.erode(values, kernel)
+    return spread[:, half:-half]
+
+
+def move_contour(mask: Binary, contour: Points, bias: Floats) -> tuple[Points, NDArray[np.bool_]]:
+    """Return where the contour pixels go ``(l, 2)`` and which of them are dropped ``(l,)``."""
+    down, right = line_normals(contour)
+    row, col = contour.T.astype(np.float64)
+    # Step 9: walk both ways; the first step at which the sides differ tells inside from outside.
+    outwards = np.zeros(len(contour))
+    unsure = np.arange(len(contour))
+    for step in range(1, STEPS + 1):
+        at, by = (row[unsure], col[unsure]), (step * down[unsure], step * right[unsure])
+        ahead = mask.take(_flat_place(mask, at[0] + by[0], at[1] + by[1])).view(np.int8)
+        behind = mask.take(_flat_place(mask, at[0] - by[0], at[1] - by[1])).view(np.int8)
+        outwards[unsure] = behind - ahead
+        unsure = unsure[ahead == behind]
+        if not len(unsure):
+            break
+    # Step 10: move; step 11: drop what landed on the wrong side of the clean contour.
+    step_by = outwards * bias
+    place = _flat_place(mask, row + step_by * down, col + step_by * right)
+    is_dropped = np.where(mask.take(place), bias > 1, bias <= -1)
+    is_dropped[unsure] = True
+    return np.stack(np.divmod(place, mask.shape[1]), axis=1).astype(np.int32), is_dropped
+
+
+def _flat_place(mask: Binary, row: Floats, col: Floats) -> NDArray[np.intp]:
+    """Return the nearest pixel within the frame as an index into the flattened mask."""
+    rows, cols = mask.shape
+    row = np.minimum(np.maximum(np.rint(row), 0.0), rows - 1.0)
+    col = np.minimum(np.maximum(np.rint(col), 0.0), cols - 1.0)
+    return np.asarray(row * cols + col, np.intp)

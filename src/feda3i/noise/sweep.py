@@ -1,0 +1,212 @@
+"""The robust way to move a contour: flip the pixels that each piece of it sweeps over.
+
+The published way fills the moved outline. Where the outline crosses itself (concave places that
+grow, thin or small places that shrink) the even-odd rule then punches holes, and an object shrunk
+past its core turns inside out and grows again. Here the contour is cut into short pieces; the band
+between a piece and where it goes is added to the object or removed from it. Bands may overlap, so
+nothing crosses and nothing turns over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from feda3i.geometry import (
+    Binary,
+    Floats,
+    Points,
+    contour_normals,
+    fill_polygon,
+    label_components,
+    outer_contours,
+    signed_distance,
+)
+from feda3i.noise.base import core_of
+from feda3i.noise.bias import draw_bias
+from feda3i.noise.record import Fate, Part
+
+if TYPE_CHECKING:
+    from feda3i.noise.contour import ContourEvolution
+
+PIECES = 16  # at least, of a contour
+TURN = 12  # the normal looks at most 1/TURN of the contour to either side
+
+
+def evolve_by_sweep(
+    model: ContourEvolution, mask: Binary, rng: np.random.Generator
+) -> tuple[Binary, list[Part]]:
+    """Return the noisy mask and the record of each contour, holes after their component."""
+    if mask.all():
+        return mask.copy(), []
+    pad = 0
+    if touches_frame(mask):
+        # The object goes on beyond the frame: its border there is not a contour, and must lie
+        # farther away than any pixel moves.
+        pad = math.ceil(model.clip) + model.reach + 2
+        mask = np.pad(mask, pad, mode="edge")
+    noisy, record = None, []
+    for component, contour, has_hole in _components(mask):
+        changed, parts = _evolve_component(model, component, contour, has_hole, rng)
+        if pad:
+            changed = np.ascontiguousarray(changed[pad:-pad, pad:-pad])
+            parts = [replace(p, contour=p.contour - pad, moved=p.moved - pad) for p in parts]
+        if not changed.any():
+            inner = component[pad:-pad, pad:-pad] if pad else component
+            changed, parts[0] = core_of(inner), replace(parts[0], fate="core")
+        noisy = changed if noisy is None else noisy | changed
+        record += parts
+    return (mask.copy() if noisy is None else noisy), record
+
+
+def touches_frame(mask: Binary) -> bool:
+    """Tell whether any pixel of the outermost rows and columns is set."""
+    return bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
+
+
+def _components(mask: Binary) -> Iterator[tuple[Binary, Points, bool]]:
+    """Yield each 8-connected component, its outer contour, and whether it has a hole."""
+    contours, has_hole = outer_contours(mask)
+    if len(contours) == 1:
+        yield mask, contours[0], has_hole
+        return
+    labels, count = label_components(mask)
+    for label in range(1, count + 1):
+        component = (labels == label).view(np.uint8)
+        contours, has_hole = outer_contours(component)
+        yield component, contours[0], has_hole
+
+
+def _evolve_component(
+    model: ContourEvolution,
+    component: Binary,
+    contour: Points,
+    has_hole: bool,
+    rng: np.random.Generator,
+) -> tuple[Binary, list[Part]]:
+    """Move the outer contour as one object, and every hole as an object that moves against it."""
+    if not has_hole:
+        changed, part = evolve_solid(model, component, contour, rng)
+        return changed, [part]
+    solid = fill_polygon(contour, component.shape)
+    changed, part = evolve_solid(model, solid, contour, rng)
+    parts = [part]
+    # The background is 4-connected where the foreground is 8-connected.
+    openings, number = label_components(solid ^ component, is_diagonal=False)
+    for opening in range(1, number + 1):
+        rim = outer_contours((openings == opening).view(np.uint8))[0][0]
+        filled = fill_polygon(rim, component.shape)
+        hole, part = evolve_solid(model, filled, rim, rng, is_hole=True)
+        changed &= 1 - hole
+        parts.append(part)
+    return changed, parts
+
+
+def evolve_solid(
+    model: ContourEvolution,
+    solid: Binary,
+    contour: Points,
+    rng: np.random.Generator,
+    is_hole: bool = False,
+) -> tuple[Binary, Part]:
+    """Move the contour of one object without holes; a hole moves the other way."""
+    length = len(contour)
+    start = int(rng.integers(length)) if model.start == "random" else 0
+    contour = np.concatenate([contour[start:], contour[:start]])
+    is_short = 2 * length < model.short
+    bias, tries = _draw(model, length, is_short, rng)
+    outwards = -bias if is_hole else bias
+    normals = contour_normals(contour, max(1, min(model.reach, length // TURN)))
+    moved = np.rint(contour.T + normals.T * outwards).astype(np.int32).T
+    fate: Fate = "grown" if is_short else "moved"
+    if not bias.any() or (is_short and is_hole):
+        # A hole this small was not drawn as a contour of its own: it stays.
+        noisy, moved, fate = solid.copy(), contour, "kept" if bias.any() else "unchanged"
+    elif is_short:
+        noisy = _grow(solid, contour, float(outwards[0]))
+    else:
+        noisy = sweep(solid, contour, normals, outwards)
+    if is_hole and not noisy.any():
+        fate = "closed"
+    return noisy, Part(contour, bias, moved, np.zeros(length, bool), tries, fate, is_hole)
+
+
+def _draw(
+    model: ContourEvolution, length: int, is_short: bool, rng: np.random.Generator
+) -> tuple[Floats, int]:
+    if is_short:
+        mean = rng.normal(model.mu, model.sigma, model.points).mean()
+        return np.full(length, np.clip(mean, -model.clip, model.clip)), 1
+    share = min(1.0, length / model.short) if model.short else 1.0
+    degree = max(1, round(model.degree * share))
+    return draw_bias(
+        length,
+        model.mu,
+        model.sigma,
+        rng,
+        points=max(degree + 1, round(model.points * share)),
+        degree=degree,
+        clip=model.clip,
+        closure=model.closure,
+        retries=model.retries,
+    )
+
+
+def sweep(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
+    """Return the object plus the bands its contour crosses outwards, less those inwards.
+
+    A pixel that moves inwards by b leaves a contour at depth b, so it removes what is shallower:
+    its band ends one pixel before the new contour.
+    """
+    side = np.sign(np.rint(outwards))
+    shift = normals.T * np.where(side < 0, outwards + 1.0, outwards)
+    reached = np.rint(contour.T + shift).astype(np.int32).T
+    # Once round and back: pixel k, where it goes, and the first pixel again to close the contour.
+    ring = np.concatenate([contour, contour[:1], reached[:1], reached[::-1]])
+    # A canvas of the object's size: most of the frame is never touched.
+    top, left, height, width = cv2.boundingRect(ring)
+    top, left, bottom, right = max(top, 0), max(left, 0), top + height, left + width
+    noisy = solid.copy()
+    box = noisy[top:bottom, left:right]
+    ring = np.stack([ring[:, 1] - left, ring[:, 0] - top], axis=1)
+    added, removed = np.zeros(box.shape, np.uint8), np.zeros(box.shape, np.uint8)
+    end = len(ring)
+    for first, last in _pieces(side, normals):
+        band = np.concatenate([ring[first:last], ring[end - last : end - first]])
+        cv2.fillPoly(added if side[first] > 0 else removed, [band], 1)
+    box &= 1 - removed
+    box |= added
+    return noisy
+
+
+def _pieces(side: Floats, normals: Floats) -> list[tuple[int, int]]:
+    """Cut a contour so that no band folds onto itself; leave out what does not move.
+
+    Cuts are where the side changes, where the normal turns into another quadrant (at a sharp tip
+    the bands of both flanks overlap, which the even-odd rule would undo) and at regular distances.
+    Each piece ends with the first pixel of the next, so that no gap is left between bands.
+    """
+    down, right = normals.T > 0
+    is_cut = side[1:] != side[:-1]
+    is_cut |= (down[1:] != down[:-1]) | (right[1:] != right[:-1])
+    is_cut[:: max(2, len(side) // PIECES)] = True
+    cuts = [0, *(np.flatnonzero(is_cut) + 1).tolist(), len(side)]
+    is_moving = side != 0
+    return [(a, b + 1) for a, b in pairwise(cuts) if is_moving[a]]
+
+
+def _grow(solid: Binary, contour: Points, distance: float) -> Binary:
+    """Grow or shrink a small object by one distance on all sides."""
+    margin = max(0, math.ceil(distance)) + 1
+    top, left = np.maximum(contour.min(axis=0) - margin, 0)
+    bottom, right = contour.max(axis=0) + margin + 1
+    noisy = np.zeros_like(solid)
+    box = solid[top:bottom, left:right]
+    noisy[top:bottom, left:right] = signed_distance(box) <= distance
+    return noisy
