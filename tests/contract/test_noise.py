@@ -1,0 +1,118 @@
+"""What every noise model promises: run on each registered one."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from feda3i.errors import DataError
+from feda3i.noise import REGISTRY, Annotator, NoiseModel, NoiseWarning, build_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.base.NoiseWarning")
+
+MODELS = {
+    f"{name} {mu:+g}": build_model(name, Annotator(mu, 1.5, 0.25))
+    for name in REGISTRY.names()
+    for mu in (4.0, -4.0)
+}
+
+
+def masks() -> dict[str, np.ndarray]:
+    rows, cols = np.mgrid[:48, :64]
+    one = ((rows - 24) ** 2 + (cols - 30) ** 2 <= 14**2).astype(np.uint8)
+    ring = one & ~((rows - 24) ** 2 + (cols - 30) ** 2 <= 6**2).astype(np.uint8)
+    several = one.copy()
+    several[2:6, 50:60] = 1
+    several[40, 60] = 1
+    dot = np.zeros_like(one)
+    dot[20, 20] = 1
+    line = np.zeros_like(one)
+    line[10, 5:55] = 1
+    frame = np.zeros_like(one)
+    frame[:20, :25] = 1
+    return {
+        "one": one,
+        "bool": one.astype(bool),
+        "int64": one.astype(np.int64),
+        "255": one * np.uint8(255),
+        "ring": ring,
+        "several": several,
+        "dot": dot,
+        "line": line,
+        "frame": frame,
+        "full": np.ones_like(one),
+        "nearly full": np.pad(np.ones((46, 62), np.uint8), 1),
+        "labels": np.where(one == 1, 1 + (cols > 30), 0).astype(np.uint8),
+        "not contiguous": np.repeat(one, 2, axis=1)[:, ::2],
+    }
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("mask", masks().values(), ids=masks())
+def test_shape_type_values_and_seed(model: NoiseModel, mask: np.ndarray) -> None:
+    before = mask.copy()
+    noisy = model(mask, np.random.default_rng(0))
+    np.testing.assert_array_equal(mask, before)  # the clean mask is left alone
+    assert noisy.shape == mask.shape
+    assert noisy.dtype == mask.dtype
+    assert set(np.unique(noisy)) <= {0, *np.unique(mask).tolist()}
+    np.testing.assert_array_equal(noisy, model(mask, np.random.default_rng(0)))
+    assert not np.shares_memory(noisy, mask)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_nothing_to_draw_stays_nothing(model: NoiseModel) -> None:
+    for empty in (np.zeros((20, 30), np.uint8), np.zeros((1, 1), bool)):
+        noisy = model(empty, np.random.default_rng(0))
+        assert not noisy.any()
+        assert noisy.dtype == empty.dtype
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_wrong_masks_are_refused(model: NoiseModel) -> None:
+    for wrong in (
+        np.zeros((8, 8)),
+        np.zeros((2, 2, 2, 2, 2), np.uint8),
+        np.zeros((0, 5), np.uint8),
+        np.array([[0, -1]]),
+        np.arange(400).reshape(20, 20),
+        [[0, 1]],
+    ):
+        with pytest.raises(DataError, match="expected"):
+            model(wrong, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_another_seed_another_mask(model: NoiseModel) -> None:
+    mask = masks()["one"]
+    drawn = {model(mask, np.random.default_rng(k)).tobytes() for k in range(6)}
+    assert len(drawn) >= 4
+
+
+@pytest.mark.parametrize("name", REGISTRY.names())
+def test_the_sign_of_mu_is_the_direction(name: str) -> None:
+    clean = masks()["one"]
+    for mu in (5.0, -5.0):
+        model = build_model(name, Annotator(mu, 1.0, 0.25))
+        drawn = [model(clean, np.random.default_rng(k)).sum() for k in range(12)]
+        assert (np.mean(drawn) > clean.sum()) == (mu > 0)
+
+
+@pytest.mark.parametrize("name", ["contour", "levelset"])
+@pytest.mark.parametrize("mask", masks().values(), ids=masks())
+def test_contour_noise_never_loses_an_object(name: str, mask: np.ndarray) -> None:
+    model = build_model(name, Annotator(-7.0, 2.0, 0.25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoiseWarning)
+        for seed in range(5):
+            assert model(mask, np.random.default_rng(seed)).any()
+
+
+@pytest.mark.parametrize("name", [n for n in REGISTRY.names() if n != "contour"])
+def test_volumes(name: str) -> None:
+    ball = (np.linalg.norm(np.mgrid[:20, :24, :28] - 12, axis=0) <= 7).astype(np.uint8)
+    noisy = build_model(name, Annotator(3.0, 1.0, 0.25))(ball, np.random.default_rng(0))
+    assert noisy.shape == ball.shape
+    assert noisy.sum() != ball.sum()

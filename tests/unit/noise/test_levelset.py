@@ -1,0 +1,103 @@
+"""C(mu, sigma) by signed distance: two and three dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from noise_shapes import disc
+from scipy import ndimage
+
+from feda3i.errors import RecipeError
+from feda3i.geometry import signed_distance
+from feda3i.noise import SignedDistanceEvolution
+from feda3i.noise.levelset import smooth_field
+
+
+def ball(radius: float, side: int) -> np.ndarray:
+    return (np.linalg.norm(np.mgrid[:side, :side, :side] - side // 2, axis=0) <= radius).astype(
+        np.uint8
+    )
+
+
+@pytest.mark.parametrize(("radius", "mu"), [(70, 8), (40, -8), (40, 8), (20, 8), (40, -15)])
+def test_constant_bias_is_the_level_set_of_the_distance(radius: int, mu: float) -> None:
+    clean = disc(radius)
+    noisy = SignedDistanceEvolution(mu, 0)(clean, np.random.default_rng(0))
+    np.testing.assert_array_equal(noisy, signed_distance(clean) <= mu)
+    assert noisy.sum() / clean.sum() == pytest.approx(((radius + mu) / radius) ** 2, abs=0.04)
+
+
+@pytest.mark.parametrize("mu", [4.0, -4.0])
+def test_volume_of_a_ball(mu: float) -> None:
+    clean = ball(14, 44)
+    rng = np.random.default_rng(0)
+    noisy = [SignedDistanceEvolution(mu, 1.5)(clean, rng) for _ in range(8)]
+    radius = 14 * np.mean([n.sum() / clean.sum() for n in noisy]) ** (1 / 3)
+    assert radius == pytest.approx(14 + mu, abs=0.6)
+    assert len({n.tobytes() for n in noisy}) == 8
+
+
+def test_the_border_moves_by_mu_with_the_spread_of_the_contour_model() -> None:
+    """Offsets of the noisy border along rays from the centre: mean mu, spread 0.5 to 1 sigma."""
+    rng, clean = np.random.default_rng(0), disc(60)
+    model = SignedDistanceEvolution(0, 5, start="fixed")
+    angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    steps = np.arange(0, 100, 0.5)
+    rows = np.rint(128 + np.outer(np.sin(angles), steps)).astype(int)
+    cols = np.rint(128 + np.outer(np.cos(angles), steps)).astype(int)
+    offsets = np.array([model(clean, rng)[rows, cols].sum(axis=1) / 2 for _ in range(250)]) - 60.5
+    assert offsets.mean() == pytest.approx(0, abs=0.5)
+    spread = offsets.std(axis=0) / 5
+    start = 48  # the first pixel in scan order is at the top: angle 3/2 pi
+    assert spread[start] == pytest.approx(1.0, abs=0.15)
+    assert spread[16] == pytest.approx(0.5, abs=0.1)
+
+
+def test_nothing_turns_over_and_something_is_left() -> None:
+    clean = disc(10, 64)
+    rng = np.random.default_rng(0)
+    left = [SignedDistanceEvolution(-mu, 0)(clean, rng).sum() for mu in (5, 9, 15, 30)]
+    assert left[0] > left[1] > 0
+    assert left[2] == left[3] > 0
+
+
+def test_components_holes_and_frame() -> None:
+    mask = np.zeros((60, 90), np.uint8)
+    mask[10:50, 0:40] = 1
+    mask[25:35, 15:25] = 0
+    mask[20:22, 70:72] = 1
+    shrunk = SignedDistanceEvolution(-3, 0)(mask, np.random.default_rng(0))
+    assert shrunk[30, 0] == 1  # the frame is not a border
+    assert shrunk[30, 13] == 0  # the hole grew
+    assert ndimage.label(shrunk)[1] == 2  # the small object left its core
+    grown = SignedDistanceEvolution(6, 0)(mask, np.random.default_rng(0))
+    assert grown[30, 20] == 1
+    full = np.ones((5, 6, 7), np.uint8)
+    same = SignedDistanceEvolution(-2, 1)(full, np.random.default_rng(0))
+    np.testing.assert_array_equal(same, full)
+
+
+def test_spacing_measures_in_its_unit() -> None:
+    clean = np.zeros((40, 40, 20), np.uint8)
+    clean[15:25, 15:25, 8:12] = 1
+    noisy = SignedDistanceEvolution(4, 0, spacing=(1, 1, 4))(clean, np.random.default_rng(0))
+    extent = [int(p.max() - p.min() + 1) for p in np.nonzero(noisy)]
+    assert extent == [18, 18, 6]
+
+
+def test_the_field_is_standard_normal_everywhere_and_smooth() -> None:
+    axes = [np.arange(30.0), np.arange(24.0)]
+    rng = np.random.default_rng(0)
+    drawn = np.array([smooth_field(axes, 6.0, rng) for _ in range(2000)])
+    np.testing.assert_allclose(drawn.std(axis=0), 1, atol=0.09)
+    np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=0.1)
+    near = np.corrcoef(drawn[:, 10, 10], drawn[:, 10, 11])[0, 1]
+    far = np.corrcoef(drawn[:, 2, 2], drawn[:, 28, 20])[0, 1]
+    assert near > 0.95
+    assert abs(far) < 0.1
+
+
+def test_wrong_parameters_are_named() -> None:
+    for options in ({"sigma": -1}, {"mu": 40}, {"cells": 0}, {"spacing": (1, 0)}, {"start": "x"}):
+        with pytest.raises(RecipeError, match=next(iter(options))):
+            SignedDistanceEvolution(**{"mu": 0.0, "sigma": 1.0, **options})

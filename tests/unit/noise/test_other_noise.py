@@ -1,0 +1,129 @@
+"""Class-conditional, morphological and Markov noise against their definitions."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from noise_shapes import blobs, disc
+from scipy import ndimage
+
+from feda3i.errors import DataError, RecipeError
+from feda3i.geometry import signed_distance
+from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
+from feda3i.noise.markov import blur_and_threshold, spread_by_one
+from feda3i.noise.morphology import resize_and_shift, shift_border
+
+
+def test_flip_rates_per_class() -> None:
+    clean, rng = disc(60), np.random.default_rng(0)
+    flips = [ClassConditional(0.1, 0.3)(clean, rng) != clean for _ in range(10)]
+    for value, rate in ((0, 0.1), (1, 0.3)):
+        seen = np.concatenate([f[clean == value] for f in flips])
+        error = np.sqrt(rate * (1 - rate) / len(seen))
+        assert seen.mean() == pytest.approx(rate, abs=4 * error)
+
+
+def test_flips_do_not_depend_on_the_distance_to_the_contour() -> None:
+    clean, rng = disc(60), np.random.default_rng(1)
+    flipped = np.mean([ClassConditional()(clean, rng) != clean for _ in range(40)], axis=0)
+    distance = np.abs(signed_distance(clean))
+    assert abs(np.corrcoef(flipped.ravel(), distance.ravel())[0, 1]) < 4 / np.sqrt(clean.size)
+
+
+def test_flip_nothing_or_everything() -> None:
+    clean, rng = disc(10, 40), np.random.default_rng(0)
+    np.testing.assert_array_equal(ClassConditional(0, 0)(clean, rng), clean)
+    np.testing.assert_array_equal(ClassConditional(1, 1)(clean, rng), 1 - clean)
+    with pytest.raises(RecipeError, match="rho_01: expected a number from 0 up to 1"):
+        ClassConditional(1.2)
+
+
+@pytest.mark.parametrize(("h", "dilated", "eroded"), [(7, 1.353, 0.701), (9, 1.482, 0.612)])
+def test_distance_variant_on_a_disc(h: float, dilated: float, eroded: float) -> None:
+    clean = disc(40)
+    assert shift_border(clean, h, True).sum() / clean.sum() == pytest.approx(dilated, abs=0.001)
+    assert shift_border(clean, h, False).sum() / clean.sum() == pytest.approx(eroded, abs=0.001)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 9999), st.floats(0.5, 8))
+def test_distance_variant_is_the_threshold_of_scipys_distance(seed: int, h: float) -> None:
+    clean = blobs(np.random.default_rng(seed))
+    if not clean.any() or clean.all():
+        return
+    to_object = ndimage.distance_transform_edt(clean == 0)
+    to_background = ndimage.distance_transform_edt(clean)
+    np.testing.assert_array_equal(shift_border(clean, h, True), to_object < h)
+    np.testing.assert_array_equal(
+        shift_border(clean, h, False), (to_background >= h) & (clean == 1)
+    )
+
+
+@pytest.mark.parametrize("is_dilated", [True, False])
+def test_relative_variant_scales_with_the_object(is_dilated: bool) -> None:
+    # A disc of 1000 pixels has a radius of 17.8; three squares move its border by three pixels at
+    # least, and "above 0" after a cubic resize adds up to one more on either side of the trip.
+    low, high = (20.8, 24.8) if is_dilated else (12.8, 16.8)
+    for radius in (30, 70):
+        clean = disc(radius)
+        found = [resize_and_shift(clean, times, is_dilated) for times in (2, 3, 4)]
+        sizes = [int(f.sum()) for f in found]
+        assert sizes == sorted(sizes, reverse=not is_dilated)
+        assert len(set(sizes)) == 3
+        for noisy in found:
+            assert (noisy >= clean).all() if is_dilated else (noisy <= clean).all()
+        assert (low / 17.8) ** 2 - 0.05 < sizes[1] / clean.sum() < (high / 17.8) ** 2 + 0.05
+
+
+def test_the_coin_of_morphological_noise() -> None:
+    clean, rng = disc(40, 128), np.random.default_rng(0)
+    model = MorphologicalNoise(p_dilate=0.3)
+    grown = np.mean([model(clean, rng).sum() > clean.sum() for _ in range(300)])
+    assert grown == pytest.approx(0.3, abs=0.1)
+    with pytest.warns(NoiseWarning, match="eroded an object away"):
+        MorphologicalNoise(p_dilate=0.0)(disc(4, 32), rng)
+    with pytest.raises(RecipeError, match="low <= high"):
+        MorphologicalNoise(low=5, high=3)
+    with pytest.raises(DataError, match="variant 'distance' for volumes"):
+        MorphologicalNoise(variant="relative")(np.ones((3, 3, 3), bool), rng)
+
+
+@pytest.mark.parametrize(("theta1", "expected"), [(0.8, 1.70), (0.2, 0.48), (0.5, 1.0)])
+def test_markov_walk_on_a_disc(theta1: float, expected: float) -> None:
+    clean, rng = disc(40, 160), np.random.default_rng(0)
+    noisy = [MarkovNoise(200, theta1)(clean, rng) for _ in range(12)]
+    assert np.mean([n.sum() for n in noisy]) / clean.sum() == pytest.approx(expected, abs=0.09)
+    far = np.mean([n[signed_distance(clean) > 25].mean() for n in noisy])
+    assert far < 0.003
+
+
+def test_markov_walk_one_way() -> None:
+    clean, rng = disc(20, 96), np.random.default_rng(0)
+    assert (MarkovNoise(60, 1.0).walk(clean, rng) >= clean).all()
+    assert (MarkovNoise(60, 0.0).walk(clean, rng) <= clean).all()
+    for model in (MarkovNoise(0, theta3=0.0), MarkovNoise(50, theta2=0.0, theta3=0.0)):
+        np.testing.assert_array_equal(model(clean, rng), blur_and_threshold(clean))
+
+
+def test_markov_walk_flips_whole_rims_when_certain() -> None:
+    clean, rng = disc(9, 40), np.random.default_rng(0)
+    grown = MarkovNoise(3, theta1=1.0, theta2=1.0).walk(clean, rng)
+    np.testing.assert_array_equal(grown, ndimage.binary_dilation(clean, iterations=3))
+    gone = MarkovNoise(40, theta1=0.0, theta2=1.0).walk(clean, rng)
+    assert not gone.any()
+
+
+def test_the_blur_is_opencvs_and_works_in_volumes() -> None:
+    mask = blobs(np.random.default_rng(5))
+    expected = cv2.GaussianBlur(mask.astype(np.float32) * 255, (5, 5), 2.0) > 127.5
+    np.testing.assert_array_equal(blur_and_threshold(mask), expected)
+    kernel = cv2.getGaussianKernel(5, 2.0)[:, 0]
+    volume = (np.random.default_rng(0).random((9, 8, 7)) < 0.5).astype(np.uint8)
+    smooth = volume.astype(float)
+    for axis in range(3):
+        smooth = ndimage.correlate1d(smooth, kernel, axis, mode="mirror")
+    np.testing.assert_array_equal(blur_and_threshold(volume), smooth > 0.5)
+    np.testing.assert_array_equal(spread_by_one(volume), ndimage.binary_dilation(volume))

@@ -1,0 +1,77 @@
+"""The two conditions of pixel-dependent noise: what each model meets, on a disc."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from noise_shapes import disc
+
+from feda3i.errors import DataError
+from feda3i.noise import (
+    ClassConditional,
+    ContourEvolution,
+    MarkovNoise,
+    MorphologicalNoise,
+    SignedDistanceEvolution,
+    pixel_dependence,
+)
+
+DISC = disc(40, 140)
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "second"),
+    [
+        (ContourEvolution(0, 6, mode="faithful", start="fixed"), True, True),
+        (ContourEvolution(0, 6, mode="faithful"), True, False),
+        (ContourEvolution(0, 6, start="fixed"), True, True),
+        (ContourEvolution(0, 6), True, False),
+        (SignedDistanceEvolution(0, 6, start="fixed"), True, True),
+        (ClassConditional(), False, False),
+        (MorphologicalNoise(), True, False),
+        (MarkovNoise(60, 0.5, 0.2, 0.0), True, False),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
+)
+def test_conditions_by_model(model: object, first: bool, second: bool) -> None:
+    found = pixel_dependence(model, DISC, 200, np.random.default_rng(3), rotations=199)
+    assert found.meets_first() is first
+    assert found.meets_second() is second
+    assert found.sectors.shape == (16,)
+
+
+def test_published_figures_of_the_contour_model() -> None:
+    """Measured on the published code: 0.14 near, below 0.001 far, sectors 0.16..0.37."""
+    model = ContourEvolution(0, 6, mode="faithful", start="fixed")
+    found = pixel_dependence(model, DISC, 250, np.random.default_rng(0), rotations=99)
+    assert found.near == pytest.approx(0.14, abs=0.02)
+    assert found.far < 0.001
+    assert found.sectors.max() - found.sectors.min() > 0.12
+    assert 50 < found.chi_square < 160
+
+
+def test_a_model_with_known_answers() -> None:
+    """Flip the shell's lower half only: near flips are known, the sectors differ by one."""
+    outside = np.zeros_like(DISC)
+    outside[70:] = 1
+
+    def model(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        grown = MorphologicalNoise(p_dilate=1, low=5, high=5)(mask, rng)
+        return mask | (grown & outside) if rng.random() < 0.5 else mask
+
+    found = pixel_dependence(model, DISC, 200, np.random.default_rng(0), rotations=199)
+    assert found.meets_first()
+    assert found.meets_second()
+    assert found.sectors.min() == 0
+    assert found.sectors.max() == pytest.approx(0.5, abs=0.11)
+    assert found.far == 0
+
+
+def test_objects_without_far_pixels_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(DataError, match="farther than eps"):
+        pixel_dependence(ClassConditional(), disc(5, 16), 10, rng)
+    with pytest.raises(DataError, match="farther than eps"):
+        pixel_dependence(ClassConditional(), np.zeros((64, 64), bool), 10, rng)
+    with pytest.raises(DataError, match="all 16 sectors"):
+        pixel_dependence(ClassConditional(), disc(30, 128, (0, 64)), 10, rng)

@@ -1,0 +1,125 @@
+"""Distances, contours and normals against brute force, scipy and formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import ndimage
+
+from feda3i import geometry
+from feda3i.errors import DataError
+
+
+def _brute_distance(mask: np.ndarray) -> np.ndarray:
+    inside, outside = np.argwhere(mask), np.argwhere(mask == 0)
+    out = np.empty(mask.shape)
+    for place in np.ndindex(mask.shape):
+        other = outside if mask[place] else inside
+        nearest = np.sqrt(((other - np.array(place)) ** 2).sum(axis=1).min())
+        out[place] = (0.5 - nearest) if mask[place] else nearest - 0.5
+    return out
+
+
+masks = hnp.arrays(
+    np.uint8, st.tuples(st.integers(2, 12), st.integers(2, 12)), elements=st.integers(0, 1)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(masks.filter(lambda m: m.any() and not m.all()))
+def test_signed_distance_is_exact(mask: np.ndarray) -> None:
+    np.testing.assert_allclose(geometry.signed_distance(mask), _brute_distance(mask), rtol=1e-6)
+
+
+def test_signed_distance_equals_scipy_on_a_large_frame() -> None:
+    field = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(200, 300)), 12)
+    mask = field > 0
+    expected = np.where(
+        mask,
+        0.5 - ndimage.distance_transform_edt(mask),
+        ndimage.distance_transform_edt(~mask) - 0.5,
+    )
+    np.testing.assert_allclose(geometry.signed_distance(mask), expected, rtol=1e-6)
+
+
+def test_signed_distance_in_three_dimensions_and_with_spacing() -> None:
+    ball = np.linalg.norm(np.mgrid[:15, :15, :15] - 7, axis=0) <= 4
+    distance = geometry.signed_distance(ball)
+    assert distance[7, 7, 7] == pytest.approx(-(np.sqrt(17) - 0.5))  # (4, 1, 0) is the nearest
+    assert distance[7, 7, 14] == pytest.approx(2.5)
+    wide = geometry.signed_distance(ball, spacing=(1.0, 1.0, 2.0))
+    assert wide[7, 7, 14] == pytest.approx(5.5)
+
+
+def test_no_border_is_infinitely_far() -> None:
+    assert (geometry.signed_distance(np.zeros((3, 4))) == np.inf).all()
+    assert (geometry.signed_distance(np.ones((3, 4))) == -np.inf).all()
+
+
+@pytest.mark.parametrize("spacing", [(1.0,), (1.0, 0.0), (1.0, -1.0)])
+def test_wrong_spacing_is_refused(spacing: tuple[float, ...]) -> None:
+    with pytest.raises(DataError, match="pixel sizes"):
+        geometry.signed_distance(np.eye(3), spacing)
+
+
+@settings(max_examples=60, deadline=None)
+@given(masks)
+def test_filling_the_outer_contours_fills_the_holes_and_nothing_else(mask: np.ndarray) -> None:
+    contours, has_hole = geometry.outer_contours(mask)
+    filled = np.zeros_like(mask)
+    for contour in contours:
+        filled |= geometry.fill_polygon(contour, mask.shape)
+    background = np.pad(filled, 1) == 0
+    expected = ndimage.binary_fill_holes(np.pad(mask, 1))  # background joined across sides only
+    np.testing.assert_array_equal(~background, expected)
+    if not has_hole:
+        np.testing.assert_array_equal(filled, mask)
+
+
+def test_contours_are_closed_walks_over_border_pixels() -> None:
+    mask = np.zeros((30, 40), np.uint8)
+    mask[5:20, 7:33] = 1
+    (contour,), has_hole = geometry.outer_contours(mask)
+    assert not has_hole
+    assert len(contour) == 2 * (15 + 26) - 4
+    steps = np.abs(contour - np.roll(contour, 1, axis=0)).max(axis=1)
+    assert (steps == 1).all()
+    assert (mask[contour[:, 0], contour[:, 1]] == 1).all()
+
+
+@pytest.mark.parametrize("radius", [12.0, 40.0])
+def test_normals_of_a_disc_point_away_from_its_centre(radius: float) -> None:
+    rows, cols = np.mgrid[:100, :100] - 50
+    (contour,), _ = geometry.outer_contours((np.hypot(rows, cols) <= radius).astype(np.uint8))
+    out = (contour - 50) / np.linalg.norm(contour - 50, axis=1, keepdims=True)
+    normals = geometry.contour_normals(contour, reach=6)
+    np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1)
+    assert (normals * out).sum(axis=1).min() > np.cos(np.deg2rad(10))
+
+
+def test_normals_do_not_depend_on_the_start() -> None:
+    rows, cols = np.mgrid[:100, :100] - 50
+    (contour,), _ = geometry.outer_contours((rows**2 + 3 * cols**2 <= 900).astype(np.uint8))
+    turned = geometry.contour_normals(np.roll(contour, 17, axis=0), 8)
+    np.testing.assert_array_equal(np.roll(geometry.contour_normals(contour, 8), 17, axis=0), turned)
+
+
+def test_the_tip_of_a_line_has_a_normal() -> None:
+    mask = np.zeros((9, 30), np.uint8)
+    mask[4, 5:25] = 1
+    (contour,), _ = geometry.outer_contours(mask)
+    normals = geometry.contour_normals(contour, 3)
+    tip = contour.tolist().index([4, 24])
+    np.testing.assert_allclose(normals[tip], [0, 1], atol=1e-9)
+    point = geometry.contour_normals(np.array([[3, 3]], np.int32), 1)
+    assert np.isfinite(point).all()
+
+
+def test_components_touching_at_a_corner() -> None:
+    mask = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]], np.uint8)
+    assert geometry.label_components(mask)[1] == 1
+    assert geometry.label_components(mask, is_diagonal=False)[1] == 2
+    assert geometry.label_components(np.stack([mask, mask * 0, mask]), is_diagonal=False)[1] == 4
