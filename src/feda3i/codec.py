@@ -58,12 +58,12 @@ def pack(tree: Any) -> bytes:
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)  # the format wants the data aligned
     # Written by hand because the library's writer copies every array three times.
-    parts = [len(head).to_bytes(8, "little"), head, *(_bytes_of(a) for a in arrays.values())]
-    return b"".join(parts)
+    size = len(head).to_bytes(8, "little")
+    return b"".join((size, head, *(_bytes_of(array) for array in arrays.values())))
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def unpack(data: bytes) -> Any:

@@ -212,9 +212,8 @@ def _renamed(section: str, old: dict[str, Any], value: Any) -> dict[str, Any]:
         if is_path and old and not str(old["name"]).startswith("synthetic"):
             return {**old, "path": str(value)}
         kept = ("synthetic", "sites", "cases", "test", "size")
-    else:
-        kept = ("loss",) if section == "method" else ()
-    return {**{key: old[key] for key in kept if key in old}, "name": value}
+        return {**{key: old[key] for key in kept if key in old}, "name": value}
+    return {"name": value}
 
 
 def _parse(text: str) -> Any:

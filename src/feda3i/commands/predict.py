@@ -88,7 +88,8 @@ def predict_one(station: Station, params: Any, picture: NDArray[np.uint8]) -> ND
     batch = small.reshape(1, height, width, station.job.channels)
     probabilities = station.probabilities(params, batch)[0]
     large = [cv2.resize(p, (columns, rows), interpolation=cv2.INTER_LINEAR) for p in probabilities]
-    return label_map(np.stack(large)[None])[0]
+    mask: NDArray[np.uint8] = label_map(np.stack(large)[None])[0]
+    return mask
 
 
 def write_mask(path: Path, mask: NDArray[np.uint8], classes: int) -> None:
