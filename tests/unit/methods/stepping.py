@@ -116,7 +116,8 @@ def with_noisy(federation, *names):
 
 def played(folder, name, options=None, federation=None, rounds=2, **train):
     """Return the parameters after some rounds."""
-    steps = Steps(folder / f"{name}-{rounds}", name, options, federation, rounds=rounds, **train)
+    label = name.rpartition(":")[2]
+    steps = Steps(folder / f"{label}-{rounds}", name, options, federation, rounds=rounds, **train)
     steps.play(rounds)
     return steps.values
 

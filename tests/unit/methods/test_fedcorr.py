@@ -72,7 +72,7 @@ def test_mixup_changes_training_and_repeats(tmp_path):
 
 
 def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path):
-    steps = Steps(tmp_path, "fedcorr", {**SHORT, "kappa": 0}, four_sites(), epochs=4, lr=0.01)
+    steps = Steps(tmp_path, "fedcorr", {**SHORT, "kappa": 0}, four_sites(), epochs=2, lr=0.02)
     event = steps.play()
     assert event["noisy"] == ["site-4"]
     levels = event["noise_level"]
@@ -105,7 +105,7 @@ def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path)
 
 
 def test_with_theta_of_one_nothing_is_corrected(tmp_path):
-    steps = Steps(tmp_path, "fedcorr", {**SHORT, "theta": 1}, four_sites(), epochs=4, lr=0.01)
+    steps = Steps(tmp_path, "fedcorr", {**SHORT, "theta": 1}, four_sites(), epochs=2, lr=0.02)
     steps.play(3)
     assert steps.server.state["noisy"] == ["site-4"]
     np.testing.assert_array_equal(current_masks(steps, "site-4"), given_masks(steps, "site-4"))
@@ -138,7 +138,7 @@ def test_equal_losses_are_no_noise(tmp_path, monkeypatch):
 def test_images_as_instances(tmp_path):
     federation = with_noisy(tiny_federation(sites=4), "site-4")
     options = {**SHORT, "instances": "image", "pi": 1}
-    steps = Steps(tmp_path, "fedcorr", options, federation, epochs=4, lr=0.01)
+    steps = Steps(tmp_path, "fedcorr", options, federation, epochs=2, lr=0.02)
     event = steps.play()
     assert event["noisy"] == ["site-4"]
     level = event["noise_level"]["site-4"]
@@ -211,7 +211,7 @@ def test_losses_of_all_rounds_count_and_missing_ones_do_not_hurt(tmp_path):
 
 def test_a_lost_correction_is_asked_for_again(tmp_path):
     steps = Steps(
-        tmp_path, "fedcorr", {"t1": 1, "t2": 2, "kappa": 0}, four_sites(), epochs=4, lr=0.01
+        tmp_path, "fedcorr", {"t1": 1, "t2": 2, "kappa": 0}, four_sites(), epochs=2, lr=0.02
     )
     steps.play()
     steps.lose("site-4", 2)

@@ -1,0 +1,40 @@
+"""The example of a method outside the package works by its path and keeps every promise."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stepping import GATHERED, Steps, played, unequal
+
+from feda3i.contract import check_method
+from feda3i.engine.job import make_method
+from feda3i.errors import RecipeError
+
+OWN = f"{Path(__file__).parents[3] / 'examples' / 'own_method.py'}:MyMethod"
+
+
+def test_agreement_and_cases_make_the_weights(tmp_path):
+    steps = Steps(tmp_path, OWN, {"power": 2}, unequal(), epochs=3, lr=0.02)
+    event = steps.play(2)
+    site = steps.site("site-1")
+    agreement = steps.method.fit(site)["agreement"]
+    predicted = np.concatenate([(logits > 0).numpy() for _, logits in site.predict()])
+    masks = site.given_masks()[:, None] > 0
+    dice = 2 * (predicted & masks).sum() / (predicted.sum() + masks.sum())
+    assert agreement == pytest.approx(dice, abs=1e-6)
+    assert sum(event["weights"].values()) == pytest.approx(1)
+
+
+def test_without_power_it_is_fedavg(tmp_path):
+    found = played(tmp_path / "own", OWN, {"power": 0}, unequal())
+    np.testing.assert_array_equal(found, played(tmp_path / "avg", GATHERED, None, unequal()))
+
+
+def test_a_bad_option_is_refused():
+    with pytest.raises(RecipeError, match="power"):
+        make_method(OWN, {"power": -1})
+
+
+@pytest.mark.slow
+def test_it_keeps_every_promise():
+    assert not any(check_method(OWN).values())
