@@ -1,0 +1,83 @@
+"""Run every method on one recipe with the same cases and noise, and print a table.
+
+Run: python benchmarks/all_methods.py OUT RECIPE [key=value ...] [--methods NAME ...]
+A finished run in OUT is not repeated; an interrupted one goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+
+from feda3i import recipe
+from feda3i.engine.federation import federation_of
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.run import resume, run
+from feda3i.methods import REGISTRY
+from feda3i.report.events import read_events
+
+# Phases in rounds, where a method has them: what the paper gives for 100 rounds, cut to this run.
+CUT = {
+    "feda3i": lambda rounds: {"t1": max(1, round(0.55 * rounds))},
+    "fedcorr": lambda rounds: {"t1": 2, "t2": max(1, round(0.15 * rounds))},
+    "fednoro": lambda rounds: {"s1": max(1, round(0.4 * rounds)), "end": rounds},
+    "feddm": lambda rounds: {"stop": max(1, rounds // 2)},
+    "rmd": lambda rounds: {"t1": max(2, rounds // 3), "warp_from": max(1, rounds // 3)},
+}
+
+
+def play(out: Path, base: recipe.Recipe, method: str) -> dict[str, float]:
+    """Run one method, or go on with it, and return its scores."""
+    path = out / method
+    values = base.to_dict()
+    values["method"] = {"name": method, **CUT.get(method, lambda rounds: {})(base.rounds)}
+    began = time.perf_counter()
+    if (path / "DONE").exists():
+        folder = RunFolder.open(path)
+    elif (path / "manifest.json").exists():
+        folder = RunFolder.open(resume(path).path)
+    else:
+        folder = RunFolder.open(run(recipe.validate(values), path).path)
+    seconds = time.perf_counter() - began
+    rounds = list(read_events(folder.events, "round"))
+    dice = [event["dice"] for event in rounds if event.get("dice") is not None]
+    losses = [event["loss"] for event in rounds]
+    return {
+        "dice": dice[-1],
+        "last": float(np.mean(dice[-3:])),
+        "best": max(dice),
+        "hd95": rounds[-1].get("hd95") or math.nan,
+        "finite": all(value is not None and math.isfinite(value) for value in losses),
+        "seconds": seconds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("recipe")
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--methods", nargs="+", default=REGISTRY.names())
+    arguments = parser.parse_args()
+    base = recipe.load(arguments.recipe, arguments.overrides)
+    federation = federation_of(base)
+    share = float((federation.test.masks > 0).mean())
+    print(f"{arguments.recipe} {' '.join(arguments.overrides)}")
+    print(f"all-foreground Dice (chance) {2 * share / (1 + share):.3f}\n")
+    print("| method | Dice, last | Dice, mean of last three scored | best | HD95 | losses finite |")
+    print("|---|---|---|---|---|---|", flush=True)
+    for method in arguments.methods:
+        row = play(arguments.out, base, method)
+        print(
+            f"| {method} | {row['dice']:.3f} | {row['last']:.3f} | {row['best']:.3f} "
+            f"| {row['hd95']:.1f} | {'yes' if row['finite'] else 'NO'} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
