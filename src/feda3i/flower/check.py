@@ -8,6 +8,7 @@ import re
 import shutil
 import ssl
 import stat
+import subprocess
 import tomllib
 import urllib.error
 import urllib.request
@@ -112,6 +113,15 @@ def _guard(folder: Path) -> str:
     lacking = [c for c in COMMANDS if not os.access(folder / "bin" / c, os.X_OK)]
     if lacking:
         raise _Wrong(f"bin/{lacking[0]} is missing: this site would run any app it is sent")
+    # A command that a site never needs: the guard must be there to say so.
+    done = subprocess.run(
+        [str(folder / "bin" / "flwr-agentapp")], capture_output=True, text=True, check=False
+    )
+    if "does not run" not in done.stderr:
+        raise _Wrong(
+            "python3 on PATH has no feda3i, so that every order would fail; activate the "
+            "environment in which feda3i is installed"
+        )
     return "settings-only apps"
 
 

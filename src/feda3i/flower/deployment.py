@@ -136,6 +136,8 @@ def write_site(out: Path, plan: Plan, site: str) -> Path:
 def add_site(out: Path, site: str) -> Path:
     """Write the folder of a site that joins an existing consortium."""
     check_site(site)
+    if (out / "sites" / site).exists():
+        raise RecipeError(f"'{site}' exists already; choose another name for the site")
     env = read_env(out / "server" / "server.env")
     start = next(iter(sorted((out / "sites").glob("*/start.sh"))), None)
     found = re.search(r'--superlink "([^"]+)"', start.read_text() if start else "")

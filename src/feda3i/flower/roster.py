@@ -63,6 +63,7 @@ class Roster:
         self.expected = tuple(expected)
         self.layout = layout
         self.known: dict[str, Greeting] = {}
+        self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self._present: dict[int, tuple[str, str]] = {}
         self._greeted: dict[int, str] = {}
@@ -101,8 +102,12 @@ class Roster:
         return self.refused.get(site, "it was not connected")
 
     def cases(self) -> dict[str, int]:
-        """Return the number of cases of every site that was ever there, by name."""
-        return {site: self.known[site].cases for site in sorted(self.known)}
+        """Return the number of cases of every site that was ever there, by name.
+
+        Sites that took part before a resume are remembered, whether they have come back or not.
+        """
+        cases = {**self.remembered, **{site: g.cases for site, g in self.known.items()}}
+        return dict(sorted(cases.items()))
 
     def absent(self) -> list[str]:
         """Return the expected sites that have not said hello since the run began."""

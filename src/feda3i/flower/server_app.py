@@ -112,10 +112,8 @@ def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float 
     facts["sites"] = roster.cases()
     folder, run = _open(settings, facts)
     try:
-        scratch = folder.path / "cache"
-        scratch.mkdir(exist_ok=True)
         transport = FlowerTransport(
-            grid, roster, job, layout, run, test=test, scratch=scratch, poll=poll
+            grid, roster, job, layout, run, folder=folder.path, test=test, poll=poll
         )
         return play(folder, job, transport, listener)
     finally:

@@ -8,6 +8,7 @@ is kept per round at the site.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from feda3i.codec import write_file
 from feda3i.data.base import Cases
 from feda3i.engine.job import Job
 from feda3i.engine.layout import Layout
@@ -61,8 +63,9 @@ class FlowerTransport:
         The run's identifier, the same after a resume.
     test
         The server's own test cases; without them, sites score on theirs.
-    scratch
-        Folder for replies that wait for a slower site and do not fit into memory.
+    folder
+        The run folder: ``state/sites.json`` remembers who took part, ``cache`` takes replies that
+        wait for a slower site and do not fit into memory.
     poll
         Seconds between two polls.
     """
@@ -75,20 +78,27 @@ class FlowerTransport:
         layout: Layout,
         run: str,
         *,
+        folder: Path,
         test: Cases | None = None,
-        scratch: Path | None = None,
         poll: float = 0.2,
     ) -> None:
         self.grid, self.roster, self.job, self.layout, self.run = grid, roster, job, layout, run
-        self.test, self.scratch, self.poll = test, scratch, poll
+        self.test, self.scratch, self.poll = test, folder / "cache", poll
+        self._sites = folder / "state" / "sites.json"
         self._digest = layout.digest()
         self._facts: dict[str, Any] = {}
         self._station: Station | None = None
 
     def sites(self) -> dict[str, int]:
         """Return every site that was ever there; newcomers are found here."""
+        if not self.roster.remembered and self._sites.exists():
+            self.roster.remembered = json.loads(self._sites.read_text())
         self.roster.refresh()
-        return self.roster.cases()
+        cases = self.roster.cases()
+        if cases != self.roster.remembered:
+            write_file(self._sites, json.dumps(cases).encode())
+            self.roster.remembered = cases
+        return cases
 
     def facts(self) -> dict[str, Any]:
         """Return what happened on the network since the last call, for the event log."""
@@ -132,6 +142,7 @@ class FlowerTransport:
         """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""
         end = time.monotonic() + self.job.recipe.engine.deadline
         looked = -_LOOK_AROUND
+        self.scratch.mkdir(exist_ok=True)
         spool = Spool(self.scratch)
         answered = given = 0
         while given < len(asked):

@@ -1,4 +1,4 @@
-"""Faults on the network: the round goes on with those who answered, and the log says who did not."""
+"""Faults on the network: a round goes on with those who answered; the log says who did not."""
 
 import json
 

@@ -1,0 +1,1 @@
+"""A small Flower app for segmentation, as someone may have it already."""

@@ -1,0 +1,32 @@
+"""The server: Flower's loop with FedA3I in the place of FedAvg."""
+
+from __future__ import annotations
+
+from flwr.app import ArrayRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+
+from feda3i.flower.strategy import FedA3I
+from segmentation.task import Net
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the rounds; the final model is printed as its weights per client and stage."""
+    config = context.run_config
+    strategy: FedAvg = FedAvg(fraction_evaluate=0.0)
+    if config["strategy"] == "feda3i":
+        strategy = FedA3I(
+            t1=int(config["t1"]), stages=["first", "middle", "last"], fraction_evaluate=0.0
+        )
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(Net().state_dict()),
+        num_rounds=int(config["rounds"]),
+    )
+    context.state["final"] = result.arrays
+    if isinstance(strategy, FedA3I):
+        for node, weights in strategy.weights.items():
+            print(node, [round(weight, 3) for weight in weights])

@@ -1,0 +1,93 @@
+"""Orders and replies survive the wire unchanged; nothing else gets through."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, RecordDict
+from hypothesis import given, settings
+
+from feda3i.engine.layout import Entry, Layout
+from feda3i.errors import WireError
+from feda3i.flower import codec
+from feda3i.flower.spool import Spool
+from feda3i.types import Missing, Order, Params, Reply
+
+LAYOUT = Layout(
+    (
+        Entry("a.weight", (3, 2), 0, 6, 0, False, True),
+        Entry("a.counter", (), 0, 1, 0, True, False),
+        Entry("b.weight", (4,), 6, 10, 1, False, True),
+    ),
+    ("a", "b"),
+)
+numbers = st.floats(allow_infinity=True, allow_nan=False)
+
+
+def params(seed=0):
+    draw = np.random.default_rng(seed)
+    return Params(draw.normal(size=10).astype(np.float32), draw.integers(9, size=1))
+
+
+@given(
+    st.dictionaries(st.text(max_size=9), numbers | st.lists(numbers, max_size=4), max_size=4),
+    st.integers(1, 10**6),
+)
+@settings(max_examples=30, deadline=None)
+def test_replies_come_back_as_they_were(found, cases):
+    reply = Reply("fit", 3, "A", cases, found, params(), seconds=1.5)
+    content = codec.write_reply(reply, "run", "layout", "notice")
+    header, body = codec.read_header(content)
+    back, notice = codec.read_reply(content, header, body, LAYOUT)
+    assert (back.task, back.round, back.site, back.cases) == ("fit", 3, "A", cases)
+    assert back.numbers == found
+    assert back.seconds == 1.5
+    assert notice == "notice"
+    assert np.array_equal(back.params.values, reply.params.values)
+    assert np.array_equal(back.params.counts, reply.params.counts)
+
+
+def test_orders_come_back_as_they_were():
+    order = Order("fit", 2, "A", params(), {"lr": 0.1, "flag": True}, {"near": params(1)})
+    content = codec.write_order(order, "run", "layout", codec.pack_params(order.params))
+    header, body = codec.read_header(content)
+    back = codec.read_order(content, header, body, LAYOUT, ("near", "far"))
+    assert (back.settings, list(back.extra)) == (dict(order.settings), ["near"])
+    assert np.array_equal(back.extra["near"].values, order.extra["near"].values)
+    with pytest.raises(WireError, match=r"arrays\.near"):
+        codec.read_order(content, header, body, LAYOUT, ())
+
+
+def test_a_survey_reply_holds_no_parameters():
+    content = codec.write_reply(Reply("survey", 1, "A", 3, {}, params()), "run", "layout")
+    header, body = codec.read_header(content)
+    with pytest.raises(WireError, match="not declared"):
+        codec.read_reply(content, header, body, LAYOUT)
+
+
+def test_pickled_arrays_are_never_read():
+    stolen = Array("float32", (10,), "numpy.ndarray", b"\x80\x04\x95" + bytes(20))
+    content = RecordDict(
+        {"arrays": ArrayRecord({"values": stolen, "counts": Array(np.zeros(1, np.int64))})}
+    )
+    with pytest.raises(WireError, match="not an array"):
+        codec.read_params(content, LAYOUT, ("",))
+
+
+def test_a_message_of_something_else_is_refused():
+    with pytest.raises(WireError, match="without a header"):
+        codec.read_header(RecordDict())
+
+
+@pytest.mark.parametrize("in_memory", [0, 50, 10**6])
+def test_answers_wait_for_their_turn_in_memory_or_on_disk(tmp_path, in_memory):
+    spool = Spool(tmp_path, in_memory)
+    replies = [Reply("fit", 1, f"site-{k}", 1, {"loss": 0.5}, params(k)) for k in range(3)]
+    for k in (2, 0, 1):
+        spool.put(k, (replies[k], "notice"))
+    spool.put(3, Missing("site-3", "away"))
+    for k in range(3):
+        back, notice = spool.take(k)
+        assert np.array_equal(back.params.values, replies[k].params.values)
+        assert np.array_equal(back.params.counts, replies[k].params.counts)
+        assert (back.site, notice) == (f"site-{k}", "notice")
+    assert spool.take(3) == Missing("site-3", "away")

@@ -1,0 +1,331 @@
+"""The folders of a consortium: keys stay private, sites know nothing of each other."""
+
+import http.server
+import io
+import json
+import os
+import re
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from consortium import tiny
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from flwr.cli.build import build_fab_from_disk
+from typer.testing import CliRunner
+
+from feda3i.commands.deploy import app as deploy
+from feda3i.errors import RecipeError, WireError
+from feda3i.flower.app import CLIENT, SERVER, write_app
+from feda3i.flower.check import check_site
+from feda3i.flower.deployment import Plan, add_site, write_consortium
+from feda3i.flower.guard import check_app
+from feda3i.flower.processes import free_port
+from feda3i.flower.server_app import ServerSettings
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory):
+    out = tmp_path_factory.mktemp("deploy") / "out"
+    port = free_port()
+    plan = Plan(("alpha", "beta"), f"localhost:{port}", server=out / "server", runs=out / "runs")
+    write_consortium(out, plan)
+    return out
+
+
+def test_private_files_are_private(consortium):
+    private = [
+        path
+        for path in consortium.rglob("*")
+        if path.is_file() and (path.suffix in (".key", ".secret"))
+    ]
+    assert sorted(str(path.relative_to(consortium)) for path in private) == [
+        "authority/ca.key",
+        "server/server.key",
+        "server/superexec.secret",
+        "sites/alpha/node.key",
+        "sites/beta/node.key",
+    ]
+    for path in private:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    secrets = [path.read_bytes() for path in private]
+    for path in consortium.rglob("*"):
+        if path.is_file() and path not in private:
+            assert all(secret not in path.read_bytes() for secret in secrets), path
+
+
+def test_sites_learn_nothing_of_each_other(consortium):
+    for site, other in (("alpha", "beta"), ("beta", "alpha")):
+        for path in (consortium / "sites" / site).rglob("*"):
+            assert path.name != other
+            if path.is_file():
+                assert other not in path.read_text(), path
+
+
+def test_no_placeholder_is_left(consortium):
+    for path in consortium.rglob("*"):
+        if path.is_file() and path.suffix not in (".key", ".secret"):
+            assert not re.search(r"@[A-Z_]+@", path.read_text()), path
+
+
+def test_certificates_are_valid_for_the_server(consortium):
+    authority = x509.load_pem_x509_certificate((consortium / "authority/ca.crt").read_bytes())
+    server = x509.load_pem_x509_certificate((consortium / "server/server.crt").read_bytes())
+    server.verify_directly_issued_by(authority)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert set(names.get_values_for_type(x509.DNSName)) == {"localhost"}
+    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert not server.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+def test_keys_are_pairs_and_all_different(consortium):
+    lines = set()
+    for site in ("alpha", "beta"):
+        folder = consortium / "sites" / site
+        key = serialization.load_ssh_private_key((folder / "node.key").read_bytes(), None)
+        public = serialization.load_ssh_public_key((folder / "node.pub").read_bytes())
+        assert key.public_key() == public
+        registered = (consortium / "server" / "keys" / f"{site}.pub").read_text()
+        assert registered == (folder / "node.pub").read_text()
+        lines.add(registered)
+    assert len(lines) == 2
+
+
+def test_scripts_are_valid_and_call_nobody(consortium):
+    for script in (consortium / "server/start.sh", consortium / "sites/alpha/start.sh"):
+        subprocess.run(["bash", "-n", str(script)], check=True)
+        text = script.read_text()
+        assert "FLWR_TELEMETRY_ENABLED=0" in text
+        assert "FLWR_DISABLE_UPDATE_CHECK=1" in text
+        assert "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1" in text
+        assert "0.0.0.0" not in text
+        assert "--insecure" not in text
+    assert "--enable-supernode-auth" in (consortium / "server/start.sh").read_text()
+
+
+def test_the_proxy_opens_the_fleet_and_the_health_check_only(consortium):
+    text = (consortium / "server" / "nginx.conf").read_text()
+    assert text.count("{") == text.count("}")
+    places = dict(re.findall(r"location (\S.*?) \{ (.+?); \}", text))
+    assert places == {
+        "/v1/fleet/": "proxy_pass https://superlink",
+        "= /health": "proxy_pass https://superlink",
+        "/": "return 403",
+    }
+    assert re.findall(r"upstream superlink \{ server ([\d.]+):", text) == ["127.0.0.1"]
+    assert "proxy_ssl_verify on" in text
+
+
+def test_compose_files_are_yaml_with_one_open_port(consortium):
+    import yaml
+
+    server = yaml.safe_load((consortium / "server/compose.yaml").read_text())["services"]
+    ports = [port for service in server.values() for port in service.get("ports", [])]
+    assert ports == [f"{_port(consortium)}:{_port(consortium)}"]
+    assert server["proxy"]["network_mode"] == "service:server"
+    site = yaml.safe_load((consortium / "sites/alpha/compose.yaml").read_text())["services"]
+    assert "ports" not in site["node"]
+    assert any(volume.endswith(":ro") for volume in site["node"]["volumes"])
+
+
+def _port(consortium):
+    text = (consortium / "sites/alpha/start.sh").read_text()
+    return int(re.search(r'--superlink "localhost:(\d+)"', text)[1])
+
+
+def test_nothing_is_overwritten(consortium):
+    with pytest.raises(RecipeError, match="already holds something"):
+        write_consortium(consortium, Plan(("a",), "localhost:1"))
+
+
+@pytest.mark.parametrize(
+    ("sites", "address"),
+    [((), "h:1"), (("a", "a"), "h:1"), (("../x",), "h:1"), (("a",), "h"), (("a",), "h:1;rm")],
+)
+def test_wrong_plans_are_named(sites, address):
+    with pytest.raises(RecipeError):
+        Plan(sites, address)
+
+
+def test_a_site_is_added_later(tmp_path):
+    out = tmp_path / "out"
+    plan = Plan(("alpha",), "server.example.org:8443", runs=tmp_path / "runs")
+    write_consortium(out, plan)
+    folder = add_site(out, "gamma")
+    assert "server.example.org:8443" in (folder / "start.sh").read_text()
+    assert (out / "server/keys/gamma.pub").exists()
+    assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text()
+    with pytest.raises(RecipeError, match="exists already"):
+        add_site(out, "gamma")
+
+
+# -- the app ------------------------------------------------------------------------------------
+
+
+def test_the_app_is_settings_only_and_passes_the_guard(tmp_path):
+    folder = write_app(tmp_path / "app", tiny(), "first")
+    fab = build_fab_from_disk(folder)
+    with zipfile.ZipFile(io.BytesIO(fab)) as archive:
+        assert sorted(archive.namelist()) == [".info/CONTENT", "pyproject.toml"]
+    check_app(fab, "clientapp", CLIENT)
+    check_app(fab, "serverapp", SERVER)
+    assert len(fab) < 2000
+
+
+def test_the_guard_refuses_code(tmp_path):
+    folder = write_app(tmp_path / "app", tiny(), "first")
+    (folder / "evil.py").write_text("import os")
+    with pytest.raises(WireError, match=r"settings only, found \['evil.py'\]"):
+        check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
+    (folder / "evil.py").unlink()
+    text = (folder / "pyproject.toml").read_text().replace(CLIENT, "os:path")
+    (folder / "pyproject.toml").write_text(text)
+    with pytest.raises(WireError, match="expected the component"):
+        check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
+    with pytest.raises(WireError, match="cannot be read"):
+        check_app(b"no archive", "clientapp", CLIENT)
+    with pytest.raises(WireError, match="at most"):
+        check_app(bytes(2**20 + 1), "clientapp", CLIENT)
+
+
+def test_the_guard_runs_one_command_only(consortium):
+    python = Path(sys.executable).parent  # start scripts run in the environment of the node
+    path = f"{consortium}/sites/alpha/bin:{python}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["flwr-agentapp", "--token", "x"],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "does not run 'flwr-agentapp'" in done.stderr
+
+
+def test_server_settings_come_from_app_and_environment(tmp_path):
+    config = {"recipe": json.dumps(tiny().to_dict()), "run": "first", "resume": False}
+    found = ServerSettings.of(config, {"FEDA3I_RUNS": str(tmp_path), "FEDA3I_SITES": "a, b"})
+    assert found.folder == tmp_path / "first"
+    assert (found.sites, found.least(), found.is_resumed) == (("a", "b"), 2, False)
+    for wrong, text in (
+        ({"run": "../x"}, "folder name"),
+        ({"recipe": "{"}, "JSON"),
+        ({"recipe": json.dumps({"method": {"name": "x.py:X"}})}, "what is installed"),
+    ):
+        with pytest.raises(RecipeError, match=text):
+            ServerSettings.of({**config, **wrong}, {"FEDA3I_RUNS": str(tmp_path)})
+    with pytest.raises(RecipeError, match="FEDA3I_RUNS"):
+        ServerSettings.of(config, {})
+
+
+# -- the check of a site ------------------------------------------------------------------------
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    """A proxy that lets the health check through."""
+
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 403)
+        self.end_headers()
+
+    def do_POST(self):
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def site(consortium, tmp_path, monkeypatch):
+    """Return the folder of a site whose server answers and whose data are fine."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    folder = consortium / "sites" / "alpha"
+    for part in ("images", "masks"):
+        (tmp_path / "data" / part).mkdir(parents=True)
+        picture = np.zeros((40, 40), np.uint8)
+        picture[10:20, 10:20] = 255
+        cv2.imwrite(str(tmp_path / "data" / part / "one.png"), picture)
+    (folder / "site.toml").write_text(
+        f'site = "alpha"\ndata-dir = "{tmp_path / "data"}"\nstate-dir = "{tmp_path / "state"}"\n'
+    )
+    server = http.server.HTTPServer(("127.0.0.1", _port(consortium)), Health)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(consortium / "server/server.crt", consortium / "server/server.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield folder
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_site_that_is_ready_passes_the_check(site):
+    findings = list(check_site(site))
+    assert [finding.name for finding in findings if not finding.is_fine] == []
+    assert [finding.name for finding in findings] == [
+        "versions",
+        "settings",
+        "key",
+        "guard",
+        "data",
+        "state",
+        "connection",
+        "clock",
+        "exposure",
+    ]
+    assert "1 cases" in next(f.text for f in findings if f.name == "data")
+    done = CliRunner().invoke(deploy, ["check", str(site)])
+    assert done.exit_code == 0, done.output
+
+
+def test_each_mistake_is_found(site, tmp_path):
+    wrong = tmp_path / "site"
+    subprocess.run(["cp", "-r", str(site), str(wrong)], check=True)
+    (wrong / "node.key").chmod(0o644)
+    (wrong / "bin" / "flwr-clientapp").unlink()
+    (wrong / "ca.crt").write_bytes((site.parents[1] / "server" / "server.crt").read_bytes())
+    text = (wrong / "site.toml").read_text().replace("/state", "/data/state")
+    (wrong / "site.toml").write_text(text)
+    guide = (wrong / "GUIDE.md").read_text()
+    (wrong / "GUIDE.md").write_text(re.sub(r"\[flower\]==[\w.]+", "[flower]==99.0", guide))
+    found = {finding.name: finding.text for finding in check_site(wrong) if not finding.is_fine}
+    assert "chmod 600" in found["key"]
+    assert "any app" in found["guard"]
+    assert "no connection" in found["connection"]
+    assert "inside data-dir" in found["state"]
+    assert "99.0" in found["versions"]
+    done = CliRunner().invoke(deploy, ["check", str(wrong)])
+    assert done.exit_code == 1
+
+
+def test_an_open_control_interface_is_reported(site, monkeypatch):
+    monkeypatch.setattr("feda3i.flower.check._is_loopback", lambda address: False)
+    monkeypatch.setattr(Health, "do_POST", Health.do_GET)
+    monkeypatch.setattr(Health, "path", "/health", raising=False)
+    monkeypatch.setattr(Health, "send_response", _always_fine)
+    found = {finding.name: finding.text for finding in check_site(site) if not finding.is_fine}
+    assert "reverse proxy" in found["exposure"]
+
+
+def _always_fine(self, code):
+    http.server.BaseHTTPRequestHandler.send_response(self, 200)
+
+
+def test_init_by_command(tmp_path):
+    done = CliRunner().invoke(
+        deploy, ["init", str(tmp_path / "out"), "--sites", "a,b", "--address", "x.org:8443"]
+    )
+    assert done.exit_code == 0, done.output
+    assert sorted(path.name for path in (tmp_path / "out" / "sites").iterdir()) == ["a", "b"]
+    text = (tmp_path / "out" / "server" / "server.env").read_text()
+    assert f'FEDA3I_RUNS="{tmp_path / "out" / "runs"}"' in text

@@ -1,0 +1,202 @@
+"""What a site decides for itself, and what it refuses to do for a server."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from consortium import Trial, site_names, tiny, weights_of
+from flwr.app import Context, Message, RecordDict
+
+from feda3i.data.synthetic import synthetic_skin
+from feda3i.engine.run import run
+from feda3i.errors import RecipeError
+from feda3i.flower import codec
+from feda3i.flower.client_app import app
+from feda3i.flower.codec import Header
+from feda3i.flower.inprocess import task_identity
+from feda3i.flower.journal import Journal
+from feda3i.flower.node import NodeSettings, recipe_at_site
+from feda3i.recipe import validate
+from feda3i.types import Order, Params
+
+SETTINGS = {"site": "site-01", "state-dir": "/somewhere/state", "allow-synthetic": True}
+
+
+def settings(**changes):
+    return NodeSettings.of({**SETTINGS, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"site": ""}, "expected site=NAME"),
+        ({"site": "a/b"}, "expected site=NAME"),
+        ({"state-dir": "state"}, "absolute"),
+        ({"data_dir": "/x"}, "unknown key 'data_dir'"),
+    ],
+)
+def test_wrong_settings_are_named(changes, text):
+    with pytest.raises(RecipeError, match=text):
+        settings(**changes)
+
+
+@pytest.mark.parametrize("run", ["", "..", "../../etc", "a" * 15, "A" * 32, "0" * 65])
+def test_a_run_cannot_choose_a_path(run):
+    with pytest.raises(RecipeError, match="identifier"):
+        settings().run_folder(run)
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        ("method", "/tmp/evil.py:Method"),
+        ("method", "os:system"),
+        ("model", "package.module:factory"),
+        ("data", "file.py:data"),
+        ("data", "/etc"),
+        ("noise", "evil.py:Noise"),
+    ],
+)
+def test_no_code_from_the_wire(section, name):
+    values = {**tiny().to_dict(), section: {"name": name}}
+    with pytest.raises(RecipeError, match="sites run what is installed"):
+        recipe_at_site(json.dumps(values), settings())
+
+
+def test_a_site_may_allow_its_own_plugins():
+    values = {**tiny().to_dict(), "method": {"name": "mine.py:Mine"}}
+    recipe = recipe_at_site(json.dumps(values), settings(**{"allow-plugins": True}))
+    assert recipe.method.name == "mine.py:Mine"
+
+
+def test_the_site_chooses_its_device_whatever_the_recipe_says():
+    values = {**tiny().to_dict(), "engine": {"device": "cuda:3"}}
+    assert recipe_at_site(json.dumps(values), settings(device="cpu")).engine.device == "cpu"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", None, "[" * 100_000, "x" * 2**19])
+def test_a_recipe_that_is_none_is_refused(text):
+    with pytest.raises(RecipeError):
+        recipe_at_site(text, settings())
+
+
+def ask(message_type, content, node_config, run_config):
+    with task_identity():
+        message = Message(content, 7, message_type)
+        context = Context(1, 7, node_config, RecordDict(), run_config)
+        return codec.read_header(app(message, context).content)
+
+
+def test_an_order_of_another_protocol_is_refused(tmp_path):
+    content = codec.write(Header("hello", protocol=99), {})
+    config = {**SETTINGS, "state-dir": str(tmp_path)}
+    header, body = ask("query.hello", content, config, {"recipe": json.dumps(tiny().to_dict())})
+    assert header.kind == "refusal"
+    assert "protocol 99" in body["reason"]
+
+
+def test_errors_of_a_site_tell_no_path_and_no_file(tmp_path):
+    place = tmp_path / "ward-7"
+    (place / "images").mkdir(parents=True)
+    (place / "masks").mkdir()
+    (place / "images" / "mueller_anna.png").write_bytes(b"no picture")
+    (place / "masks" / "mueller_anna.png").write_bytes(b"no picture")
+    config = {"site": "site-01", "state-dir": str(tmp_path / "state"), "data-dir": str(place)}
+    recipe = validate({**tiny().to_dict(), "data": {"name": "folder", "size": 32}})
+    run_config = {"recipe": json.dumps(recipe.to_dict())}
+    header, body = ask("query.hello", codec.write(Header("hello"), {}), config, run_config)
+    assert header.kind == "refusal"
+    assert "mueller" not in body["reason"]
+    assert "ward-7" not in body["reason"]
+
+
+def test_a_simulation_does_not_touch_real_masks(tmp_path):
+    config = {"site": "site-01", "state-dir": str(tmp_path), "data-dir": str(tmp_path)}
+    for change, reason in (
+        ({"noise": {"name": "contour"}}, "noise is for simulations"),
+        ({"method": {"name": "clean"}}, "reference row"),
+        ({"data": {"name": "folder", "path": "/server/path"}}, "names no path"),
+    ):
+        values = {**tiny().to_dict(), "data": {"name": "folder"}, **change}
+        content = codec.write(Header("hello"), {})
+        header, body = ask("query.hello", content, config, {"recipe": json.dumps(values)})
+        assert header.kind == "refusal"
+        assert reason in body["reason"]
+
+
+def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
+    """Each node reads its own folder; the local engine reads all of them as one federation."""
+    made = synthetic_skin(sites=2, cases=4, test=2, size=32)
+    for name in made.names():
+        write_cases(tmp_path / "all" / "train" / name, made.site(name))
+    write_cases(tmp_path / "all" / "test" / "test", made.test)
+    values = tiny(rounds=2).to_dict()
+    values["data"] = {"name": "folder", "size": 32}
+    recipe = validate(values)
+    local_values = {**values["data"], "path": str(tmp_path / "all"), "partition": "by-folder"}
+    local = run(validate({**values, "data": local_values}), tmp_path / "local")
+
+    trial = Trial(tmp_path, recipe, site_names(2))
+    for name in trial.names:
+        folder = tmp_path / "all" / "train" / name
+        trial.grid.node_config[name] = {
+            "site": name,
+            "state-dir": str(tmp_path / "state"),
+            "data-dir": str(folder),
+        }
+    network = trial.play(test=tmp_path / "all" / "test" / "test")
+    ours, theirs = weights_of(network.path), weights_of(local.path)
+    assert list(ours) == list(theirs)
+    for name, value in ours.items():
+        assert np.array_equal(value, theirs[name]), name
+    assert network.scores == pytest.approx(local.scores, abs=0, rel=0, nan_ok=True)
+    # The server knows neither the paths nor the names of the cases of any site.
+    known = "".join(p.read_text() for p in network.path.glob("*.json*"))
+    assert str(tmp_path / "all" / "train") not in known
+    assert all(case not in known for case in made.train.ids)
+
+
+def test_without_test_cases_sites_score_their_own(tmp_path):
+    made = synthetic_skin(sites=1, cases=5, test=3, size=32)
+    site = tmp_path / "site"
+    write_cases(site / "train", made.train)
+    write_cases(site / "test", made.test)
+    recipe = validate({**tiny(rounds=1).to_dict(), "data": {"name": "folder", "size": 32}})
+    trial = Trial(tmp_path, recipe, ["site-01"])
+    trial.grid.node_config["site-01"] = {
+        "site": "site-01",
+        "state-dir": str(tmp_path / "state"),
+        "data-dir": str(site),
+    }
+    result = trial.play()
+    test, train = trial.events("score")
+    assert [(row["case"], row["cases"]) for row in test["rows"]] == [("site-01", 3)]
+    assert [(row["case"], row["cases"]) for row in train["rows"]] == [("site-01", 5)]
+    assert 0 <= result.scores["dice"] <= 1
+
+
+def write_cases(folder, cases):
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    for name, image, mask in zip(cases.ids, cases.images, cases.masks, strict=True):
+        cv2.imwrite(str(folder / "images" / f"{name}.png"), image[..., ::-1])
+        cv2.imwrite(str(folder / "masks" / f"{name}.png"), mask * 255)
+
+
+def test_the_journal_notices_repeated_and_skipped_rounds(tmp_path):
+    empty = Params(np.zeros(0, np.float32), np.zeros(0, np.int64))
+    journal = Journal(tmp_path / "run")
+
+    def order(task, number):
+        return Order(task, number, "site-01", empty)
+
+    assert journal.notice(order("fit", 1)) == ""
+    assert "first order" in journal.notice(order("fit", 5))
+    journal.write(order("survey", 3))
+    assert journal.notice(order("fit", 3)) == ""
+    assert "repeated" in journal.notice(order("survey", 3))
+    journal.write(order("fit", 3))
+    assert journal.notice(order("survey", 4)) == ""
+    assert "repeated" in journal.notice(order("fit", 2))
+    assert "skipped" in journal.notice(order("fit", 5))
