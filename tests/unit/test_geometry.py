@@ -28,7 +28,7 @@ masks = hnp.arrays(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(masks.filter(lambda m: m.any() and not m.all()))
 def test_signed_distance_is_exact(mask: np.ndarray) -> None:
     np.testing.assert_allclose(geometry.signed_distance(mask), _brute_distance(mask), rtol=1e-6)
@@ -65,7 +65,7 @@ def test_wrong_spacing_is_refused(spacing: tuple[float, ...]) -> None:
         geometry.signed_distance(np.eye(3), spacing)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(masks)
 def test_filling_the_outer_contours_fills_the_holes_and_nothing_else(mask: np.ndarray) -> None:
     contours, has_hole = geometry.outer_contours(mask)

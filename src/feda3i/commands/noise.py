@@ -139,17 +139,20 @@ def gallery(
 @app.command()
 def pdn(
     draws: Annotated[int, typer.Option(min=10, help="Noisy masks per model.")] = 250,
-    radius: Annotated[float, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40.0,
+    radius: Annotated[float, typer.Option(min=5, max=100, help="Of the shape, pixels.")] = 40.0,
+    shape: Annotated[
+        Literal["disc", "ellipse", "lobes"], typer.Option(help="Clean object to draw.")
+    ] = "disc",
     seed: Seed = 0,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Test which noise models are pixel-dependent (Definition 1 of the paper) on a disc."""
+    """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
     from feda3i.noise.files import write_table
     from feda3i.noise.pdn_table import dependence_rows, dependence_text
 
     with _bar("pdn", quiet) as progress:
-        rows = dependence_rows(draws, radius, seed, progress)
+        rows = dependence_rows(draws, radius, seed, shape, progress)
     if csv is not None:
         write_table(csv, rows)
     print(dependence_text(rows))

@@ -104,7 +104,7 @@ def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str,
 
 def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
     """Raise DataError unless this is a mask of bool or whole numbers with these dimensions."""
-    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "bui":
+    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in ("b", "u", "i"):
         found = mask.dtype if isinstance(mask, np.ndarray) else type(mask).__name__
         raise DataError(
             f"expected a mask as an array of bool or whole numbers, found {found}; "

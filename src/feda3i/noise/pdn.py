@@ -55,7 +55,12 @@ class PixelDependence:
         return self.z > z
 
     def meets_second(self, p: float = 0.01) -> bool:
-        """Tell whether the sectors differ: both p-values are below this one."""
+        """Tell whether the sectors differ: both p-values are below this one.
+
+        The chi-square alone would mistake the chance of one draw for structure if draws are
+        correlated along the contour; the rotation test alone sees the pixel lattice, since noise
+        that is equal in all sectors leaves nothing else to see.
+        """
         return self.p_chi_square < p and self.p_rotation < p
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from feda3i import seeding
+from feda3i.geometry import Binary
 from feda3i.noise.base import NoiseModel, NoiseWarning
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
@@ -17,6 +18,8 @@ from feda3i.noise.levelset import SignedDistanceEvolution
 from feda3i.noise.markov import MarkovNoise
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.noise.pdn import pixel_dependence
+
+Shape = Literal["disc", "ellipse", "lobes"]
 
 MODELS: Mapping[str, NoiseModel] = {
     "CEM C(0,6) faithful, fixed start": ContourEvolution(0, 6, mode="faithful", start="fixed"),
@@ -34,22 +37,33 @@ MODELS: Mapping[str, NoiseModel] = {
 }
 
 
+def clean_shape(name: Shape, radius: float) -> Binary:
+    """Return a disc, an ellipse of axes 3 : 2 or a three-lobed shape of this mean radius."""
+    side = 3 * math.ceil(radius) + 80
+    rows, cols = np.mgrid[:side, :side] - side // 2
+    away = np.hypot(rows, cols)
+    if name == "ellipse":
+        away = np.hypot(rows * 1.5**0.5, cols / 1.5**0.5)
+    elif name == "lobes":
+        away = away / (1.0 + 0.25 * np.cos(3 * np.arctan2(rows, cols)))
+    return np.asarray(away <= radius, np.uint8)
+
+
 def dependence_rows(
     draws: int,
     radius: float,
     seed: int,
+    shape: Shape = "disc",
     progress: Callable[[int, int], None] | None = None,
     models: Mapping[str, NoiseModel] = MODELS,
 ) -> list[dict[str, Any]]:
-    """Test every model on a disc of this radius; one row of plain values per model."""
-    side = 2 * math.ceil(radius) + 80
-    rows, cols = np.mgrid[:side, :side] - side // 2
-    disc = (np.hypot(rows, cols) <= radius).astype(np.uint8)
+    """Test every model on a shape of this radius; one row of plain values per model."""
+    clean = clean_shape(shape, radius)
     table = []
     for done, (name, model) in enumerate(models.items(), 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
-            found = pixel_dependence(model, disc, draws, seeding.rng(seed, "pdn", name))
+            found = pixel_dependence(model, clean, draws, seeding.rng(seed, "pdn", name))
         table.append(
             {
                 "model": name,

@@ -18,8 +18,8 @@ def disc(radius: float, side: int = 256, centre: tuple[float, float] | None = No
 
 def blobs(rng: np.random.Generator) -> Mask:
     """Return a random mask: any size and aspect, one or many parts, holes, often at the frame."""
-    shape = tuple(int(n) for n in rng.integers(24, 104, 2))
-    grain = float(rng.uniform(3, 16))
+    shape = tuple(int(n) for n in rng.integers(24, 84, 2))
+    grain = float(rng.uniform(3.5, 14))
     field = cv2.GaussianBlur(rng.normal(size=shape), (0, 0), grain)
     share = float(rng.uniform(0.5, 0.97))
     mask = (field > np.quantile(field, share)).astype(np.uint8)

@@ -29,7 +29,7 @@ DISC = disc(40, 140)
         (SignedDistanceEvolution(0, 6, start="fixed"), True, True),
         (ClassConditional(), False, False),
         (MorphologicalNoise(), True, False),
-        (MarkovNoise(60, 0.5, 0.2, 0.0), True, False),
+        (MarkovNoise(30, 0.5, 0.3, 0.0), True, False),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
 )
