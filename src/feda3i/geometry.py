@@ -135,3 +135,20 @@ def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np
     structure = ndimage.generate_binary_structure(mask.ndim, mask.ndim if is_diagonal else 1)
     labels, count = ndimage.label(mask, structure)
     return labels.astype(np.int32), int(count)
+
+
+def component_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[slice, ...]]:
+    """Return the smallest box around each numbered component, in their order.
+
+    >>> component_boxes(np.array([[0, 1, 1], [2, 0, 1]], np.int32), 2)[1]
+    (slice(1, 2, None), slice(0, 1, None))
+    """
+    places = np.nonzero(labels)
+    label = labels[places] - 1
+    sides = []
+    for along, size in zip(places, labels.shape, strict=True):
+        low, high = np.full(count, size), np.zeros(count, np.intp)
+        np.minimum.at(low, label, along)
+        np.maximum.at(high, label, along + 1)
+        sides.append(list(zip(low.tolist(), high.tolist(), strict=True)))
+    return [tuple(slice(*side) for side in box) for box in zip(*sides, strict=True)]

@@ -118,6 +118,13 @@ def test_the_tip_of_a_line_has_a_normal() -> None:
     assert np.isfinite(point).all()
 
 
+def test_boxes_of_components_are_scipys() -> None:
+    field = ndimage.gaussian_filter(np.random.default_rng(1).normal(size=(40, 30, 20)), 2)
+    labels, count = geometry.label_components((field > 0.05).astype(np.uint8))
+    assert count > 3
+    assert geometry.component_boxes(labels, count) == ndimage.find_objects(labels)
+
+
 def test_components_touching_at_a_corner() -> None:
     mask = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]], np.uint8)
     assert geometry.label_components(mask)[1] == 1

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.geometry import Binary, label_components, signed_distance
+from feda3i.errors import DataError
+from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
 from feda3i.noise.base import (
     Annotator,
     Mask,
@@ -93,17 +94,22 @@ class SignedDistanceEvolution:
         return noise_by_class(mask, rng, self._change, dimensions=(1, 2, 3, 4))
 
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
+        if self.spacing is not None and len(self.spacing) != mask.ndim:
+            raise DataError(
+                f"expected a mask with {len(self.spacing)} dimensions, one per pixel size, found "
+                f"shape {mask.shape}"
+            )
         if mask.all():
             return mask.copy()
         noisy = np.zeros_like(mask)
         labels, count = label_components(mask)
         sizes = np.array(self.spacing or (1.0,) * mask.ndim)
         margin = np.ceil(self.clip / sizes).astype(int) + 1
-        for label in range(1, count + 1):
-            places = np.argwhere(labels == label)
-            low = np.maximum(places.min(axis=0) - margin, 0)
-            high = places.max(axis=0) + margin + 1
-            box = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+        for label, tight in enumerate(component_boxes(labels, count), 1):
+            box = tuple(
+                slice(max(side.start - room, 0), side.stop + room)
+                for side, room in zip(tight, margin, strict=True)
+            )
             noisy[box] |= self._shift_border((labels[box] == label).view(np.uint8), sizes, rng)
         return noisy
 

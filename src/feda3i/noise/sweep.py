@@ -10,7 +10,6 @@ nothing crosses and nothing turns over.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from feda3i.geometry import (
     Binary,
     Floats,
     Points,
+    component_boxes,
     contour_normals,
     fill_polygon,
     label_components,
@@ -43,26 +43,20 @@ def evolve_by_sweep(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
 ) -> tuple[Binary, list[Part]]:
     """Return the noisy mask and the record of each contour, holes after their component."""
+    if not touches_frame(mask):
+        contours, has_hole = outer_contours(mask)
+        if len(contours) != 1:
+            return _evolve_components(model, mask, 0, rng)
+        noisy, parts = _evolve_component(model, mask, contours[0], has_hole, rng)
+        if not noisy.any():
+            noisy, parts[0] = core_of(mask), replace(parts[0], fate="core")
+        return noisy, parts
     if mask.all():
         return mask.copy(), []
-    pad = 0
-    if touches_frame(mask):
-        # The object goes on beyond the frame: its border there is not a contour, and must lie
-        # farther away than any pixel moves.
-        pad = math.ceil(model.clip) + model.reach + 2
-        mask = np.pad(mask, pad, mode="edge")
-    noisy, record = None, []
-    for component, contour, has_hole in _components(mask):
-        changed, parts = _evolve_component(model, component, contour, has_hole, rng)
-        if pad:
-            changed = np.ascontiguousarray(changed[pad:-pad, pad:-pad])
-            parts = [replace(p, contour=p.contour - pad, moved=p.moved - pad) for p in parts]
-        if not changed.any():
-            inner = component[pad:-pad, pad:-pad] if pad else component
-            changed, parts[0] = core_of(inner), replace(parts[0], fate="core")
-        noisy = changed if noisy is None else noisy | changed
-        record += parts
-    return (mask.copy() if noisy is None else noisy), record
+    # The object goes on beyond the frame: its border there is not a contour, and must lie farther
+    # away than any pixel moves.
+    pad = math.ceil(model.clip) + model.reach + 2
+    return _evolve_components(model, np.pad(mask, pad, mode="edge"), pad, rng)
 
 
 def touches_frame(mask: Binary) -> bool:
@@ -70,17 +64,28 @@ def touches_frame(mask: Binary) -> bool:
     return bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
 
 
-def _components(mask: Binary) -> Iterator[tuple[Binary, Points, bool]]:
-    """Yield each 8-connected component, its outer contour, and whether it has a hole."""
-    contours, has_hole = outer_contours(mask)
-    if len(contours) == 1:
-        yield mask, contours[0], has_hole
-        return
+def _evolve_components(
+    model: ContourEvolution, mask: Binary, pad: int, rng: np.random.Generator
+) -> tuple[Binary, list[Part]]:
+    """Change every 8-connected component in a box of its own; ``pad`` pixels surround the frame."""
+    noisy, record = np.zeros_like(mask), []
+    rows, cols = mask.shape[0] - 2 * pad, mask.shape[1] - 2 * pad
     labels, count = label_components(mask)
-    for label in range(1, count + 1):
-        component = (labels == label).view(np.uint8)
+    margin = math.ceil(model.clip) + 2
+    for label, (down, right) in enumerate(component_boxes(labels, count), 1):
+        top, left = max(down.start - margin, 0), max(right.start - margin, 0)
+        box = np.s_[top : down.stop + margin, left : right.stop + margin]
+        component = (labels[box] == label).view(np.uint8)
         contours, has_hole = outer_contours(component)
-        yield component, contours[0], has_hole
+        changed, parts = _evolve_component(model, component, contours[0], has_hole, rng)
+        seen = np.s_[max(pad - top, 0) : pad + rows - top, max(pad - left, 0) : pad + cols - left]
+        if not changed[seen].any():
+            changed[seen] = core_of(component[seen])
+            parts[0] = replace(parts[0], fate="core")
+        noisy[box] |= changed
+        shift = np.array([top - pad, left - pad], np.int32)
+        record += [replace(p, contour=p.contour + shift, moved=p.moved + shift) for p in parts]
+    return np.ascontiguousarray(noisy[pad : pad + rows, pad : pad + cols]), record
 
 
 def _evolve_component(

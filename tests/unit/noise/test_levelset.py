@@ -7,7 +7,7 @@ import pytest
 from noise_shapes import disc
 from scipy import ndimage
 
-from feda3i.errors import RecipeError
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import SignedDistanceEvolution
 from feda3i.noise.levelset import smooth_field
@@ -81,6 +81,8 @@ def test_spacing_measures_in_its_unit() -> None:
     clean = np.zeros((40, 40, 20), np.uint8)
     clean[15:25, 15:25, 8:12] = 1
     noisy = SignedDistanceEvolution(4, 0, spacing=(1, 1, 4))(clean, np.random.default_rng(0))
+    with pytest.raises(DataError, match="one per pixel size"):
+        SignedDistanceEvolution(4, 0, spacing=(1, 1))(clean, np.random.default_rng(0))
     extent = [int(p.max() - p.min() + 1) for p in np.nonzero(noisy)]
     assert extent == [18, 18, 6]
 
