@@ -51,7 +51,7 @@ def load_folder(
     split
         ``"train"`` or ``"test"`` for that part only (as the folder divides it).
     workers
-        Threads that decode; one per core by default.
+        Processes (or threads) that decode; one per core by default.
     cache
         Keep a packed copy for the next start (``True``), none (``False``), or in this folder.
     """

@@ -12,7 +12,7 @@ from feda3i.data.decode import Options
 from feda3i.data.dicom import find_dicom
 from feda3i.data.listing import LAYOUT
 from feda3i.data.names import DICOM, split_extension
-from feda3i.data.pairs import Pair, find_pairs, read_table
+from feda3i.data.pairs import Pair, find_pairs, has_columns, read_table
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.prepared import is_prepared
 from feda3i.data.problems import Problem
@@ -49,7 +49,7 @@ def prepare_folder(
     test_share, seed
         Of the split, where the folder has no train and test.
     """
-    root, table = source, TABLE
+    root, table = source, None
     if source.suffix.lower() == ".csv" and source.is_file():
         root, table = source.parent, source.name
     if is_prepared(root):
@@ -77,13 +77,15 @@ def prepare_folder(
 
 
 def find_any(
-    entries: Sequence[Entry], volumes: bool, group: str | None = None, table: str = TABLE
+    entries: Sequence[Entry], volumes: bool, group: str | None = None, table: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair files by a table if there is one, else by folders, and DICOM by its references."""
     with Reader() as reader:
         for entry in entries:
-            if entry.name == table:
-                return read_table(reader.read(entry), entries, group=group)
+            if entry.name == (table or TABLE):
+                data = reader.read(entry)
+                if table or has_columns(data):  # other programs write an index.csv, too
+                    return read_table(data, entries, group=group)
         pairs, problems = find_pairs(entries, group)
         if any(split_extension(entry.name)[1] in DICOM for entry in entries):
             more, wrong = find_dicom(entries, reader, volumes)

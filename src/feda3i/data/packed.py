@@ -12,11 +12,8 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.data.base import Images, Masks
-from feda3i.data.files import hash_text, write_bytes
+from feda3i.data.files import PART, hash_text, write_bytes
 from feda3i.data.listing import Listing
 from feda3i.data.problems import CaseError, Problem, raise_errors
+from feda3i.data.spread import spread
+from feda3i.data.store import FileStore, Store
 
 FORMAT = "feda3i-packed-1"
 FOLDER = ".feda3i-cache"
 _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
+_MAX_PART_AGE = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def pack(listing: Listing, *, workers: int | None = None, cache: bool | Path = T
     Parameters
     ----------
     workers
-        Threads that decode; one per core by default.
+        Processes (or threads) that decode; one per core by default.
     cache
         ``True``, ``False`` (keep the arrays in memory) or the folder to use.
     """
@@ -130,23 +130,21 @@ def _sample(array: NDArray[np.uint8]) -> str:
 
 
 def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
-    """Decode the first case to learn the shape, then all into one array each."""
+    """Decode the first case to learn the shape, then all into one store each."""
     first = _first(listing)
     count = len(listing.cases)
     shapes = {"images": (count, *first[0].shape), "masks": (count, *first[1].shape)}
-    arrays, parts = _allocate(place, shapes)
+    store = _open_store(place, shapes)
     try:
-        spacing, problems = _fill(listing, arrays["images"], arrays["masks"], workers)
+        spacing, problems = _fill(listing, store, workers)
         raise_errors(problems, listing.root)
-        notes = tuple(problems)
-        if place is None or not parts:
-            return Packed(arrays["images"], arrays["masks"], spacing, notes)
-        with contextlib.suppress(OSError):  # the cases are here, with or without a cache
-            _finish(place, arrays, parts, spacing, notes)
+        arrays = store.arrays()
+        if place is not None and isinstance(store, FileStore):
+            with contextlib.suppress(OSError):  # the cases are here, with or without a cache
+                _finish(place, store, arrays, spacing, problems)
     finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-    return _load(place) or Packed(arrays["images"], arrays["masks"], spacing, notes)
+        store.close()
+    return Packed(arrays["images"], arrays["masks"], spacing, tuple(problems))
 
 
 def _first(listing: Listing) -> tuple[Images, Masks]:
@@ -163,82 +161,44 @@ def _first(listing: Listing) -> tuple[Images, Masks]:
 
 
 def _fill(
-    listing: Listing, images: Images, masks: Masks, workers: int
+    listing: Listing, store: Store, workers: int
 ) -> tuple[NDArray[np.float64] | None, list[Problem]]:
-    spacings: list[tuple[float, ...]] = [()] * len(listing.cases)
-    problems: list[list[Problem]] = [[] for _ in listing.cases]
+    shape = store.shapes["images"][1:]
 
-    def work(place: int) -> None:
+    def work(place: int) -> tuple[tuple[float, ...], list[Problem]]:
         case = listing.cases[place]
         try:
-            image, mask, spacings[place], notes = listing.read(case)
-            if image.shape != images.shape[1:]:
-                raise CaseError(
-                    "sizes differ between cases",
-                    f"{image.shape[:-1]}, the first has {images.shape[1:-1]}: give a size",
-                )
-            images[place], masks[place] = image, mask
-            problems[place] = [Problem("note", kind, case.name, text) for kind, text in notes]
+            image, mask, spacing, notes = listing.read(case)
+            if image.shape != shape:
+                text = f"{image.shape[:-1]}, the first has {shape[:-1]}: give a size"
+                raise CaseError("sizes differ between cases", text)
+            store.put("images", place, image)
+            store.put("masks", place, mask)
         except CaseError as error:
-            problems[place] = [error.problem(case.name)]
+            return (), [error.problem(case.name)]
+        return spacing, [Problem("note", kind, case.name, text) for kind, text in notes]
 
-    _spread(work, len(listing.cases), workers)
-    known = all(len(spacing) == masks.ndim - 1 for spacing in spacings)
-    found = [problem for many in problems for problem in many]
+    done = spread(work, len(listing.cases), workers)
+    spacings = [spacing for spacing, _ in done]
+    known = all(len(spacing) == len(shape) - 1 for spacing in spacings)
+    found = [problem for _, problems in done for problem in problems]
     return (np.array(spacings, np.float64) if known else None), found
 
 
-def _spread(work: Callable[[int], None], count: int, workers: int) -> None:
-    """Call ``work`` for every place, in threads: decoders release the interpreter's lock."""
-    if workers == 1:
-        for place in range(count):
-            work(place)
-        return
-
-    def chunk(start: int) -> None:
-        for place in range(start, count, workers):
-            work(place)
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(chunk, range(workers)))
-
-
-def _allocate(
-    place: Path | None, shapes: dict[str, tuple[int, ...]]
-) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Path]]:
-    """Return arrays in files with temporary names, or in memory if there is no room or right."""
-    parts: dict[str, Path] = {}
-    try:
-        if place is not None:
-            arrays: dict[str, NDArray[np.uint8]] = {}
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for kind, shape in shapes.items():
-                parts[kind] = _file(place, f".part-{os.getpid()}-{kind}.npy")
-                arrays[kind] = np.lib.format.open_memmap(
-                    parts[kind], mode="w+", dtype=np.uint8, shape=shape
-                )
-                parts[kind].chmod(stat.S_IRUSR | stat.S_IWUSR)
-                _reserve(parts[kind])
-            return arrays, parts
-    except OSError:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-    return {kind: np.empty(shape, np.uint8) for kind, shape in shapes.items()}, {}
-
-
-def _reserve(path: Path) -> None:
-    """Reserve the space now: a full disk must be an error here, not a crash while writing."""
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+def _open_store(place: Path | None, shapes: dict[str, tuple[int, ...]]) -> Store:
+    """Return files with temporary names, or memory if there is no cache, room or right."""
+    if place is not None:
+        with contextlib.suppress(OSError):
+            return FileStore(shapes, place)
+    return Store(shapes)
 
 
 def _finish(
     place: Path,
+    store: FileStore,
     arrays: dict[str, NDArray[np.uint8]],
-    parts: dict[str, Path],
     spacing: NDArray[np.float64] | None,
-    notes: tuple[Problem, ...],
+    notes: list[Problem],
 ) -> None:
     """Name the files, and write the header last: without it nothing is read."""
     header: dict[str, Any] = {
@@ -247,9 +207,7 @@ def _finish(
     }
     for kind, array in arrays.items():
         header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
-        if isinstance(array, np.memmap):
-            array.flush()
-        parts[kind].replace(_file(place, f"{kind}.npy"))
+        store.parts[kind].replace(_file(place, f"{kind}.npy"))
     write_bytes(_file(place, "header.json"), json.dumps(header).encode())
     _sweep(place)
 
@@ -264,3 +222,6 @@ def _sweep(place: Path) -> None:
             for kind in ("header.json", "images.npy", "masks.npy"):
                 with contextlib.suppress(OSError):
                     _file(place.with_name(name), kind).unlink()
+    for part in place.parent.glob(f"{PART}*"):  # of processes that were killed
+        if time.time() - part.stat().st_mtime > _MAX_PART_AGE:
+            part.unlink(missing_ok=True)

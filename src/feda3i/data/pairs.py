@@ -141,11 +141,9 @@ def read_table(
     Paths are relative to the table and must stay inside its folder; several masks of one image are
     separated by ``|``. Further columns: name, source, site, split (train or test), group (patient).
     """
-    rows = csv.DictReader(io.StringIO(table.decode("utf-8-sig", "replace")))
-    if not {"image", "mask"} <= set(rows.fieldnames or ()):
-        raise DataError(
-            f"the table needs the columns image and mask, found {', '.join(rows.fieldnames or ())}"
-        )
+    if not has_columns(table):
+        raise DataError("the table needs a first line with the columns image and mask")
+    rows = csv.DictReader(io.StringIO(_text(table)))
     known = {entry.name: entry for entry in entries}
     pairs, problems = [], []
     for number, row in enumerate(rows, start=2):
@@ -176,6 +174,11 @@ def read_table(
             )
         )
     return pairs, problems
+
+
+def has_columns(table: bytes) -> bool:
+    """Return whether the first line of a table names the columns image and mask."""
+    return {"image", "mask"} <= set(csv.DictReader(io.StringIO(_text(table))).fieldnames or ())
 
 
 def kind_of(extension: str) -> str:
@@ -223,3 +226,7 @@ def _pair(
 
 def _group(stem: str, pattern: str | None) -> str:
     return group_of(stem, pattern) if pattern else group_of(stem)
+
+
+def _text(table: bytes) -> str:
+    return table.decode("utf-8-sig", "replace")

@@ -20,10 +20,10 @@ PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
 def site_names(sites: int) -> list[str]:
     """Return names with leading zeros, so that sorting keeps their order.
 
-    >>> site_names(2), site_names(10)[0]
-    (['site-1', 'site-2'], 'site-01')
+    >>> site_names(2), site_names(100)[0]
+    (['site-01', 'site-02'], 'site-001')
     """
-    digits = len(str(sites))
+    digits = max(2, len(str(sites)))
     return [f"site-{number:0{digits}d}" for number in range(1, sites + 1)]
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 
 from feda3i.data.base import Images, Masks
 from feda3i.data.files import hash_pixels, hash_text, write_bytes
-from feda3i.data.picture import open_picture
+from feda3i.data.limits import MAX_PIXELS
 from feda3i.data.problems import CaseError
 from feda3i.errors import DataError
 
@@ -128,10 +130,8 @@ def read_prepared(folder: Path, name: str, volume: bool = False) -> tuple[Images
         if volume:
             image = np.load(folder / "images" / f"{name}.npy", allow_pickle=False)
             return image, np.load(folder / "masks" / f"{name}.npy", allow_pickle=False)
-        with open(f"{folder}/images/{name}.png", "rb") as file:
-            image = np.asarray(open_picture(file))
-        with open(f"{folder}/masks/{name}.png", "rb") as file:
-            mask = np.asarray(open_picture(file))
+        image = _read_png(f"{folder}/images/{name}.png")
+        mask = _read_png(f"{folder}/masks/{name}.png")
     except FileNotFoundError as error:
         raise CaseError("file missing", f"{error.filename}: prepare again") from None
     except (OSError, ValueError, SyntaxError, EOFError) as error:
@@ -152,6 +152,14 @@ def _png(picture: Image.Image) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", compress_level=4)
     return buffer.getvalue()
+
+
+def _read_png(path: str) -> NDArray[Any]:
+    # Our own files are PNG for sure: no need to try decoders in turn.
+    with open(path, "rb") as file, PngImageFile(file) as picture:
+        if picture.width * picture.height > MAX_PIXELS:
+            raise CaseError("image too large", f"{picture.width} x {picture.height}: prepare again")
+        return np.asarray(picture)
 
 
 def _palette(classes: int) -> list[int]:

@@ -76,7 +76,7 @@ def test_without_a_split_a_fifth_of_each_source_is_drawn_and_patients_stay_whole
 def test_the_test_cases_do_not_change_with_the_seed_of_the_partition(breast):
     runs = [folder(breast, sites=4, partition="iid", seed=s, cache=False) for s in (0, 1)]
     assert runs[0].test.ids == runs[1].test.ids
-    assert runs[0].site("site-1").ids != runs[1].site("site-1").ids
+    assert runs[0].site("site-01").ids != runs[1].site("site-01").ids
 
 
 def test_real_sites_are_the_default_for_several_folders(breast):

@@ -73,8 +73,8 @@ def test_paper_sizes():
 
 
 def test_seeds_matter_and_repeat():
-    same = [iid(50, 5, np.random.default_rng(1))["site-1"].tolist() for _ in range(2)]
-    other = iid(50, 5, np.random.default_rng(2))["site-1"].tolist()
+    same = [iid(50, 5, np.random.default_rng(1))["site-01"].tolist() for _ in range(2)]
+    other = iid(50, 5, np.random.default_rng(2))["site-01"].tolist()
     assert same[0] == same[1] != other
 
 

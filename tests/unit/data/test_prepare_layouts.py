@@ -90,7 +90,7 @@ def test_prepared_pixels_are_the_area_means_of_the_published_ones(tmp_path, isic
 def test_isic_loads_with_the_official_split(tmp_path, isic):
     prepare_isic2017(isic, tmp_path / "out", size=32, workers=1)
     federation = isic2017(tmp_path / "out", sites=3, cache=False)
-    assert federation.names() == ["site-1", "site-2", "site-3"]
+    assert federation.names() == ["site-01", "site-02", "site-03"]
     assert len(federation.test) == 2
     assert federation.train.images.shape == (3, 32, 32, 3)
     assert federation.notes["licence"].startswith("CC-0")
@@ -171,6 +171,15 @@ def test_folder_by_table(tmp_path):
         assert result.manifest["cases"] == {"train": 3, "test": 1}
     assert tree_bytes(tmp_path / "a") == tree_bytes(tmp_path / "b")
     assert {r["site"] for r in rows_of(tmp_path / "a").values()} == {"clinic 0", "clinic 1", ""}
+
+
+def test_an_index_of_another_kind_is_not_taken_for_a_table(tmp_path):
+    plain_tree(tmp_path / "in", 3)
+    (tmp_path / "in" / "index.csv").write_text("name,annotators\ncase0,3\n")
+    result = prepare_folder(tmp_path / "in", tmp_path / "out", options=Options(size=16), workers=1)
+    assert sum(result.manifest["cases"].values()) == 3
+    with pytest.raises(DataError, match="columns image and mask"):
+        prepare_folder(tmp_path / "in" / "index.csv", tmp_path / "b", workers=1)
 
 
 def test_several_classes_keep_their_values(tmp_path):
