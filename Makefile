@@ -4,12 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One marker per set of extras; reinstalled when the pins or the package definition change.
 DEMO := $(VENV)/.demo
+FLOWER := $(VENV)/.flower
 DEV := $(VENV)/.dev
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo demo-flower test test-all lint format bench clean
 
 demo: $(DEMO)
 	$(BIN)/feda3i demo
+
+# Superlink and four supernodes as real processes on loopback, compared with the local run.
+demo-flower: $(FLOWER)
+	$(BIN)/feda3i deploy demo
 
 test: $(DEV) lint
 	$(BIN)/python -m pytest -n 2 -q
@@ -37,9 +42,13 @@ $(DEMO): $(VENV)/bin/python constraints.txt pyproject.toml
 	$(BIN)/python -m pip install -q -c constraints.txt -e .
 	touch $@
 
+$(FLOWER): $(VENV)/bin/python constraints.txt pyproject.toml
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[flower]'
+	touch $@ $(DEMO)
+
 $(DEV): $(VENV)/bin/python constraints.txt pyproject.toml
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
-	touch $@ $(DEMO)
+	touch $@ $(DEMO) $(FLOWER)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

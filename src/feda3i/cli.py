@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from feda3i.commands import noise, prepare
+from feda3i.commands import deploy, noise, prepare
 from feda3i.errors import FedA3IError, RecipeError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 
 app.add_typer(prepare.app, name="prepare")
 app.add_typer(noise.app, name="noise")
+app.add_typer(deploy.app, name="deploy")
 
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")

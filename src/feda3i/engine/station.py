@@ -39,6 +39,9 @@ class Station:
         self.cases = cases
         self.sites = sites
         self.device = job.device()
+        if self.device.type == "cuda":  # pick the same kernels on every repeat
+            torch.backends.cudnn.deterministic = True
+            torch.backends.cudnn.benchmark = False
         network = job.network()
         self.layout = job.layout(network)
         # torch's types know no memory_format here, although modules take it.
