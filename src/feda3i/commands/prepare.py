@@ -42,7 +42,10 @@ def isic2017(
     workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """ISIC 2017 from its four archives or their folders: the paper's SKIN."""
+    """Prepare ISIC 2017, the paper's SKIN.
+
+    SOURCE holds the publisher's four archives, or their folders; TARGET is the only folder written.
+    """
     from feda3i.data.isic2017 import prepare_isic2017
 
     _run(
@@ -70,7 +73,10 @@ def breast(
     workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """BUSI, BUSIS and UDIAT from one folder that holds all three: the paper's BREAST."""
+    """Prepare BUSI, BUSIS and UDIAT, the paper's BREAST.
+
+    SOURCE holds all three as their publishers send them; TARGET is the only folder written.
+    """
     from feda3i.data.breast import prepare_breast
 
     _run(
@@ -122,7 +128,11 @@ def folder(
     workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Any images/ and masks/, a CSV table, NIfTI or DICOM with DICOM-SEG."""
+    """Prepare any folder with images/ and masks/.
+
+    SOURCE may also be an archive, a CSV table (columns image and mask), or hold NIfTI files or DICOM
+    with DICOM-SEG; TARGET is the only folder written.
+    """
     from feda3i.data.decode import Options
     from feda3i.data.own import prepare_folder
 

@@ -75,7 +75,7 @@ def summary_text(summary: dict[str, Any]) -> str:
             f"one round          {cost['minutes_largest_folder']:.1f} min in the largest folder "
             f"({cost['epochs']} epochs, {cost['images_per_second']:.1f} images/s here, "
             f"{cost['minutes_per_100_cases']:.1f} min per 100 cases), "
-            f"{cost['megabytes_per_site']:.1f} MB per site to and fro"
+            f"{cost['megabytes_per_site']:.1f} MB per site, both ways"
         )
     for item in summary["problems"]:
         lines.append(f"{item['level']:18} {item['kind']}: {item['count']}")
