@@ -130,8 +130,8 @@ def folder(
 ) -> None:
     """Prepare any folder with images/ and masks/.
 
-    SOURCE may also be an archive, a CSV table (columns image and mask), or hold NIfTI files or DICOM
-    with DICOM-SEG; TARGET is the only folder written.
+    SOURCE may also be an archive or a CSV table (columns image and mask), or hold NIfTI files or
+    DICOM with DICOM-SEG; TARGET is the only folder written.
     """
     from feda3i.data.decode import Options
     from feda3i.data.own import prepare_folder

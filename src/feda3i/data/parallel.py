@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -57,11 +59,24 @@ def ordered_map(
         pool.shutdown(cancel_futures=True)
 
 
+def leave_with_parent() -> None:
+    """End this worker when its parent is gone: one that was killed cannot call its workers off."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
+
+
+def _watch(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
 def _start() -> None:
     """Prepare a worker: Ctrl-C is the parent's business, and one thread per process is enough."""
     import cv2
 
     global _reader
+    leave_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     cv2.setNumThreads(0)
     _reader = Reader()

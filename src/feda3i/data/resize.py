@@ -42,17 +42,16 @@ def resize_mask(mask: Masks, size: tuple[int, ...], aspect: Aspect = "squeeze") 
     shaped = _shape(mask[..., None], size, aspect)[..., 0]
     if shaped.shape == size:
         return shaped
+    classes = range(1, int(shaped.max(initial=0)) + 1)
+    if not classes:
+        return np.zeros(size, np.uint8)
     shares = [
         _resample((shaped == value)[..., None].astype(np.float32), size)[..., 0]
-        for value in np.unique(shaped)
-        if value
+        for value in classes
     ]
-    if not shares:
-        return np.zeros(size, np.uint8)
-    classes = np.array([value for value in np.unique(shaped) if value], np.uint8)
     stack = np.stack(shares)
     inside = stack.sum(axis=0) >= _HALF
-    return np.where(inside, classes[stack.argmax(axis=0)], 0).astype(np.uint8)
+    return np.where(inside, stack.argmax(axis=0) + 1, 0).astype(np.uint8)
 
 
 def resize_spacing(

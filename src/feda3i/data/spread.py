@@ -15,6 +15,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from feda3i.data.parallel import leave_with_parent
+
 T = TypeVar("T")
 _FEW = 64  # calls per worker below which starting workers does not pay
 
@@ -51,7 +53,8 @@ def _run(work: Callable[[int], T], count: int, workers: int) -> list[list[T]]:
     global _inherited
     _inherited = work
     try:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(workers, context, initializer=leave_with_parent) as pool:
             return list(pool.map(_part, places))
     finally:
         _inherited = None

@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -113,6 +114,18 @@ if __name__ == "__main__":
 """
 
 
+def is_group_gone(group, seconds=10.0):
+    """Return whether all processes of a killed parent have ended, too."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(tmp_path, workers):
@@ -130,6 +143,6 @@ def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(tmp_path, worker
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.3)  # workers notice that their parent is gone
+        assert is_group_gone(process.pid)
     subprocess.run([sys.executable, str(script)], check=True)
     assert tree_bytes(tmp_path / "out") == tree_bytes(tmp_path / "reference")
