@@ -20,28 +20,17 @@ from feda3i.engine.run import resume, run
 from feda3i.methods import REGISTRY
 from feda3i.report.events import read_events
 
-# Phases in rounds, where a method has them: what the paper gives for 100 rounds, cut to this run.
-CUT = {
-    "feda3i": lambda rounds: {"t1": max(1, round(0.55 * rounds))},
-    "fedcorr": lambda rounds: {"t1": 2, "t2": max(1, round(0.15 * rounds))},
-    "fednoro": lambda rounds: {"s1": max(1, round(0.4 * rounds)), "end": rounds},
-    "feddm": lambda rounds: {"stop": max(1, rounds // 2)},
-    "rmd": lambda rounds: {"t1": max(2, rounds // 3), "warp_from": max(1, rounds // 3)},
-}
 
-
-def play(out: Path, base: recipe.Recipe, method: str) -> dict[str, float]:
+def play(out: Path, chosen: recipe.Recipe, name: str) -> dict[str, float]:
     """Run one method, or go on with it, and return its scores."""
-    path = out / method
-    values = base.to_dict()
-    values["method"] = {"name": method, **CUT.get(method, lambda rounds: {})(base.rounds)}
+    path = out / name
     began = time.perf_counter()
     if (path / "DONE").exists():
         folder = RunFolder.open(path)
     elif (path / "manifest.json").exists():
         folder = RunFolder.open(resume(path).path)
     else:
-        folder = RunFolder.open(run(recipe.validate(values), path).path)
+        folder = RunFolder.open(run(chosen, path).path)
     seconds = time.perf_counter() - began
     rounds = list(read_events(folder.events, "round"))
     dice = [event["dice"] for event in rounds if event.get("dice") is not None]
@@ -61,7 +50,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("recipe")
     parser.add_argument("overrides", nargs="*")
-    parser.add_argument("--methods", nargs="+", default=REGISTRY.names())
+    parser.add_argument("--methods", nargs="+", default=[*REGISTRY.names(), "fedprox,mu=0.001"])
     arguments = parser.parse_args()
     base = recipe.load(arguments.recipe, arguments.overrides)
     federation = federation_of(base)
@@ -71,7 +60,12 @@ def main() -> None:
     print("| method | Dice, last | Dice, mean of last three scored | best | HD95 | losses finite |")
     print("|---|---|---|---|---|---|", flush=True)
     for method in arguments.methods:
-        row = play(arguments.out, base, method)
+        name, *options = method.split(",")
+        # As on the command line: method=NAME takes the recipe's options for it, ours come last.
+        changes = [] if name == base.method.name else [f"method={name}"]
+        changes += [f"method.{option}" for option in options]
+        chosen = recipe.load(arguments.recipe, [*arguments.overrides, *changes])
+        row = play(arguments.out, chosen, method)
         print(
             f"| {method} | {row['dice']:.3f} | {row['last']:.3f} | {row['best']:.3f} "
             f"| {row['hd95']:.1f} | {'yes' if row['finite'] else 'NO'} |",

@@ -52,7 +52,11 @@ def compare(setting: str, seed: int, overrides: list[str]) -> list[dict[str, Any
     federation = federation_of(base)
     mu = {site: one["mu"] for site, one in federation.notes["annotators"].items()}
     with one_thread(), tempfile.TemporaryDirectory() as folder:
-        job = job_of(base, federation)
+        # Sites answer with all statistics, so that one survey serves every variant.
+        values = base.to_dict()
+        values["method"] = {**values["method"], "statistic": "both"}
+        asking = recipe.validate(values)
+        job = job_of(asking, federation)
         transport = LocalTransport(job, federation, Path(folder))
         try:
             warm = _fresh(job, transport)

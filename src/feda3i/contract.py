@@ -240,7 +240,8 @@ def declares_its_wire(subject: Subject) -> None:
     wire = method.wire
     names = (*wire.fit, *wire.survey, *wire.settings, *wire.params)
     assert all(name.isidentifier() for name in names), f"not all plain names: {names}"
-    assert wire.longest <= 4096, "a list that long could hold an image"
+    numbers = (*wire.fit, *wire.survey)
+    assert set(wire.per_class) <= set(numbers), "per_class names a number that is not sent"
 
 
 PROMISES: tuple[Callable[[Subject], None], ...] = (

@@ -105,6 +105,8 @@ class Recipe(Section):
     noise: NoiseSection = NoiseSection()
     model: ModelSection = ModelSection()
     method: MethodSection = MethodSection()
+    methods: dict[str, dict[str, Any]] = {}
+    """Options that a method takes when it is chosen with ``method=NAME``, by name."""
     train: TrainSection = TrainSection()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
@@ -117,7 +119,8 @@ class Recipe(Section):
     def digest(self) -> str:
         """Return a hash of all that may change a number of the run (not of the engine)."""
         plain = self.to_dict()
-        plain.pop("engine"), plain.pop("title", None)
+        for key in ("engine", "title", "methods"):
+            plain.pop(key, None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:
@@ -188,7 +191,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
     *path, last = key.strip().split(".")
     value = _parse(text.strip())
     if not path and last in _SECTIONS:
-        values[last] = _renamed(last, values.get(last, {}), value)
+        options = values.get("methods", {}).get(value, {}) if last == "method" else {}
+        values[last] = _renamed(last, values.get(last, {}), value, options)
         return
     if path and path[0] not in Recipe.model_fields:
         if path[0].replace("_", "-") != str(values.get("method", {}).get("name")).replace("_", "-"):
@@ -203,7 +207,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
     inner[last] = value
 
 
-def _renamed(section: str, old: dict[str, Any], value: Any) -> dict[str, Any]:
+def _renamed(
+    section: str, old: dict[str, Any], value: Any, options: dict[str, Any]
+) -> dict[str, Any]:
     """Return a section after ``section=value``: options belong to the thing that they were for."""
     if old.get("name") == value:
         return old
@@ -213,7 +219,7 @@ def _renamed(section: str, old: dict[str, Any], value: Any) -> dict[str, Any]:
             return {**old, "path": str(value)}
         kept = ("synthetic", "sites", "cases", "test", "size")
         return {**{key: old[key] for key in kept if key in old}, "name": value}
-    return {"name": value}
+    return {**options, "name": value}
 
 
 def _parse(text: str) -> Any:

@@ -42,15 +42,16 @@ class Wire:
         Names of the flags and numbers that the server sends to a site beside the parameters.
     params
         Names of further networks that the server sends to a site (FedDM's peers).
-    longest
-        The longest list that a number may be: no array of an image's size can pass as a number.
+    per_class
+        Those of the numbers that are lists with one entry per foreground class; every other number
+        is a single one. So no array of an image's size can pass as a number.
     """
 
     fit: tuple[str, ...] = ()
     survey: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
-    longest: int = 64
+    per_class: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

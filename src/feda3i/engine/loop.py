@@ -111,7 +111,7 @@ class Round:
                 yield answer
                 continue
             try:
-                check_reply(answer, wire, layout)
+                check_reply(answer, wire, layout, self.server.job.classes)
                 _check_origin(answer, order)
             except WireError as error:
                 yield Missing(order.site, str(error))

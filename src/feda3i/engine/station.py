@@ -58,6 +58,7 @@ class Station:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
         self.layout.write(order.params, self.network)
         memory = self.recall(order)
+        had_memory = bool(memory)
         site = self._site(order, memory)
         numbers = method.survey(site) if order.task == "survey" else method.fit(site)
         params = self.layout.read(self.network) if order.task == "fit" else None
@@ -65,8 +66,8 @@ class Station:
         reply = Reply(
             order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
         )
-        check_reply(reply, method.wire, self.layout)
-        if site.memory:
+        check_reply(reply, method.wire, self.layout, self.job.classes)
+        if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
         return reply
 
@@ -102,26 +103,36 @@ class Station:
 
     def recall(self, order: Order) -> Memory:
         """Return the site's memory from before this order; empty if it has none yet."""
-        before = [key for key in self._stored(order.site) if key < _key(order)]
-        if not before:
-            return {}
-        path = self._file(order.site, max(before))
-        try:
-            memory: Memory = unpack(unseal(path.read_bytes()))
-        except (OSError, WireError) as error:
+        stored = self._stored(order.site)
+        before = [key for key in stored if key < _key(order)]
+        if before:
+            memory: Memory = self._read(order.site, max(before))["memory"]
+            return memory
+        if stored and tuple(self._read(order.site, stored[0])["first"]) < _key(order):
             raise RunError(
-                f"the memory of site {order.site} cannot be read: {path}: {error}"
-            ) from None
-        return memory
+                f"the memory of site {order.site} from before round {order.round} is gone: this "
+                f"checkpoint is too old to be resumed; repeat the run in another folder"
+            )
+        return {}
 
     def remember(self, order: Order, memory: Memory) -> None:
         """Store the memory after this order and drop what no resume can need any more."""
         self.memory_folder.mkdir(parents=True, exist_ok=True)
-        write_file(self._file(order.site, _key(order)), seal(pack(memory)))
-        stored = self._stored(order.site)
+        stored = [key for key in self._stored(order.site) if key < _key(order)]
+        first = self._read(order.site, stored[-1])["first"] if stored else list(_key(order))
+        tree = {"first": first, "memory": memory}
+        write_file(self._file(order.site, _key(order)), seal(pack(tree)))
         earlier = [key for key in stored if key < (order.round, 0)]
         for key in earlier[:-1]:
             self._file(order.site, key).unlink(missing_ok=True)
+
+    def _read(self, site: str, key: tuple[int, int]) -> dict[str, Any]:
+        path = self._file(site, key)
+        try:
+            tree: dict[str, Any] = unpack(unseal(path.read_bytes()))
+        except (OSError, WireError) as error:
+            raise RunError(f"the memory of site {site} cannot be read: {path}: {error}") from None
+        return tree
 
     def _stored(self, site: str) -> list[tuple[int, int]]:
         pattern = re.compile(re.escape(_safe(site)) + r"\.(\d+)\.(\d)\.memory")

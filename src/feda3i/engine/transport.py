@@ -16,7 +16,7 @@ from feda3i.data.base import Cases, Federation
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases
 from feda3i.engine.workers import WorkerPool
-from feda3i.errors import RunError
+from feda3i.errors import RunError, WireError
 from feda3i.types import Missing, Order, Params, Reply
 
 
@@ -74,7 +74,7 @@ class LocalTransport:
         for order in orders:
             try:
                 yield self._station.answer(order)
-            except RunError as error:
+            except (RunError, WireError) as error:
                 yield Missing(order.site, str(error))
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:

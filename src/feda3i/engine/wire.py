@@ -21,7 +21,7 @@ def check_order(order: Order, wire: Wire, layout: Layout) -> None:
         layout.check(params)
 
 
-def check_reply(reply: Reply, wire: Wire, layout: Layout) -> None:
+def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     """Raise ``WireError`` unless a reply holds all declared numbers, and nothing else."""
     where = f"the {reply.task} reply of site {reply.site}"
     expected = (*ALWAYS[reply.task], *(wire.fit if reply.task == "fit" else wire.survey))
@@ -30,7 +30,8 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout) -> None:
     if lacking:
         raise WireError(f"{where} lacks the declared number '{lacking[0]}'")
     for name, value in reply.numbers.items():
-        _check_number(f"{where}, '{name}'", value, wire.longest, reply.task == "fit")
+        entries = classes if name in wire.per_class else None
+        _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
     if isinstance(reply.cases, bool) or not isinstance(reply.cases, int) or reply.cases < 1:
         raise WireError(f"{where}: expected a number of cases of at least 1, found {reply.cases!r}")
     if (reply.params is not None) != (reply.task == "fit"):
@@ -48,12 +49,15 @@ def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -
             )
 
 
-def _check_number(where: str, value: Any, longest: int, must_be_finite: bool) -> None:
-    values = value if isinstance(value, list) else [value]
-    if len(values) > longest:
-        raise WireError(f"{where}: expected at most {longest} numbers, found {len(values)}")
-    for number in values:
+def _check_number(where: str, value: Any, entries: int | None, must_be_finite: bool) -> None:
+    """Raise ``WireError`` unless this is one number, or a list with one entry per class."""
+    if entries is not None and not (isinstance(value, list) and len(value) == entries):
+        size = f"{len(value)} entries" if isinstance(value, list) else type(value).__name__
+        raise WireError(
+            f"{where}: expected a list with one entry per class ({entries}), found {size}"
+        )
+    for number in value if entries is not None else [value]:
         if isinstance(number, bool) or not isinstance(number, int | float):
-            raise WireError(f"{where}: expected numbers, found {type(number).__name__}")
+            raise WireError(f"{where}: expected a number, found {type(number).__name__}")
         if must_be_finite and not math.isfinite(number):
-            raise WireError(f"{where}: expected finite numbers, found {number}")
+            raise WireError(f"{where}: expected a finite number, found {number}")

@@ -15,7 +15,7 @@ from feda3i.engine.scoring import score_cases
 from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread, truth_of
 from feda3i.engine.workers import open_file, read_frame, write_frame
-from feda3i.errors import FedA3IError, RunError
+from feda3i.errors import FedA3IError, RunError, WireError
 from feda3i.recipe import validate
 from feda3i.types import Order
 
@@ -56,7 +56,7 @@ def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str
         cases = truth[request["split"]]
         where = range(request["start"], request["stop"])
         return {"rows": score_cases(station, request["params"], cases, where, request["distances"])}
-    except RunError as error:
+    except (RunError, WireError) as error:
         return {"missing": str(error)}
     except (FedA3IError, OSError, MemoryError) as error:
         return {"failure": f"{type(error).__name__}: {error}"}

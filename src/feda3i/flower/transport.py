@@ -233,7 +233,7 @@ class FlowerTransport:
             codec.read_params(content, self.layout, ())
             return _rows(body, item.site, self.job.classes)
         reply, notice = codec.read_reply(content, header, body, self.layout)
-        check_reply(reply, self.job.method.wire, self.layout)
+        check_reply(reply, self.job.method.wire, self.layout, self.job.classes)
         return reply, notice
 
     # -- scores -----------------------------------------------------------------------------------

@@ -100,7 +100,9 @@ class ADELE(Method):
     """Also predict mirrored images for the correction."""
 
     wire: ClassVar[Wire] = Wire(
-        fit=("predicted", "annotated", "both"), settings=("correct",), longest=255
+        fit=("predicted", "annotated", "both"),
+        settings=("correct",),
+        per_class=("predicted", "annotated", "both"),
     )
 
     # -- server -----------------------------------------------------------------------------------

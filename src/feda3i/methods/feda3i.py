@@ -15,8 +15,9 @@ What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; in answer to the survey,
-    per class: the mean inner and outer loss, both again per pixel of contour (for the statistic
-    "contour"), and how many cases had a contour.
+    per class: the mean inner and outer loss (with the statistic "contour" both per pixel of contour
+    instead, with "both" all four; the others are sent as not-a-number), and how many cases had a
+    contour.
 Cost
     FedAvg plus one evaluation of the training cases per survey.
 Departures
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from feda3i.engine.site import Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
+SURVEY = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour", "usable_cases")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -64,7 +66,7 @@ class FedA3I(Method):
     rule, statistic
         How sites are grouped, and by which numbers; see ``feda3i.quality``.
     power, scale, bias
-        Of the ramp: ``alpha_j = scale * ((j - 1) / (L - 1)) ** power + bias``, kept within 0..1.
+        Of the ramp: ``alpha_j = scale * ((j - 1) / (L - 1)) ** power + bias``.
     floor, ceiling, shrink
         Bounds of a quality weight in equal parts, and how far it is drawn to the quantity weight.
     bic_guard
@@ -91,15 +93,13 @@ class FedA3I(Method):
     repeat_every: Annotated[int, Field(ge=0)] = 0
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
 
-    wire: ClassVar[Wire] = Wire(
-        survey=(
-            "inner_loss",
-            "outer_loss",
-            "inner_per_contour",
-            "outer_per_contour",
-            "usable_cases",
-        )
-    )
+    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
+
+    def __post_init__(self) -> None:
+        if self.scale + self.bias > 1:
+            raise ValueError(
+                "scale + bias must not exceed 1: no stage can be more than all quality"
+            )
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -179,11 +179,14 @@ class FedA3I(Method):
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
         masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
         found = quality.survey_site(masks, classes=site.classes, fewest_cases=self.fewest_cases)
+        unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
+        mean = unused if self.statistic == "contour" else found.mean
+        contour = unused if self.statistic == "mean" else found.contour
         return {
-            "inner_loss": found.mean[:, 0].tolist(),
-            "outer_loss": found.mean[:, 1].tolist(),
-            "inner_per_contour": found.contour[:, 0].tolist(),
-            "outer_per_contour": found.contour[:, 1].tolist(),
+            "inner_loss": mean[:, 0].tolist(),
+            "outer_loss": mean[:, 1].tolist(),
+            "inner_per_contour": contour[:, 0].tolist(),
+            "outer_per_contour": contour[:, 1].tolist(),
             "usable_cases": found.cases.tolist(),
         }
 

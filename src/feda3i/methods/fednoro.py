@@ -75,7 +75,9 @@ class FedNoRo(Method):
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
     wire: ClassVar[Wire] = Wire(
-        survey=("foreground", "background"), settings=("is_noisy", "teacher_share")
+        survey=("foreground", "background"),
+        settings=("is_noisy", "teacher_share"),
+        per_class=("foreground", "background"),
     )
 
     # -- server -----------------------------------------------------------------------------------
