@@ -44,12 +44,12 @@ class Cases:
     def __post_init__(self) -> None:
         if self.images.shape[:-1] != self.masks.shape or len(self.ids) != len(self.masks):
             raise DataError(
-                "expected images (case, *space, channel), masks (case, *space) and one id per case; "
+                "expected images (case, *space, channel), masks (case, *space), one id per case; "
                 f"found images {self.images.shape}, masks {self.masks.shape}, {len(self.ids)} ids"
             )
         if self.images.dtype != np.uint8 or self.masks.dtype != np.uint8:
             raise DataError(
-                f"expected bytes (uint8), found images {self.images.dtype}, masks {self.masks.dtype}"
+                f"expected uint8, found images {self.images.dtype}, masks {self.masks.dtype}"
             )
         if len(set(self.ids)) != len(self.ids):
             twice = sorted({i for i in self.ids if self.ids.count(i) > 1})[:3]
@@ -140,7 +140,7 @@ class Federation:
         return self.train.take(np.asarray(self.sites[name]))
 
     def with_masks(self, masks: Masks, **notes: Any) -> Federation:
-        """Return the same federation with other training masks; the old ones become the clean ones."""
+        """Return the federation with other training masks; the old ones become the clean ones."""
         clean = self.train.masks if self.clean_masks is None else self.clean_masks
         return replace(
             self,

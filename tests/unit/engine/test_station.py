@@ -1,0 +1,149 @@
+"""Site memory, and what a reply may hold."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from feda3i import contract
+from feda3i.engine.run import job_of
+from feda3i.engine.station import Station
+from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.engine.wire import check_order, check_reply
+from feda3i.errors import RunError, WireError
+from feda3i.types import Missing, Order, Params, Reply, Wire
+
+
+@pytest.fixture
+def station(federation, tmp_path):
+    job = job_of(contract.Subject("elr", {}).recipe(), federation)
+    return Station(job, federation.train, federation.sites, tmp_path / "memory")
+
+
+def order(station, round, site="site-1", task="fit"):
+    return Order(task, round, site, station.layout.read(station.network))
+
+
+def files(station):
+    return sorted(file.name for file in station.memory_folder.iterdir())
+
+
+def test_an_order_reads_the_newest_memory_from_before_it(station):
+    for round in (1, 2, 3):
+        station.remember(order(station, round), {"t": np.array([round])})
+    assert station.recall(order(station, 4))["t"] == [3]
+    assert station.recall(order(station, 3))["t"] == [2]
+    assert station.recall(order(station, 3, site="site-2")) == {}
+
+
+def test_only_what_a_resume_can_need_is_kept(station):
+    for round in (1, 2, 3):
+        station.remember(order(station, round), {"t": np.array([round])})
+    assert files(station) == ["site-1.000002.1.memory", "site-1.000003.1.memory"]
+
+
+def test_a_repeated_order_finds_what_it_found_first(station):
+    asked = order(station, 1)
+    with one_thread():
+        first = station.answer(asked)
+        station.answer(replace(asked, round=2))
+        again = station.answer(asked)
+    assert np.array_equal(first.params.values, again.params.values)
+
+
+def test_going_back_too_far_is_an_error_not_a_fresh_memory(station):
+    for round in (1, 2, 3):
+        station.remember(order(station, round), {"t": np.array([round])})
+    with pytest.raises(RunError, match="too old to be resumed"):
+        station.recall(order(station, 2))
+
+
+def test_a_damaged_memory_is_named(station):
+    station.remember(order(station, 1), {"t": np.zeros(9)})
+    (file,) = station.memory_folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(RunError, match=r"memory of site site-1 cannot be read.*damaged"):
+        station.recall(order(station, 2))
+
+
+def test_a_memory_that_is_emptied_stays_empty(station, monkeypatch):
+    station.remember(order(station, 1), {"t": np.zeros(1)})
+
+    def forget(self, site):
+        site.memory.clear()
+        return {"loss": 0.5}
+
+    monkeypatch.setattr(type(station.job.method), "fit", forget)
+    station.answer(order(station, 2))
+    assert station.recall(order(station, 3)) == {}
+
+
+@pytest.mark.parametrize("name", ["../../evil", "Krankenhaus Süd", "a/b", "." * 80])
+def test_names_of_sites_cannot_choose_a_path(station, name):
+    station.remember(order(station, 1, site=name), {"t": np.zeros(1)})
+    assert station.recall(order(station, 2, site=name))["t"] == [0]
+    assert all(file.parent == station.memory_folder for file in station.memory_folder.iterdir())
+
+
+WIRE = Wire(fit=("one", "many"), survey=("q",), settings=("flag",), per_class=("many", "q"))
+
+
+def good(station, **changes):
+    numbers = {"loss": 0.5, "one": 1, "many": [1.0, 2.0]}
+    params = station.layout.read(station.network)
+    return replace(Reply("fit", 1, "a", 3, numbers, params), **changes)
+
+
+def test_a_declared_reply_passes(station):
+    check_reply(good(station), WIRE, station.layout, classes=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"numbers": {"loss": 0.5, "one": 1, "many": [1.0, 2.0], "image": 3.0}}, "not declare"),
+        ({"numbers": {"loss": 0.5, "one": 1}}, "lacks the declared number 'many'"),
+        ({"numbers": {"loss": 0.5, "one": 1, "many": [1.0]}}, "one entry per class"),
+        ({"numbers": {"loss": 0.5, "one": 1, "many": 1.0}}, "one entry per class"),
+        ({"numbers": {"loss": 0.5, "one": [1] * 4096, "many": [1.0, 2.0]}}, "expected a number"),
+        ({"numbers": {"loss": math.nan, "one": 1, "many": [1.0, 2.0]}}, "finite"),
+        ({"numbers": {"loss": 0.5, "one": "1", "many": [1.0, 2.0]}}, "found str"),
+        ({"cases": 0}, "at least 1"),
+        ({"cases": True}, "at least 1"),
+        ({"params": None}, "parameters belong to a fit reply"),
+        ({"params": Params(np.zeros(3, np.float32), np.zeros(0, np.int64))}, "shape"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_anything_else_is_refused(station, changes, words):
+    with pytest.raises(WireError, match=words):
+        check_reply(good(station, **changes), WIRE, station.layout, classes=2)
+
+
+def test_an_order_holds_declared_settings_only(station):
+    told = replace(order(station, 1), settings={"flga": True})
+    with pytest.raises(WireError, match="did you mean 'flag'"):
+        check_order(told, WIRE, station.layout)
+
+
+def test_an_update_that_is_not_finite_is_left_out_and_the_rest_goes_on(
+    federation, tmp_path, monkeypatch
+):
+    subject = contract.Subject("fedavg", {})
+    job = job_of(subject.recipe(), federation)
+    transport = LocalTransport(job, federation, tmp_path)
+    original = type(job.method).fit
+
+    def poisoned(self, site):
+        numbers = original(self, site)
+        if site.name == "site-2":
+            next(site.network.parameters()).data.fill_(math.inf)
+        return numbers
+
+    monkeypatch.setattr(type(job.method), "fit", poisoned)
+    network = job.network()
+    params = job.layout(network).read(network)
+    answers = list(transport.call([Order("fit", 1, s, params) for s in federation.names()]))
+    assert [type(answer) for answer in answers] == [Reply, Missing, Reply]
+    assert "NaN or infinite" in answers[1].reason
