@@ -87,7 +87,3 @@ def _rounds(events: Path) -> None:
             f"          round {event['round']}: {event['answered']}/{event['asked']} sites, "
             f"loss {event['loss']:.4f}, {event['seconds']:.1f} s (training {slowest:.1f} s)"
         )
-
-
-if __name__ == "__main__":
-    demo(Path(sys.argv[1] if len(sys.argv) > 1 else "demo-flower"), method="fedavg")

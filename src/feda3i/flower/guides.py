@@ -30,7 +30,8 @@ installs nothing, and sends no telemetry. A recipe that names a Python file is r
 
 | you see | it means |
 | --- | --- |
-| exit code 305, "not registered" | the operator has not registered this key, or it was replaced |
+| exit code 305, "No SuperNode found" at the server | this key is not registered (yet) |
+| exit code 305 right after a crash | the server notices a crash after a minute; just wait |
 | certificate error | `ca.crt` is not the consortium's, or the address is not the certificate's |
 | signature or timestamp refused | this machine's clock is off by minutes: switch on NTP |
 | `the site's data cannot be used` at the server | this node's own output says which file and why |

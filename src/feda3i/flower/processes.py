@@ -41,14 +41,21 @@ class Consortium:
         recipe's synthetic data set.
     data
         Name of a site -> its data folder.
+    patience
+        Seconds that a run waits for all sites before it begins with those that came.
     """
 
     def __init__(
-        self, folder: Path, sites: Sequence[str], data: Mapping[str, Path] | None = None
+        self,
+        folder: Path,
+        sites: Sequence[str],
+        data: Mapping[str, Path] | None = None,
+        patience: float = 120.0,
     ) -> None:
         self.folder = folder.resolve()
         self.sites = list(sites)
         self.data = dict(data or {})
+        self.patience = patience
         self.server = self.folder / "server"
         self.runs = self.folder / "runs"
         port = free_port()
@@ -65,6 +72,9 @@ class Consortium:
 
     def __enter__(self) -> Self:
         write_consortium(self.folder, self.plan)
+        settings = self.server / "server.env"
+        text = settings.read_text().replace('FEDA3I_WAIT="120"', f'FEDA3I_WAIT="{self.patience}"')
+        write_file(settings, text.encode())
         for site in self.sites:
             self._settle(site)
         return self
@@ -116,7 +126,7 @@ class Consortium:
         log = self.log(name)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         # Short polls instead of one second: a demo is over sooner, numbers do not change.
-        polls = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+        polls = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "FEDA3I_RETRY": "3"}
         with log.open("ab") as file:
             self._processes[name] = subprocess.Popen(
                 [str(script)],
@@ -132,14 +142,16 @@ class Consortium:
         """Return where the output of a site or of the server goes."""
         return self.folder / f"{name}.log"
 
-    def wait_for(self, name: str, seconds: float) -> int:
-        """Wait until a process has ended by itself and return its exit code."""
-        return self._processes[name].wait(seconds)
-
     def kill(self, name: str) -> None:
         """End a site or the server with all its processes, without a warning."""
         self._signal(name, signal.SIGKILL)
         self._processes.pop(name).wait()
+
+    def stop(self, name: str) -> None:
+        """Ask a site to stop, as an engineer there would, and wait until it has."""
+        self._signal(name, signal.SIGTERM)
+        self._processes[name].wait(20)
+        self.kill(name)
 
     def stop_all(self) -> None:
         """Ask all processes to stop, then end those that have not."""

@@ -38,11 +38,23 @@ umask 077
 # Flower's commands for running apps lead to feda3i's guard: settings-only apps, nothing else.
 export PATH="$PWD/bin:$PATH" FLWR_HOME="$PWD/flwr"
 @ENVIRONMENT@
-exec flower-supernode \\
-    --superlink "@ADDRESS@" --root-certificates ca.crt \\
-    --auth-supernode-private-key node.key \\
-    --host 127.0.0.1 --port "${FEDA3I_NODE_PORT:-@PORT@}" \\
-    --node-config site.toml
+# After a crash or a lost connection the node is started again; a server that has not noticed the
+# crash yet turns it away for up to a minute.
+node=""
+trap 'trap - TERM INT; kill "$node" 2>/dev/null; wait "$node" 2>/dev/null; exit 0' TERM INT
+while true; do
+    flower-supernode \\
+        --superlink "@ADDRESS@" --root-certificates ca.crt \\
+        --auth-supernode-private-key node.key \\
+        --host 127.0.0.1 --port "${FEDA3I_NODE_PORT:-@PORT@}" \\
+        --node-config site.toml &
+    node=$!
+    code=0
+    wait "$node" || code=$?
+    echo "the node ended with code $code; it is started again in ${FEDA3I_RETRY:-15} s" >&2
+    sleep "${FEDA3I_RETRY:-15}" &
+    wait $!
+done
 """
 
 SERVER_ENV = """\
