@@ -19,9 +19,9 @@ What stays at the site
     Images, given masks (never changed), corrected masks and the highest-loss pixels of the last
     round of stage 1 (one bit per pixel and class each).
 What leaves the site
-    The network's parameters, the number of cases, the mean training loss; in stage 1 the mean loss
-    of the own network and the noise level (both 0 later). Stage, noise level and the word to
-    relabel come down.
+    The network's parameters, the number of cases, the mean training loss (in stage 1 with the
+    proximal term); in stage 1 the mean loss of the own network and the noise level (both 0 later).
+    Stage, noise level and the word to relabel come down.
 Cost
     As FedAvg; in stage 1 one prediction of all cases and one mixture on at most 100,000 pixels per
     round. Stage 2 is cheaper, as fewer sites train.
