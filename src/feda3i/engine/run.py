@@ -17,7 +17,7 @@ from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.scoring import Row
 from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
-from feda3i.errors import RunError
+from feda3i.errors import RecipeError, RunError
 from feda3i.methods.base import Method
 from feda3i.recipe import Recipe
 from feda3i.report.console import Listener, Silent
@@ -121,7 +121,12 @@ def _carry_out(folder: RunFolder, job: Job, federation: Federation, listener: Li
 
 def as_trained(federation: Federation, method: Method) -> Federation:
     """Return what a method may train on: reference rows see clean masks, or one pooled site."""
-    if method.trains_on == "clean" and federation.clean_masks is not None:
+    if method.trains_on == "clean":
+        if federation.clean_masks is None:
+            raise RecipeError(
+                "method 'clean' trains on masks known to be clean, which only simulations have; "
+                "expected a recipe with noise, found none"
+            )
         train = replace(federation.train, masks=federation.clean_masks)
         federation = replace(federation, train=train)
     if method.is_pooled:

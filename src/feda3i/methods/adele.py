@@ -54,10 +54,10 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
-from feda3i.curves import FEWEST, has_bent
 from feda3i.errors import RecipeError
 from feda3i.methods.base import STRICT, Method
-from feda3i.scales import at_scale, scaled_shape
+from feda3i.methods.parts.curves import FEWEST, has_bent
+from feda3i.methods.parts.scales import at_scale, scaled_shape
 from feda3i.types import Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:

@@ -54,8 +54,8 @@ from torch import Tensor, nn
 from feda3i import losses
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.fedprox import squared_distance
-from feda3i.mixtures import high_group, min_max
-from feda3i.relabelling import highest, pack_masks, relabel, unpack_masks
+from feda3i.methods.parts.mixtures import high_group, min_max
+from feda3i.methods.parts.relabelling import highest, pack_masks, relabel, unpack_masks
 from feda3i.types import Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ What changes against FedAvg
     Server, peers: the networks as uploaded answer random images; per image the nearest and the
     farthest other site get a vote, and the most votes make the peer. Server, merge: updates are
     added group by group (a convolution with its BatchNorm) in a tree of pairs; conflicting ones
-    lose their part along each other (``feda3i.deconflict``). Sites count alike, whatever their
-    number of cases.
+    lose their part along each other (``methods/parts/deconflict.py``). Sites count alike, whatever
+    their number of cases.
 What stays at the site
     Images, masks, optimiser moments, and which pixels the peers trust (for the round only).
 What leaves the site
@@ -49,9 +49,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
-from feda3i.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.base import STRICT, Method
-from feda3i.peers import choose_peers
+from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
+from feda3i.methods.parts.peers import choose_peers
 from feda3i.types import Floats, Numbers, Params, Plan, Replies, Wire
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from torch import Tensor
 
 from feda3i import losses
 from feda3i.methods.base import STRICT, Method
-from feda3i.mixtures import vote_high_group
+from feda3i.methods.parts.mixtures import vote_high_group
 from feda3i.types import Floats, Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:

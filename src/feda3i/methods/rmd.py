@@ -46,10 +46,10 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from feda3i.coteaching import distil, exchange
 from feda3i.methods.base import STRICT, Method
+from feda3i.methods.parts.coteaching import distil, exchange
+from feda3i.methods.parts.warps import Warp, draw_flips, draw_places
 from feda3i.types import Numbers
-from feda3i.warps import Warp, draw_flips, draw_places
 
 if TYPE_CHECKING:
     from feda3i.engine.site import Batch, Site

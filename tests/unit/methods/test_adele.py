@@ -13,7 +13,7 @@ from feda3i.engine.server import Server
 from feda3i.errors import RecipeError
 from feda3i.methods import adele
 from feda3i.methods.adele import correct
-from feda3i.scales import at_scale
+from feda3i.methods.parts.scales import at_scale
 from feda3i.types import Order, Replies, Reply
 
 OFF = {"correct": [False]}

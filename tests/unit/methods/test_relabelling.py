@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from feda3i.relabelling import highest, pack_masks, relabel, unpack_masks
+from feda3i.methods.parts.relabelling import highest, pack_masks, relabel, unpack_masks
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=4, max_side=9)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.warps import Warp, draw_flips, draw_places, elastic, rotation_and_zoom
+from feda3i.methods.parts.warps import Warp, draw_flips, draw_places, elastic, rotation_and_zoom
 
 
 @pytest.mark.parametrize("flips", [(), (0,), (1,), (0, 1)])
