@@ -123,7 +123,7 @@ class FedA3I(Method):
         """Rate all sites after a survey; after a fit, see whether the warm-up has settled."""
         if replies.task == "survey":
             for reply in replies:
-                server.state["surveys"][reply.site] = _survey_of(reply.numbers).to_dict()
+                server.state["surveys"][reply.site] = survey_of(reply.numbers).to_dict()
             self._rate(server)
         elif self.t1 == "auto" and "t1" not in server.state:
             self._watch(server, float(replies.share_of_cases() @ replies.number("loss")))
@@ -191,7 +191,7 @@ class FedA3I(Method):
         }
 
 
-def _survey_of(numbers: Numbers) -> quality.SiteSurvey:
+def survey_of(numbers: Numbers) -> quality.SiteSurvey:
     """Return a site's survey from the numbers on the wire."""
 
     def pair(inner: Any, outer: Any) -> Floats:

@@ -1,0 +1,168 @@
+"""When does a survey mean something? Survey a FedAvg run again and again while it converges.
+
+For each noise setting, seed and survey: test Dice of the model, Spearman correlation of q1 - q2 with
+the annotators' true mu, and for every grouping rule and statistic the share of sites grouped by the
+sign of mu and the residual bias sum_i w_i mu_i (px at 256). No training depends on the survey.
+
+Run: python benchmarks/watch_survey.py OUT.jsonl [--seeds 0 1 2] [--rounds 4 8 12 16]
+Then: python benchmarks/watch_survey.py OUT.jsonl --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from feda3i import quality, recipe
+from feda3i.engine.federation import federation_of
+from feda3i.engine.loop import Round, summarise_scores
+from feda3i.engine.run import job_of
+from feda3i.engine.server import Server
+from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.methods.feda3i import survey_of
+from feda3i.report.console import Silent
+from feda3i.types import Order, Reply
+
+STATISTICS = ("mean", "contour", "both")
+
+
+def watch(setting: str, seed: int, at: list[int], overrides: list[str]) -> list[dict[str, Any]]:
+    """Return one row per survey of a FedAvg run."""
+    base = recipe.load(
+        "demo",
+        [
+            f"seed={seed}",
+            f"noise.setting={setting}",
+            "method.statistic=both",
+            "method.weighting=fedavg",
+            *overrides,
+        ],
+    )
+    federation = federation_of(base)
+    mu = {site: one["mu"] for site, one in federation.notes["annotators"].items()}
+    rows = []
+    with one_thread(), tempfile.TemporaryDirectory() as folder:
+        job = job_of(base, federation)
+        transport = LocalTransport(job, federation, Path(folder))
+        network = job.network()
+        layout = job.layout(network)
+        server = Server(job, layout, layout.read(network), transport.sites())
+        try:
+            for number in range(1, max(at) + 1):
+                event = Round(server, transport, number, Silent(), Path(folder)).play()
+                if number in at:
+                    row = {"setting": setting, "seed": seed, "round": number, "loss": event["loss"]}
+                    rows.append({**row, **_survey(server, transport, mu)})
+                    print(
+                        f"  {setting} seed {seed} round {number} Dice {rows[-1]['dice']:.3f} "
+                        f"Spearman {rows[-1]['spearman']:.3f}",
+                        flush=True,
+                    )
+        finally:
+            transport.close()
+    return rows
+
+
+def _survey(server: Server, transport: LocalTransport, mu: dict[str, float]) -> dict[str, Any]:
+    sites = sorted(server.sites)
+    orders = [Order("survey", 1, site, server.params) for site in sites]
+    replies = [reply for reply in transport.call(orders) if isinstance(reply, Reply)]
+    surveys = {reply.site: survey_of(reply.numbers) for reply in replies}
+    truth = np.array([mu[site] for site in surveys])
+    q = np.array([survey.mean[0] for survey in surveys.values()])
+    scale = 256 / server.job.shape[0]
+    cases = [float(server.sites[site]) for site in surveys]
+    rules = {}
+    for rule in quality.RULES:
+        for statistic in STATISTICS:
+            rating = quality.rate_sites(surveys, rule=rule, statistic=statistic, seed=0)
+            weights = rating.weights(list(surveys), cases)
+            labels = rating.parts[0].grouping.labels
+            right = [(a == "larger") == (m > 0) for a, m in zip(labels, truth, strict=True)]
+            rules[f"{rule}, {statistic}"] = [
+                float(np.mean(right)),
+                float(scale * (weights @ truth)),
+            ]
+    scores = summarise_scores(transport.score(server.params, "test", False))
+    return {
+        "dice": scores["dice"],
+        "spearman": float(spearmanr(q[:, 0] - q[:, 1], truth).statistic),
+        "fedavg_bias": float(scale * np.mean(truth)),
+        "rules": rules,
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return two Markdown tables: correlation by warm-up, and rules at the last survey."""
+    settings = sorted({row["setting"] for row in rows})
+    rounds = sorted({row["round"] for row in rows})
+    text = [
+        "| setting | " + " | ".join(f"round {r}: Dice, Spearman" for r in rounds) + " |",
+        "|---|" + "---|" * len(rounds),
+    ]
+    for setting in settings:
+        cells = []
+        for number in rounds:
+            here = [r for r in rows if r["setting"] == setting and r["round"] == number]
+            cells.append("; ".join(f"{r['dice']:.2f}, {r['spearman']:.2f}" for r in here))
+        text.append(f"| {setting} | " + " | ".join(cells) + " |")
+    last = [row for row in rows if row["round"] == rounds[-1]]
+    text += [
+        f"\nAfter round {rounds[-1]}: share of sites grouped right / root mean square of the "
+        "residual bias (px at 256)\n",
+        "| rule, statistic | " + " | ".join(settings) + " | bias over both |",
+        "|---|" + "---|" * (len(settings) + 1),
+    ]
+    bias = [_rms([r["fedavg_bias"] for r in last if r["setting"] == s]) for s in settings]
+    both = _rms([r["fedavg_bias"] for r in last])
+    text.append("| FedAvg | " + " | ".join(f"- / {b:.1f}" for b in bias) + f" | {both:.1f} |")
+    for rule in last[0]["rules"]:
+        cells = []
+        for setting in settings:
+            found = [r["rules"][rule] for r in last if r["setting"] == setting]
+            share = "-" if rule.startswith("none") else f"{np.mean([f[0] for f in found]):.2f}"
+            cells.append(f"{share} / {_rms([f[1] for f in found]):.1f}")
+        both = _rms([r["rules"][rule][1] for r in last])
+        text.append(f"| {rule} | " + " | ".join(cells) + f" | {both:.1f} |")
+    return "\n".join(text)
+
+
+def _rms(values: list[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--settings", nargs="+", default=["skin-ne", "skin-ns"])
+    parser.add_argument("--rounds", type=int, nargs="+", default=[4, 8, 12, 16])
+    parser.add_argument("--set", nargs="*", default=[], help="further overrides of the recipe")
+    parser.add_argument("--table", action="store_true", help="only print what OUT holds")
+    arguments = parser.parse_args()
+    rows = []
+    if arguments.out.exists():
+        rows = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+    if not arguments.table:
+        done = {(row["setting"], row["seed"]) for row in rows}
+        for seed in arguments.seeds:
+            for setting in arguments.settings:
+                if (setting, seed) not in done:
+                    new = watch(setting, seed, arguments.rounds, arguments.set)
+                    with arguments.out.open("a") as file:
+                        file.writelines(json.dumps(row) + "\n" for row in new)
+                    rows += new
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
