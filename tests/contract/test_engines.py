@@ -26,7 +26,9 @@ SHORT = {
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_local_and_network_engine_make_the_same_model(name, tmp_path):
     options = SHORT.get(name, {})
-    recipe = tiny(3 if options else 2, method=name, options=options, data={"cases": 2})
+    noise = {"name": "contour", "setting": "skin-ne"}
+    rounds = 3 if options else 2
+    recipe = tiny(rounds, method=name, options=options, data={"cases": 2}, noise=noise)
     local = run(recipe, tmp_path / "local")
     # A simulation may pool all cases in one site; the nodes are then those of that federation.
     names = ["all"] if name == "central" else site_names(3)

@@ -75,6 +75,11 @@ def resume(
     """Go on with a run that was interrupted, to the same end as if it had not been."""
     folder = RunFolder.open(path, to_write=True)
     try:
+        if folder.manifest().get("engine") == "flower":
+            raise RunError(
+                f"'{path}' was run over the network, and its sites keep their memory; go on at its "
+                f"server: feda3i deploy run {path}/recipe.toml --name {path.name} --resume"
+            )
         with one_thread():
             recipe = folder.recipe()
             federation = federation_of(recipe, path) if federation is None else federation

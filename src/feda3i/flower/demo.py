@@ -27,6 +27,7 @@ def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
             "title": f"{method} over the network",
             "rounds": rounds,
             "data": {"name": "synthetic-skin", "sites": sites, "cases": 8, "test": 16, "size": 48},
+            "noise": {"name": "contour", "setting": "skin-ne"},
             "model": {"name": "unet", "width": 8},
             "method": {"name": method, **options},
             "train": {"epochs": 1, "batch": 4},

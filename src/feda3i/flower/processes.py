@@ -8,7 +8,6 @@ at the end, also after an error or Ctrl-C.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -189,15 +188,8 @@ class Consortium:
                 if status.is_completed:
                     return status
                 if status.is_finished or time.monotonic() > end:
-                    text = status.details or self.last_error()
-                    raise RunError(f"the run is {status.text}: {text}")
-                time.sleep(0.5)
-
-    def last_error(self) -> str:
-        """Return the last error in the server's output."""
-        text = self.log("server").read_text(errors="replace")
-        found = re.findall(r"feda3i\.errors\.\w+: (.+)", text)
-        return found[-1] if found else f"see {self.log('server')}"
+                    raise RunError(f"the run is {status.text}: {status.details}")
+                time.sleep(1)
 
 
 def free_port() -> int:

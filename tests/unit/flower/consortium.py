@@ -28,6 +28,7 @@ def tiny(
     values = {
         "rounds": rounds,
         "data": {"name": "synthetic-skin", "sites": sites, "cases": 3, "test": 2, "size": 32},
+        "noise": {"name": "none"},
         "model": {"name": "unet", "width": 4},
         "method": {"name": method, **(options or {})},
         "train": {"epochs": 1, "batch": 2},

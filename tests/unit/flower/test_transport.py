@@ -9,7 +9,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
 from feda3i.engine.federation import federation_of
 from feda3i.engine.folder import RunFolder
-from feda3i.engine.run import describe, job_of, play
+from feda3i.engine.run import describe, job_of, play, resume
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
 from feda3i.report.console import Silent
@@ -227,6 +227,8 @@ def test_a_killed_server_resumes_to_the_same_end(tmp_path):
     resumed = Trial(tmp_path / "b", recipe, site_names(3)).play(is_resumed=True)
     assert resumed.sha256 == straight.sha256
     assert [event["round"] for event in trial.events("round")] == [1, 2, 3]
+    with pytest.raises(RunError, match="deploy run"):
+        resume(tmp_path / "b" / "trial")
     other = tiny(rounds=3, method="elr", seed=1)
     with pytest.raises(RunError, match="not the one"):
         Trial(tmp_path / "b", other, site_names(3)).play(is_resumed=True)
