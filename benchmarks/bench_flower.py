@@ -6,6 +6,7 @@ so that N Python processes share its cores; real sites have their own. One threa
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from feda3i.flower.processes import Consortium
 from feda3i.recipe import Recipe, validate
 from feda3i.report.events import read_events
 
-ROUNDS = 4
+ROUNDS = 3
 
 
 def recipe(nodes: int) -> Recipe:
@@ -40,21 +41,22 @@ def watch(consortium: Consortium, site: str) -> None:
     """Put a clock around the process that Flower starts for every message."""
     command = consortium.folder / "sites" / site / "bin" / "flwr-clientapp"
     command.write_text(
-        "#!/bin/sh\nbegin=$(date +%s.%N)\n"
-        'python3 -m feda3i.flower.guard site flwr-clientapp "$@"\n'
-        f'echo "$begin $(date +%s.%N)" >> {consortium.folder}/{site}.times\n'
+        "#!/bin/bash\nTIMEFORMAT='%R %U %S'\n"
+        '{ time python3 -m feda3i.flower.guard site flwr-clientapp "$@" 2>&3; } '
+        f"3>&2 2>> {consortium.folder}/{site}.times\n"
     )
 
 
-def seconds_of_processes(consortium: Consortium) -> float:
-    """Return the median over rounds of the longest process at any site."""
-    rounds: list[list[float]] = [[] for _ in range(ROUNDS - 1)]
+def processes(consortium: Consortium) -> tuple[float, float]:
+    """Return the seconds of a site's process for a fit, on the clock and of CPU time (medians)."""
+    clock, used = [], []
     for site in consortium.sites:
-        lines = (consortium.folder / f"{site}.times").read_text().split("\n")[:-1]
-        spent = [float(end) - float(begin) for begin, end in map(str.split, lines)]
-        for number, seconds in enumerate(spent[2 : ROUNDS + 1]):  # after hello and round 1
-            rounds[number].append(seconds)
-    return statistics.median(max(times) for times in rounds)
+        lines = (consortium.folder / f"{site}.times").read_text().splitlines()
+        for line in lines[2 : ROUNDS + 1]:  # after hello and the first round
+            real, user, system = (float(part) for part in line.split())
+            clock.append(real)
+            used.append(user + system)
+    return statistics.median(clock), statistics.median(used)
 
 
 def bench(nodes: int, folder: Path) -> None:
@@ -66,7 +68,7 @@ def bench(nodes: int, folder: Path) -> None:
             watch(consortium, name)
             consortium.start_site(name)
         status = consortium.wait_run(consortium.start_run(plan, "bench"), 3600)
-        process = seconds_of_processes(consortium)
+        process, used = processes(consortium)
     local = run(plan, folder / "local")
     model = (local.path / "model.safetensors").stat().st_size
     network, work = seconds_of_rounds(folder / "network" / "runs" / "bench")
@@ -75,9 +77,12 @@ def bench(nodes: int, folder: Path) -> None:
     print(f"{nodes} nodes, {model / 1e6:.2f} MB model, same model as local: {same}")
     print(f"  round over the network     {network:7.2f} s")
     print(f"  round on the local engine  {here:7.2f} s   overhead {network - here:.2f} s, of that")
-    print(f"    polls and transfer       {network - process:7.2f} s   (a node sleeps up to 3 s)")
-    print(f"    start of a process       {process - work:7.2f} s   (one per message, with torch)")
-    print(f"    slowest site, less local {work - here / nodes:7.2f} s   (first use of torch)")
+    print(f"    a site's process         {process:7.2f} s   (Flower starts one per message)")
+    print(f"      of that work           {work:7.2f} s   (slowest site, first use of torch)")
+    print(f"    polls, transfer, queue   {network - process:7.2f} s   (an idle node sleeps 3 s)")
+    cores = len(os.sched_getaffinity(0))
+    print(f"  CPU time of a process      {used:7.2f} s   so {nodes} on {cores} cores need", end=" ")
+    print(f"{used * nodes / cores:.2f} s; sites on machines of their own do not queue")
     # Every round sends and gets the model; at the end it is sent once more to be scored.
     sent, received = status.bytes_sent / (ROUNDS + 1), status.bytes_received / ROUNDS
     print(f"  bytes per message / model: to sites {sent / nodes / model:.4f}", end="  ")

@@ -74,6 +74,19 @@ def add(
 
 
 @app.command()
+def renew(
+    out: Annotated[Path, typer.Argument(help="Folder of 'feda3i deploy init'.")],
+    days: Annotated[int, typer.Option(min=1, help="How long it is valid.")] = 825,
+) -> None:
+    """Make a new certificate for the server; sites need no change."""
+    need_flower()
+    from feda3i.flower.deployment import renew as write_again
+
+    write_again(out, days)
+    print("next  copy server/server.crt and server/server.key to the server and start it again")
+
+
+@app.command()
 def check(
     folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
 ) -> None:

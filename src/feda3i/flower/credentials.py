@@ -59,6 +59,22 @@ def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate
     return certificate, key
 
 
+def read_authority(folder: Path) -> tuple[x509.Certificate, Key]:
+    """Return what ``make_authority`` wrote."""
+    key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("ca.key is not an ECDSA key")
+    return x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()), key
+
+
+def hosts_of(path: Path) -> list[str]:
+    """Return the names and addresses that a server's certificate is for."""
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]
+
+
 def make_server_certificate(
     folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: Key, days: int
 ) -> None:

@@ -113,7 +113,7 @@ def write_site(out: Path, plan: Plan, site: str) -> Path:
     folder = out / "sites" / site
     if folder.exists():
         raise RecipeError(f"'{folder}' exists already; choose another name for the site")
-    folder.mkdir(parents=True)
+    (folder / "flwr").mkdir(parents=True)
     folder.chmod(0o700)
     values = {**plan.values(), "SITE": site, "PORT": str(NODE_PORT)}
     files = {
@@ -150,6 +150,18 @@ def add_site(out: Path, site: str) -> Path:
     old, new = f'FEDA3I_SITES="{",".join(sites)}"', f'FEDA3I_SITES="{",".join(plan.sites)}"'
     write_file(path, path.read_text().replace(old, new).encode())
     return folder
+
+
+def renew(out: Path, days: int) -> None:
+    """Write a new certificate and key for the server, signed by the same authority."""
+    try:
+        certificate, key = credentials.read_authority(out / "authority")
+        hosts = credentials.hosts_of(out / "server" / "server.crt")
+    except (OSError, ValueError) as error:
+        raise RecipeError(
+            f"'{out}' needs authority/ca.key, authority/ca.crt and server/server.crt: {error}"
+        ) from None
+    credentials.make_server_certificate(out / "server", hosts, certificate, key, days)
 
 
 def read_env(path: Path) -> dict[str, str]:

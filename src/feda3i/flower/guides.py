@@ -15,7 +15,8 @@ is the network's parameters and the few numbers that the method declares (`feda3
 2. **Install** feda3i @VERSION@, the version that all sites use:
    `python3 -m venv venv && . venv/bin/activate && pip install "feda3i[flower]==@VERSION@"`
 3. **Say where your data are**: edit `site.toml`. `data-dir` is a folder with `images/` and
-   `masks/`, one mask per image with the same name. This file is never sent anywhere.
+   `masks/`, one mask per image with the same name. This file is never sent anywhere. (With Docker,
+   change the same paths in `compose.yaml`.)
 4. **Check** everything before the first round: `feda3i deploy check .`
    It reads the data, the key, versions and the clock, and tries the connection. Every line must say
    `ok`; each other line says what to do.
@@ -45,7 +46,7 @@ SERVER = """\
 Sites: @SITES@.
 
 1. **Keep `authority/ca.key` offline.** It signs server certificates and is not needed to run.
-   Certificates are valid for @DAYS@ days.
+   Certificates are valid for @DAYS@ days; `feda3i deploy renew OUT` makes a new one in time.
 2. **Send each site its own folder** `sites/NAME` over a channel you trust (it holds the site's
    private key), and delete your copy. `server/keys` holds the public halves that are let in.
 3. **Install** `feda3i[flower]==@VERSION@` and nginx on the server; copy `server/` to

@@ -68,6 +68,7 @@ class Roster:
         self._present: dict[int, tuple[str, str]] = {}
         self._greeted: dict[int, str] = {}
         self._asked: dict[str, int] = {}
+        self._shut: dict[int, str] = {}
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
@@ -91,7 +92,7 @@ class Roster:
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
         greeting = self.known.get(site)
-        if greeting is None or greeting.node not in self._present or site in self.refused:
+        if greeting is None or greeting.node not in self._present or greeting.node in self._shut:
             return None
         if greeting.node in self._asked.values() or greeting.node not in self._greeted:
             return None  # it was restarted and has not said hello again
@@ -99,7 +100,8 @@ class Roster:
 
     def why(self, site: str) -> str:
         """Return why a site cannot be asked now."""
-        return self.refused.get(site, "it was not connected")
+        greeting = self.known.get(site)
+        return self._shut.get(greeting.node if greeting else -1, "it was not connected")
 
     def cases(self) -> dict[str, int]:
         """Return the number of cases of every site that was ever there, by name.
@@ -144,9 +146,10 @@ class Roster:
             greeting = self._greeting(node, reply)
             self._check(greeting, registered)
         except WireError as error:
-            self.refused[label] = str(error)
+            self.refused[label] = self._shut[node] = str(error)
             return
         self.refused.pop(label, None)
+        self._shut.pop(node, None)
         self.known[greeting.site] = greeting
 
     def _greeting(self, node: int, reply: Message) -> Greeting:

@@ -109,6 +109,7 @@ root-certificates = "@FOLDER@/ca.crt"
 NGINX = """\
 # Reverse proxy in front of the SuperLink. Sites reach the fleet and the health check, nothing else:
 # the control interface (start runs, register keys) shares the SuperLink's port and has no login.
+pid @LOG@/nginx.pid;
 events {}
 http {
     server_tokens off;
@@ -139,6 +140,7 @@ http {
 
 SITE_COMPOSE = """\
 # docker compose up -d: the node of site @SITE@. The data are mounted read-only.
+# The two absolute paths are those of site.toml: change them here and there.
 services:
   node:
     image: feda3i:@VERSION@

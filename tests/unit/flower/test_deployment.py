@@ -26,7 +26,7 @@ from feda3i.commands.deploy import app as deploy
 from feda3i.errors import RecipeError, WireError
 from feda3i.flower.app import CLIENT, SERVER, write_app
 from feda3i.flower.check import check_site
-from feda3i.flower.deployment import Plan, add_site, write_consortium
+from feda3i.flower.deployment import Plan, add_site, renew, write_consortium
 from feda3i.flower.guard import check_app
 from feda3i.flower.processes import free_port
 from feda3i.flower.server_app import ServerSettings
@@ -165,6 +165,23 @@ def test_a_site_is_added_later(tmp_path):
     assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text()
     with pytest.raises(RecipeError, match="exists already"):
         add_site(out, "gamma")
+
+
+def test_a_certificate_is_renewed(tmp_path):
+    out = tmp_path / "out"
+    write_consortium(out, Plan(("alpha",), "server.example.org:8443", days=10))
+    before = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
+    renew(out, 100)
+    after = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
+    authority = x509.load_pem_x509_certificate((out / "authority/ca.crt").read_bytes())
+    after.verify_directly_issued_by(authority)
+    assert after.not_valid_after_utc > before.not_valid_after_utc
+    kind = x509.SubjectAlternativeName
+    names = [c.extensions.get_extension_for_class(kind).value for c in (before, after)]
+    assert set(names[0]) == set(names[1])
+    (out / "authority" / "ca.key").unlink()
+    with pytest.raises(RecipeError, match=r"ca\.key"):
+        renew(out, 100)
 
 
 # -- the app ------------------------------------------------------------------------------------
