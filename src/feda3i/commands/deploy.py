@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
-    from feda3i.flower.control import Control
     from feda3i.recipe import Recipe
 
 app = typer.Typer(
@@ -133,7 +131,12 @@ def run(
     with Control(server) as control:
         number = control.start(app_folder)
         print(f"run    {number}\nfolder {folder}", flush=True)
-        _follow(control, number, folder / "events.jsonl")
+        try:
+            for event in control.follow(number, folder):
+                print(_line(event), flush=True)
+        except KeyboardInterrupt:
+            print(f"the run goes on; stop it with: flwr stop {number}", file=sys.stderr)
+            raise
     print(f"sha256 {(folder / 'DONE').read_text().strip()}")
 
 
@@ -167,29 +170,9 @@ def check_no_path(recipe: Recipe) -> None:
         )
 
 
-def _follow(control: Control, run: int, events: Path) -> None:
-    """Print finished rounds until the run is over; fail if it did not come to its end."""
-    from feda3i.report.events import read_events
-
-    shown = 0
-    while True:
-        status = control.status(run)
-        rounds = list(read_events(events, "round")) if events.exists() else []
-        for event in rounds[shown:]:
-            missing = "".join(f"  {s}: {why}" for s, why in event["missing"].items())
-            dice = f"  dice {event['dice']:.4f}" if event.get("dice") is not None else ""
-            print(
-                f"round  {event['round']}  sites {event['answered']}/{event['asked']}"
-                f"  loss {event['loss']:.4f}{dice}{missing}",
-                flush=True,
-            )
-        shown = len(rounds)
-        if status.is_completed:
-            return
-        if status.is_finished:
-            raise RunError(f"the run ended as {status.text}: {status.details}")
-        try:
-            time.sleep(2)
-        except KeyboardInterrupt:
-            print(f"the run goes on; stop it with: flwr stop {run}", file=sys.stderr)
-            raise
+def _line(event: dict[str, Any]) -> str:
+    """Return a finished round as one line."""
+    dice = f"  dice {event['dice']:.4f}" if event.get("dice") is not None else ""
+    missing = "".join(f"  {site}: {why}" for site, why in event["missing"].items())
+    sites = f"sites {event['answered']}/{event['asked']}"
+    return f"round  {event['round']}  {sites}  loss {event['loss']:.4f}{dice}{missing}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from feda3i.errors import RunError
+from feda3i.report.events import Event, read_events
 
 Answer = TypeVar("Answer")
 
@@ -130,6 +131,21 @@ class Control:
         found = answer.run_dict[run]
         text = ":".join(part for part in (found.status.status, found.status.sub_status) if part)
         return Status(text, found.status.details, found.bytes_sent, found.bytes_recv)
+
+    def follow(self, run: int, folder: Path, pause: float = 2.0) -> Iterator[Event]:
+        """Yield the finished rounds of a run until its end; raise ``RunError`` at a bad one."""
+        shown = 0
+        while True:
+            status = self.status(run)
+            events = folder / "events.jsonl"
+            rounds = list(read_events(events, "round")) if events.exists() else []
+            yield from rounds[shown:]
+            shown = len(rounds)
+            if status.is_completed:
+                return
+            if status.is_finished:
+                raise RunError(f"the run ended as {status.text}: {status.details}")
+            time.sleep(pause)
 
     def stop(self, run: int) -> None:
         """Stop a run."""

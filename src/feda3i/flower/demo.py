@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.errors import RecipeError, RunError
+from feda3i.flower.control import Control
 from feda3i.flower.processes import Consortium
 from feda3i.recipe import Recipe, validate
-from feda3i.report.events import read_events
-
-PATIENCE = 900.0
 
 
 def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
@@ -63,10 +61,11 @@ def demo(out: Path, sites: int = 4, method: str = "feda3i") -> None:
             consortium.start_site(name)
         number = consortium.start_run(recipe, "demo")
         _say(begin, f"{sites} nodes started, run {number}")
-        status = consortium.wait_run(number, PATIENCE)
-        _say(begin, f"{recipe.rounds} rounds done")
+        with Control(consortium.server) as control:
+            for event in control.follow(number, consortium.runs / "demo", pause=0.5):
+                _say(begin, _line(event))
+            status = control.status(number)
         network = (consortium.runs / "demo" / "DONE").read_text().strip()
-    _rounds(out / "runs" / "demo" / "events.jsonl")
     local = run(recipe, out / "local")
     _say(begin, "the same recipe on the local engine")
     megabytes = (status.bytes_sent / 1e6, status.bytes_received / 1e6)
@@ -81,10 +80,10 @@ def _say(begin: float, text: str) -> None:
     print(f"{time.monotonic() - begin:6.1f} s  {text}", flush=True)
 
 
-def _rounds(events: Path) -> None:
-    for event in read_events(events, "round"):
-        slowest = max(event["site_seconds"].values())
-        print(
-            f"          round {event['round']}: {event['answered']}/{event['asked']} sites, "
-            f"loss {event['loss']:.4f}, {event['seconds']:.1f} s (training {slowest:.1f} s)"
-        )
+def _line(event: dict[str, Any]) -> str:
+    work = max(event["site_seconds"].values())
+    sites = f"{event['answered']}/{event['asked']} sites"
+    return (
+        f"round {event['round']}: {sites}, loss {event['loss']:.4f}, {event['seconds']:.1f} s "
+        f"(slowest site {work:.1f} s)"
+    )
