@@ -1,6 +1,6 @@
 """When does a survey mean something? Survey a FedAvg run again and again while it converges.
 
-For each noise setting, seed and survey: test Dice of the model, Spearman correlation of q1 - q2 with
+For each noise setting, seed and survey: test Dice of the model, Spearman of q1 - q2 with
 the annotators' true mu, and for every grouping rule and statistic the share of sites grouped by the
 sign of mu and the residual bias sum_i w_i mu_i (px at 256). No training depends on the survey.
 
