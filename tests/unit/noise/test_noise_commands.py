@@ -125,7 +125,7 @@ def test_federate_makes_one_folder_per_site(data: Path, tmp_path: Path) -> None:
     done = run("federate", data, out, *options)
     assert done.exit_code == 0, done.output
     annotators = rows_of(out / "annotators.csv")
-    assert [row["site"] for row in annotators] == ["site-1", "site-2", "site-3"]
+    assert [row["site"] for row in annotators] == ["site-01", "site-02", "site-03"]
     assert [row["cases"] for row in annotators] == ["3", "3", "3"]
     assert sum(float(row["mu"]) < 0 for row in annotators) == 2
     cases = rows_of(out / "cases.csv")
@@ -153,7 +153,7 @@ def test_federate_can_be_read_as_a_federation(data: Path, tmp_path: Path) -> Non
     run("federate", data, tmp_path / "s", *options)
     found = folder(tmp_path / "s", partition="by-folder", cache=False)
     assert {site: len(part) for site, part in found.sites.items()} == dict.fromkeys(
-        ("site-1", "site-2", "site-3"), 3
+        ("site-01", "site-02", "site-03"), 3
     )
     assert found.test.ids == ("test0", "test1")
 
