@@ -154,9 +154,9 @@ def built_in() -> list[str]:
 def find(source: str | Path) -> Path:
     """Return the path of a recipe: a file, or the name of a built-in recipe."""
     path = Path(source)
-    if path.suffix == ".toml" or path.exists():
-        if path.is_file():
-            return path
+    if path.is_file():
+        return path
+    if path.suffix == ".toml":
         raise RecipeError(f"expected a recipe file (.toml), found nothing readable at '{path}'")
     inside = FOLDER / f"{source}.toml"
     if inside.is_file():

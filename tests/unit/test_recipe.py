@@ -81,6 +81,12 @@ def test_broken_files_are_named(tmp_path):
         find("dem0")
 
 
+def test_a_folder_does_not_hide_a_built_in_recipe(tmp_path, monkeypatch):
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load("demo").title == "demo"
+
+
 @pytest.mark.parametrize("name", built_in())
 def test_built_in_recipes_are_valid(name):
     recipe = load(name)
