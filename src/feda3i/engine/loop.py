@@ -15,6 +15,7 @@ from feda3i.engine.server import Gathered, Server
 from feda3i.engine.transport import Transport
 from feda3i.engine.wire import check_order, check_reply
 from feda3i.errors import RunError, WireError
+from feda3i.metrics import SCORES
 from feda3i.report.console import Listener
 from feda3i.types import Missing, Order, Params, Plan, Replies, Reply, Task
 
@@ -152,5 +153,4 @@ def _in_order(shares: Sequence[float]) -> float:
 
 def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:
     """Return the means of all scores over cases and classes."""
-    names = [n for n, v in (rows[0] if rows else {}).items() if isinstance(v, float)]
-    return {name: mean_of(rows, name) for name in names}
+    return {name: mean_of(rows, name) for name in SCORES if rows and name in rows[0]}
