@@ -56,6 +56,7 @@ from torch import Tensor
 from feda3i import losses
 from feda3i.errors import RecipeError
 from feda3i.methods.base import STRICT, Method
+from feda3i.methods.parts.corrected import current_masks, remember_masks
 from feda3i.methods.parts.curves import FEWEST, has_bent
 from feda3i.methods.parts.scales import at_scale, scaled_shape
 from feda3i.types import Numbers, Plan, Replies, Wire
@@ -168,20 +169,14 @@ class ADELE(Method):
                 if any(due):
                     before = batch.masks if self.restart else kept
                     after = correct(before > 0, self.probabilities(site, batch, logits), self.tau)
-                    current.append(torch.where(chosen, after, kept > 0).cpu().numpy())
+                    current.append(torch.where(chosen, after, kept > 0))
         if current:
-            masks = np.concatenate(current).reshape(len(site), site.classes, -1)
-            site.memory["masks"] = np.packbits(masks, axis=-1)
+            remember_masks(site, current)
         return {name: row.tolist() for name, row in zip(self.wire.fit, counts, strict=True)}
 
     def targets(self, site: Site, batch: Batch) -> Tensor:
         """Return the current masks: the corrected ones once there are some."""
-        if "masks" not in site.memory:
-            return batch.masks
-        bits = np.unpackbits(site.memory["masks"][batch.positions], axis=-1)
-        pixels = int(np.prod(site.shape))
-        current = torch.from_numpy(bits[..., :pixels]).to(batch.masks)
-        return current.reshape(batch.masks.shape)
+        return current_masks(site, batch)
 
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the mean cross-entropy over the scales and their disagreement."""

@@ -54,8 +54,14 @@ from torch import Tensor, nn
 from feda3i import losses
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.fedprox import squared_distance
+from feda3i.methods.parts.corrected import (
+    current_masks,
+    pack_masks,
+    remember_masks,
+    unpack_masks,
+)
 from feda3i.methods.parts.mixtures import high_group, min_max
-from feda3i.methods.parts.relabelling import highest, pack_masks, relabel, unpack_masks
+from feda3i.methods.parts.relabelling import highest, relabel
 from feda3i.types import Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
@@ -180,11 +186,7 @@ class FedCorr(Method):
 
     def targets(self, site: Site, batch: Batch) -> Tensor:
         """Return the corrected masks once there are some."""
-        if "masks" not in site.memory:
-            return batch.masks
-        shape = (site.classes, *site.shape)
-        current = unpack_masks(site.memory["masks"][batch.positions], shape)
-        return torch.from_numpy(current).to(batch.masks)
+        return current_masks(site, batch)
 
     def _correct(self, site: Site) -> None:
         """Put corrected masks into memory, by the received network."""
@@ -201,9 +203,8 @@ class FedCorr(Method):
                 chosen = torch.from_numpy(unpack_masks(bits[batch.positions], shape))
                 chosen = chosen.to(logits.device)
             before = self.targets(site, batch) > 0.5
-            after = relabel(before, logits, chosen, self.theta, by_case=by_case)
-            current.append(pack_masks(after.cpu().numpy()))
-        site.memory["masks"] = np.concatenate(current)
+            current.append(relabel(before, logits, chosen, self.theta, by_case=by_case))
+        remember_masks(site, current)
 
     def _train(self, site: Site) -> Numbers:
         draw = site.rng("mixup")

@@ -13,6 +13,7 @@ from feda3i.engine.server import Server
 from feda3i.errors import RecipeError
 from feda3i.methods import adele
 from feda3i.methods.adele import correct
+from feda3i.methods.parts.corrected import pack_masks
 from feda3i.methods.parts.scales import at_scale
 from feda3i.types import Order, Replies, Reply
 
@@ -199,7 +200,7 @@ def test_restart_begins_with_the_given_masks(tmp_path):
     for restart in (True, False):
         site = site_of(tmp_path, "adele", restart=restart, reference="current")
         batch = site.batch(np.arange(4))
-        turned = np.packbits(1 - site.given_masks().reshape(4, 1, -1), axis=-1)
+        turned = pack_masks(site.given_masks() == 0)
         site.memory["masks"] = turned.copy()
         site.network.outc.weight.data.zero_()
         site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain

@@ -1,20 +1,12 @@
-"""Relabelling: which instances, where confidence allows it, and masks as bits."""
+"""Relabelling: which instances, and where confidence allows it."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
+from hypothesis.extra.numpy import arrays
 
-from feda3i.methods.parts.relabelling import highest, pack_masks, relabel, unpack_masks
-
-
-@given(arrays(bool, array_shapes(min_dims=2, max_dims=4, max_side=9)))
-def test_masks_survive_as_bits(masks):
-    bits = pack_masks(masks)
-    assert bits.shape == (len(masks), -(-masks[0].size // 8))
-    np.testing.assert_array_equal(unpack_masks(bits, masks.shape[1:]), masks)
+from feda3i.methods.parts.relabelling import highest, relabel
 
 
 @given(arrays(float, (3, 4, 5), elements=st.floats(0, 9)), st.integers(0, 60))

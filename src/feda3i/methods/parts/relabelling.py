@@ -1,13 +1,10 @@
 """Choose doubtful instances and give them what a network is sure of (FedCorr).
 
-An instance is a pixel of a class, or a whole case. Masks are booleans ``(case, class, *space)``;
-at rest they are bits, an eighth of a byte per pixel and class.
+An instance is a pixel of a class, or a whole case. Masks are booleans ``(case, class, *space)``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,22 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Bools = NDArray[np.bool_]
-Bits = NDArray[np.uint8]
-
-
-def pack_masks(masks: Bools) -> Bits:
-    """Return booleans ``(case, ...)`` as bits, ``(case, byte)``."""
-    return np.packbits(masks.reshape(len(masks), -1), axis=1)
-
-
-def unpack_masks(bits: Bits, shape: Sequence[int]) -> Bools:
-    """Return what ``pack_masks`` was given; ``shape`` is that of one case.
-
-    >>> unpack_masks(pack_masks(np.array([[True, False, True]])), (3,))
-    array([[ True, False,  True]])
-    """
-    flat = np.unpackbits(bits, axis=1, count=math.prod(shape)).view(np.bool_)
-    return flat.reshape(len(bits), *shape)
 
 
 def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:

@@ -1,0 +1,35 @@
+"""Corrected masks at a site: bits at rest, the given masks until there are some."""
+
+import numpy as np
+import torch
+from at_site import site_of
+from hypothesis import given
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from feda3i.contract import tiny_federation
+from feda3i.methods.parts.corrected import (
+    current_masks,
+    pack_masks,
+    remember_masks,
+    unpack_masks,
+)
+
+
+@given(arrays(bool, array_shapes(min_dims=2, max_dims=4, max_side=9)))
+def test_masks_survive_as_bits(masks):
+    bits = pack_masks(masks)
+    assert bits.shape == (len(masks), -(-masks[0].size // 8))
+    np.testing.assert_array_equal(unpack_masks(bits, masks.shape[1:]), masks)
+
+
+def test_remembered_masks_replace_the_given_ones_case_by_case(tmp_path):
+    site = site_of(tmp_path, "fedcorr", federation=tiny_federation(classes=2))
+    everyone = site.batch(np.arange(4))
+    given_masks = everyone.masks.clone()
+    assert current_masks(site, everyone) is everyone.masks
+    turned = given_masks == 0
+    remember_masks(site, [turned[:3], turned[3:]])
+    batch = site.batch(np.array([3, 1]))
+    assert torch.equal(current_masks(site, batch), 1 - batch.masks)
+    assert current_masks(site, batch).dtype == batch.masks.dtype
+    assert torch.equal(site.batch(np.arange(4)).masks, given_masks)
