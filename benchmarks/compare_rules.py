@@ -10,12 +10,11 @@ Then: python benchmarks/compare_rules.py OUT.jsonl --table
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import os
 import tempfile
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 from scipy.stats import spearmanr
 
+import by_seed
 from feda3i import quality, recipe
 from feda3i.engine.federation import federation_of
 from feda3i.engine.loop import Round, summarise_scores
@@ -192,27 +192,8 @@ def _bias(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--settings", nargs="+", default=["skin-ne", "skin-ns"])
-    parser.add_argument("--set", nargs="*", default=[], help="further overrides of the recipe")
-    parser.add_argument("--table", action="store_true", help="only print what OUT holds")
-    arguments = parser.parse_args()
-    rows = []
-    if arguments.out.exists():
-        rows = [json.loads(line) for line in arguments.out.read_text().splitlines()]
-    if not arguments.table:
-        done = {(row["setting"], row["seed"]) for row in rows}
-        for seed in arguments.seeds:
-            for setting in arguments.settings:
-                if (setting, seed) in done:
-                    continue
-                new = compare(setting, seed, arguments.set)
-                with arguments.out.open("a") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in new)
-                rows += new
-    print(table(rows))
+    arguments = by_seed.parser(__doc__).parse_args()
+    print(table(by_seed.collect(arguments, partial(compare, overrides=arguments.set))))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ Then: python benchmarks/watch_survey.py OUT.jsonl --table
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 from scipy.stats import spearmanr
 
+import by_seed
 from feda3i import quality, recipe
 from feda3i.engine.federation import federation_of
 from feda3i.engine.loop import Round, summarise_scores
@@ -141,27 +141,11 @@ def _rms(values: list[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--settings", nargs="+", default=["skin-ne", "skin-ns"])
+    parser = by_seed.parser(__doc__)
     parser.add_argument("--rounds", type=int, nargs="+", default=[4, 8, 12, 16])
-    parser.add_argument("--set", nargs="*", default=[], help="further overrides of the recipe")
-    parser.add_argument("--table", action="store_true", help="only print what OUT holds")
     arguments = parser.parse_args()
-    rows = []
-    if arguments.out.exists():
-        rows = [json.loads(line) for line in arguments.out.read_text().splitlines()]
-    if not arguments.table:
-        done = {(row["setting"], row["seed"]) for row in rows}
-        for seed in arguments.seeds:
-            for setting in arguments.settings:
-                if (setting, seed) not in done:
-                    new = watch(setting, seed, arguments.rounds, arguments.set)
-                    with arguments.out.open("a") as file:
-                        file.writelines(json.dumps(row) + "\n" for row in new)
-                    rows += new
-    print(table(rows))
+    make = partial(watch, at=arguments.rounds, overrides=arguments.set)
+    print(table(by_seed.collect(arguments, make)))
 
 
 if __name__ == "__main__":
