@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +23,12 @@ from feda3i.report.events import read_events
 def play(out: Path, chosen: recipe.Recipe, name: str) -> dict[str, float]:
     """Run one method, or go on with it, and return its scores."""
     path = out / name
-    began = time.perf_counter()
     if (path / "DONE").exists():
         folder = RunFolder.open(path)
     elif (path / "manifest.json").exists():
         folder = RunFolder.open(resume(path).path)
     else:
         folder = RunFolder.open(run(chosen, path).path)
-    seconds = time.perf_counter() - began
     rounds = list(read_events(folder.events, "round"))
     dice = [event["dice"] for event in rounds if event.get("dice") is not None]
     losses = [event["loss"] for event in rounds]
@@ -41,7 +38,6 @@ def play(out: Path, chosen: recipe.Recipe, name: str) -> dict[str, float]:
         "best": max(dice),
         "hd95": rounds[-1].get("hd95") or math.nan,
         "finite": all(value is not None and math.isfinite(value) for value in losses),
-        "seconds": seconds,
     }
 
 
