@@ -30,14 +30,17 @@ Departures
     the ranking, as in the authors' code. Volumes are flipped but not rotated. Adam as for every
     method. Networks without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout.
     With several classes a pixel's loss, error and divergence are means over the classes.
+    Both passes move BatchNorm's running statistics, as in the authors' code, although the second
+    one is disturbed and the test images are not; strong_statistics = false leaves them to the first
+    pass, which helps short runs a lot (docs/comparison.md).
     With weight = 0 the second pass is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import torch
@@ -54,6 +57,7 @@ from feda3i.types import Numbers
 if TYPE_CHECKING:
     from feda3i.engine.site import Batch, Site
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -100,6 +104,8 @@ class RMD(Method):
     """Standard deviation of that noise as a share of the range of intensities."""
     elastic: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Largest standard deviation of displaced control points in pixels; 0 leaves them out."""
+    strong_statistics: bool = True
+    """Let the second pass move BatchNorm's running statistics, too."""
     test_network: Literal["a", "mean"] = "a"
     """Answer with network A, or with the mean of both probabilities."""
 
@@ -163,7 +169,10 @@ class RMD(Method):
             network = getattr(site.network, name)
             seed = site.rng("dropout", name, batch.epoch, int(batch.positions[0])).integers(2**62)
             generator = torch.Generator(images.device).manual_seed(int(seed))
-            with encoder_dropout(network, self.dropout, generator):
+            with (
+                encoder_dropout(network, self.dropout, generator),
+                nullcontext() if self.strong_statistics else statistics_at_rest(network),
+            ):
                 logits.append(network(images))
         return logits
 
@@ -177,6 +186,19 @@ def encoder_dropout(
         nullcontext() if switch is None else switch(rates, generator)
     )
     return context
+
+
+@contextmanager
+def statistics_at_rest(network: nn.Module) -> Iterator[None]:
+    """Let BatchNorm go on with the statistics of each batch, but not remember them."""
+    norms = [m for m in network.modules() if isinstance(m, BATCH_NORMS) and m.track_running_stats]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
 
 
 METHOD = RMD

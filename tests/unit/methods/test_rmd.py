@@ -172,6 +172,23 @@ def test_dropout_acts_in_the_second_pass_only(tmp_path):
     assert torch.equal(site.network.a(batch.images), plain)
 
 
+def test_the_second_pass_moves_the_running_statistics_only_if_asked_to(tmp_path):
+    def after_a_step(**options):
+        site = site_of(tmp_path, "rmd", round=11, **options)
+        site.network.train()
+        loss = site.method.step(site, site.batch(np.arange(4)))
+        return loss, {name: value.clone() for name, value in site.network.named_buffers()}
+
+    _, first_pass = after_a_step(weight=0)
+    loss, at_rest = after_a_step(strong_statistics=False)
+    moved_loss, moved = after_a_step()
+    assert torch.equal(loss, moved_loss)
+    assert len(first_pass) > 0
+    for name, value in first_pass.items():
+        assert torch.equal(at_rest[name], value), name
+        assert not torch.equal(moved[name], value), name
+
+
 def test_disturbances_grow_with_the_rounds(tmp_path):
     early = site_of(tmp_path, "rmd", round=10)
     warp, images = early.method.disturb(early, early.batch(np.arange(4)))
