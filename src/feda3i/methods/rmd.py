@@ -30,9 +30,9 @@ Departures
     the ranking, as in the authors' code. Volumes are flipped but not rotated. Adam as for every
     method. Networks without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout.
     With several classes a pixel's loss, error and divergence are means over the classes.
-    Both passes move BatchNorm's running statistics, as in the authors' code, although the second
-    one is disturbed and the test images are not; strong_statistics = false leaves them to the first
-    pass, which helps short runs a lot (docs/comparison.md).
+    Both passes move BatchNorm's running statistics, as passes in training mode do, although the
+    second one is disturbed and the test images are not; strong_statistics = false leaves them to
+    the first pass, which helped in short runs on skin (docs/comparison.md).
     With weight = 0 the second pass is left out.
 """
 
