@@ -1,5 +1,8 @@
 """Run every method on one recipe with the same cases and noise, and print a table.
 
+"All finite": the losses of all rounds, all scores, and the parameters of the final model; the exit
+code is 1 if any is not.
+
 Run: python benchmarks/all_methods.py OUT RECIPE [key=value ...] [--methods NAME ...]
 A finished run in OUT is not repeated; an interrupted one goes on.
 """
@@ -8,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import load_file
 
 from feda3i import recipe
 from feda3i.engine.federation import federation_of
@@ -30,15 +35,21 @@ def play(out: Path, chosen: recipe.Recipe, name: str) -> dict[str, float]:
     else:
         folder = RunFolder.open(run(chosen, path).path)
     rounds = list(read_events(folder.events, "round"))
-    dice = [event["dice"] for event in rounds if event.get("dice") is not None]
-    losses = [event["loss"] for event in rounds]
+    # Events hold None where a number was not finite.
+    losses = [number(event["loss"]) for event in rounds]
+    dice = [number(event["dice"]) for event in rounds if "dice" in event]
+    weights = [value for value in load_file(folder.model).values() if value.dtype.kind == "f"]
     return {
         "dice": dice[-1],
         "last": float(np.mean(dice[-3:])),
         "best": max(dice),
-        "hd95": rounds[-1].get("hd95") or math.nan,
-        "finite": all(value is not None and math.isfinite(value) for value in losses),
+        "hd95": number(rounds[-1]["hd95"]),
+        "finite": all(np.isfinite(values).all() for values in (losses, dice, *weights)),
     }
+
+
+def number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def main() -> None:
@@ -53,8 +64,9 @@ def main() -> None:
     share = float((federation.test.masks > 0).mean())
     print(f"{arguments.recipe} {' '.join(arguments.overrides)}")
     print(f"all-foreground Dice (chance) {2 * share / (1 + share):.3f}\n")
-    print("| method | Dice, last | Dice, mean of last three scored | best | HD95 | losses finite |")
+    print("| method | Dice, last | Dice, mean of last three scored | best | HD95 | all finite |")
     print("|---|---|---|---|---|---|", flush=True)
+    failed = 0
     for method in arguments.methods:
         name, *options = method.split(",")
         # As on the command line: method=NAME takes the recipe's options for it, ours come last.
@@ -67,6 +79,8 @@ def main() -> None:
             f"| {row['hd95']:.1f} | {'yes' if row['finite'] else 'NO'} |",
             flush=True,
         )
+        failed += not row["finite"]
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
