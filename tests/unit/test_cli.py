@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -159,25 +158,37 @@ def test_check_method_names_promises(feda3i, tmp_path):
     assert "which the method does not declare on its wire" in out
 
 
+DIES_IN_ROUND_4 = """
+import os, signal
+from feda3i import cli
+from feda3i.commands import run
+from feda3i.report.console import Silent
+
+class Dies(Silent):
+    rounds = 0
+    def site(self, answered, asked):
+        if self.rounds == 3 and answered == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    def round(self, event):
+        self.rounds = event["round"]
+
+run.listener = lambda quiet: Dies()
+cli.main()
+"""
+
+
 def test_a_killed_run_resumes_to_the_same_model(feda3i, tmp_path):
-    command = [sys.executable, "-m", "feda3i", "run", "demo", *TINY, "method=fedavg", "rounds=6"]
-    command.append("data.cases=8")
-    whole = subprocess.run(
-        [*command, "--out", str(tmp_path / "whole")], capture_output=True, text=True, check=True
-    )
+    arguments = ["run", "demo", *TINY, "method=fedavg", "rounds=6", "data.cases=8", "--out"]
+    code, whole, _ = feda3i(*arguments, tmp_path / "whole")
+    assert code == 0
     path = tmp_path / "killed"
-    process = subprocess.Popen([*command, "--out", str(path)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (path / "state" / "checkpoint.bin").exists():
-        time.sleep(0.01)
-    time.sleep(0.1)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    killed = subprocess.run([sys.executable, "-c", DIES_IN_ROUND_4, *arguments, str(path)])
+    assert killed.returncode == -signal.SIGKILL
     assert not (path / "DONE").exists()
     code, out, _ = feda3i("resume", path)
     assert code == 0
     sha = [line for line in out.splitlines() if line.startswith("sha256")]
-    assert sha[0] in whole.stdout
+    assert sha[0] in whole
 
 
 def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
@@ -189,11 +200,13 @@ def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
         text=True,
     )
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not (path / "state" / "checkpoint.bin").exists():
+    events = path / "events.jsonl"
+    while time.monotonic() < deadline and not (
+        events.exists() and '"round":2' in events.read_text().replace(" ", "")
+    ):
         time.sleep(0.02)
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert f"feda3i resume {path}" in err
     assert "Traceback" not in err

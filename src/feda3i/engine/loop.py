@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.engine.aggregate import Fold
+from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.server import Gathered, Server
 from feda3i.engine.transport import Transport
@@ -24,13 +25,20 @@ class Round:
     """One round: who is asked what, and what the answers make of the model."""
 
     def __init__(
-        self, server: Server, transport: Transport, number: int, listener: Listener, scratch: Path
+        self,
+        server: Server,
+        transport: Transport,
+        number: int,
+        listener: Listener,
+        scratch: Path,
+        interrupt: Interrupt | None = None,
     ) -> None:
         self.server = server
         self.transport = transport
         self.number = number
         self.listener = listener
         self.scratch = scratch
+        self.interrupt = interrupt or Interrupt()
         self.method = server.job.method
 
     def play(self) -> dict[str, Any]:
@@ -108,6 +116,7 @@ class Round:
         if orders:
             check_order(orders[0], wire, layout)
         for order, answer in zip(orders, self.transport.call(orders), strict=True):
+            self.interrupt.check()
             if isinstance(answer, Missing):
                 yield answer
                 continue

@@ -12,6 +12,7 @@ import numpy as np
 from feda3i.data.base import Federation
 from feda3i.engine.federation import check_recipe, disturb, federation_of
 from feda3i.engine.folder import RunFolder
+from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.scoring import Row
@@ -150,14 +151,15 @@ def play(folder: RunFolder, job: Job, transport: Transport, listener: Listener) 
     try:
         if first == 1:
             log.write("start", recipe=job.recipe.to_dict(), stages=list(server.stages))
-        for number in range(first, job.recipe.rounds + 1):
-            _look_around(server, transport, number, log)
-            event = Round(server, transport, number, listener, folder.path).play()
-            scores = _score(server, transport, number, log)
-            log.write("round", **event, **scores, **transport.facts())
-            log.sync()
-            folder.save(number, server.params, server.state)
-            listener.round({**event, **scores})
+        with Interrupt() as interrupt:
+            for number in range(first, job.recipe.rounds + 1):
+                _look_around(server, transport, number, log)
+                event = Round(server, transport, number, listener, folder.path, interrupt).play()
+                scores = _score(server, transport, number, log)
+                log.write("round", **event, **scores, **transport.facts())
+                log.sync()
+                folder.save(number, server.params, server.state)
+                listener.round({**event, **scores})
         if not scores:
             scores = _last_scores(folder)
         digest = folder.finish(job, server.layout, server.params)

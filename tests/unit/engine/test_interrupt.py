@@ -1,0 +1,99 @@
+"""A Ctrl-C that torch swallows or turns into another error still ends the run."""
+
+import signal
+import threading
+
+import pytest
+
+from feda3i.engine.interrupt import Interrupt
+from feda3i.engine.run import resume, run
+from feda3i.report.console import Silent
+
+
+@pytest.fixture(autouse=True)
+def pythons_own_reaction():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def press_and_swallow():
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_check_raises_what_was_swallowed():
+    with Interrupt() as interrupt:
+        interrupt.check()
+        press_and_swallow()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.check()
+
+
+def test_an_error_after_it_leaves_as_an_interrupt():
+    def fail():
+        with Interrupt():
+            press_and_swallow()
+            raise RuntimeError("Error calling __set_name__")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fail()
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_other_errors_pass():
+    with pytest.raises(RuntimeError), Interrupt():
+        raise RuntimeError
+
+
+def test_what_the_host_has_set_stays():
+    pressed = []
+
+    def react(number, frame):
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, react)
+    with Interrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        interrupt.check()
+    assert signal.signal(signal.SIGINT, before) is react
+    assert pressed == [signal.SIGINT]
+
+
+def test_nothing_is_set_outside_the_main_thread():
+    errors = []
+
+    def enter():
+        try:
+            with Interrupt() as interrupt:
+                interrupt.check()
+        except ValueError as error:  # what Python says to a thread that sets a signal
+            errors.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert not errors
+
+
+class SwallowsOne(Silent):
+    """A listener in which the interrupt of round 2 is lost."""
+
+    def __init__(self):
+        self.rounds = 0
+
+    def round(self, event):
+        self.rounds += 1
+        if self.rounds == 2:
+            press_and_swallow()
+
+
+def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe, tmp_path):
+    recipe = tiny_recipe("rounds=4")
+    whole = run(recipe, tmp_path / "whole")
+    listener = SwallowsOne()
+    with pytest.raises(KeyboardInterrupt):
+        run(recipe, tmp_path / "stopped", listener=listener)
+    assert listener.rounds == 2
+    assert resume(tmp_path / "stopped").sha256 == whole.sha256
