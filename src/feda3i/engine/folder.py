@@ -194,8 +194,10 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
     """Return the model as a safetensors file that says how to build its network."""
     from safetensors.torch import save
 
-    # Without the engine's section: where a model was trained must not change the file.
+    # Without the engine's section and the place of the data: where a model was trained must not
+    # change the file, and a name of a hospital's folder must not travel with it.
     recipe = {key: value for key, value in job.recipe.to_dict().items() if key != "engine"}
+    recipe["data"] = {key: value for key, value in recipe["data"].items() if key != "path"}
     about = {
         "format": FORMAT,
         "recipe": recipe,

@@ -8,6 +8,8 @@ from feda3i.data.decode import Options
 from feda3i.data.folder import folder, load_folder
 from feda3i.data.own import prepare_folder
 from feda3i.data.registry import REGISTRY
+from feda3i.engine.folder import RunFolder
+from feda3i.engine.run import run
 from feda3i.errors import DataError, RecipeError
 
 
@@ -174,3 +176,14 @@ def test_file_names_with_bad_bytes_load(tmp_path):
     cases = load_folder(tmp_path, cache=False)
     assert len(cases) == 1
     assert cases.ids[0].isascii()
+
+
+def test_the_place_of_the_data_is_not_in_the_model(tiny_recipe, tmp_path):
+    results = []
+    for place in ("here", "st-somewhere/ward 3"):
+        tree = plain_tree(tmp_path / place, 16)
+        out = tmp_path / f"run-{len(results)}"
+        results.append(run(tiny_recipe(f"data={tree}", "data.size=32"), out))
+    assert results[0].sha256 == results[1].sha256
+    assert b"ward 3" not in results[1].path.joinpath("model.safetensors").read_bytes()
+    assert "ward 3" in RunFolder.open(results[1].path).recipe().data.options()["path"]
