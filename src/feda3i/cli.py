@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
-import errno
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from feda3i.commands import deploy, noise, prepare
-from feda3i.errors import FedA3IError, RecipeError
+from feda3i.errors import RecipeError
 
 app = typer.Typer(
     name="feda3i",
@@ -150,22 +150,22 @@ def check(
 
 def main() -> None:
     """Run the command line; show errors as sentences, not as tracebacks."""
+    for stream in (sys.stdout, sys.stderr):
+        # File names need not be text; one that cannot be printed must not end a command.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except RecipeError as error:
-        _fail(error, 2)
-    except FedA3IError as error:
-        _fail(error, 1)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            _fail("the disk is full; free some space, then go on with: feda3i resume RUN_FOLDER", 1)
-        _fail(f"{error.strerror or error}: {error.filename or ''}", 1)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+    except Exception as error:
+        from feda3i.failures import command_of, explain
+
+        _fail(*explain(error, command_of(sys.argv[1:])))
 
 
-def _fail(error: object, code: int) -> None:
-    print(f"feda3i: {error}", file=sys.stderr)
+def _fail(text: str, code: int) -> None:
+    print(f"feda3i: {text}", file=sys.stderr)
     sys.exit(code)
 
 

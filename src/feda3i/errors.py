@@ -34,3 +34,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f", did you mean '{close[0]}'?" if close else ""
+
+
+def summary(error: BaseException) -> str:
+    """Return kind and text of an error in one line of bounded length.
+
+    >>> summary(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    text = " ".join(str(error).split())
+    text = text if len(text) <= 300 else f"{text[:300]}..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

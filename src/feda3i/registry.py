@@ -13,13 +13,17 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import FedA3IError, RecipeError, nearest, summary
+
+_PLUGINS: set[str] = set()
+"""Names of the modules that were loaded as plug-ins: an error inside them is not ours."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class Registry:
             return load_object(self.builtin[key], self.kind)
         for point in importlib.metadata.entry_points(group=self.entry_points):
             if point.name == key:
-                return point.load()
+                _PLUGINS.add(point.module)
+                return _guarded(point.load, self.kind, name)
         raise RecipeError(
             f"unknown {self.kind} '{name}'{nearest(key, self.names())} "
             f"Known: {', '.join(self.names())}; {self.hint}"
@@ -59,20 +64,38 @@ class Registry:
 def load_object(path: str, kind: str) -> Any:
     """Load ``file.py:Name`` or ``package.module:name``."""
     place, _, attribute = path.rpartition(":")
-    if not place or not attribute:
+    if not place.strip(".") or place.startswith(".") or not attribute:
         raise RecipeError(
             f"expected {kind} as 'file.py:Name' or 'package.module:name', found '{path}'"
         )
     module = _load_file(Path(place), kind) if place.endswith(".py") else _load_module(place, kind)
+    if not module.__name__.startswith("feda3i."):
+        _PLUGINS.add(module.__name__)
     if not hasattr(module, attribute):
         public = [name for name in vars(module) if not name.startswith("_")]
         raise RecipeError(f"{place} has no '{attribute}'{nearest(attribute, public)}")
     return getattr(module, attribute)
 
 
+def is_plugin(module: str) -> bool:
+    """Tell whether a module of this name was loaded as a plug-in."""
+    return module in _PLUGINS
+
+
+def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
+    """Return what a plug-in's code loads; whatever goes wrong in it is told as its error."""
+    try:
+        return load()
+    except (FedA3IError, ModuleNotFoundError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:  # a plug-in may call exit()
+        raise RecipeError(f"{kind}: '{name}' cannot be loaded: {summary(error)}") from error
+
+
 def _load_module(name: str, kind: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        module: ModuleType = _guarded(lambda: importlib.import_module(name), kind, name)
+        return module
     except ModuleNotFoundError as error:
         if error.name and name.startswith(error.name):
             raise RecipeError(
@@ -99,9 +122,12 @@ def _load_file(path: Path, kind: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except BaseException:
+        _guarded(partial(spec.loader.exec_module, module), kind, str(path))
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, ModuleNotFoundError):
+            missing = f"'{path}' needs the package '{error.name}', which is not installed"
+            raise RecipeError(f"{kind}: {missing}") from None
         raise
     return module
 

@@ -1,0 +1,102 @@
+"""What the command line says when something fails: one message and an exit code, no traceback.
+
+An error of ours speaks for itself. Errors of the machine (disk, memory, permissions) become
+sentences, an error inside a plug-in names its file and line, and anything else is a bug of ours:
+the details go to a file that the user can send.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from feda3i.errors import FedA3IError, RecipeError, summary
+
+_DISK_FULL = {
+    "run": "go on with: feda3i resume RUN_FOLDER",
+    "resume": "repeat the same command to go on",
+    "prepare": "repeat the same command to go on: finished cases are kept",
+}
+
+
+def explain(error: BaseException, command: str = "") -> tuple[str, int]:
+    """Return what to say about an error of a command, and the exit code.
+
+    >>> explain(RecipeError("rounds: expected a number"))
+    ('rounds: expected a number', 2)
+    >>> explain(OSError(28, "No space left on device"), "predict")
+    ('the disk is full; free some space, then repeat the command', 1)
+    """
+    if isinstance(error, RecipeError):
+        return str(error), 2
+    if isinstance(error, FedA3IError):
+        return str(error), 1
+    if is_out_of_memory(error):
+        return f"not enough memory{_amount(error)}; try smaller cases, batches or networks", 1
+    place = plugin_place(error)
+    if place:
+        return f"the plug-in {place} failed: {summary(error)}; details: {write_details(error)}", 1
+    if isinstance(error, OSError):
+        return _of_the_system(error, command), 1
+    return (
+        f"this is a bug in feda3i: {summary(error)}\nPlease report it; CONTRIBUTING.md says where. "
+        f"The details lie in {write_details(error)}; read them before you send them, they may "
+        f"name files of yours"
+    ), 1
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether this is want of memory, which torch and OpenCV report as errors of their own."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error)
+    says_so = "allocate" in text and ("memory" in text or "bytes" in text)
+    return says_so and type(error).__name__ in ("RuntimeError", "OutOfMemoryError", "error")
+
+
+def plugin_place(error: BaseException) -> str:
+    """Return file and line at which a plug-in failed; empty if none had a part in it."""
+    from feda3i.registry import is_plugin
+
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_plugin(str(frame.f_globals.get("__name__", ""))):
+            place = f"{frame.f_code.co_filename} (line {line}, {frame.f_code.co_name})"
+    return place
+
+
+def write_details(error: BaseException) -> Path:
+    """Write versions, command and traceback to a new file that only the user can read."""
+    import platform
+
+    from feda3i import __version__
+
+    about = f"feda3i {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    trace = "".join(traceback.format_exception(error))
+    handle, name = tempfile.mkstemp(prefix="feda3i-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(f"{about}\ncommand: {sys.argv}\n\n{trace}")
+    return Path(name)
+
+
+def command_of(arguments: Sequence[str]) -> str:
+    """Return the command among the arguments of the program: the first that is no option."""
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
+
+
+def _amount(error: BaseException) -> str:
+    text = summary(error).partition(": ")[2]
+    return f" ({text})" if text else ""
+
+
+def _of_the_system(error: OSError, command: str) -> str:
+    if error.errno == errno.ENOSPC:
+        then = _DISK_FULL.get(command, "repeat the command")
+        return f"the disk is full; free some space, then {then}"
+    where = f": {error.filename}" if error.filename is not None else ""
+    return f"{error.strerror or summary(error)}{where}"

@@ -1,0 +1,126 @@
+"""A failure is one message with an exit code; a bug says that it is one; nothing is a traceback."""
+
+import errno
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feda3i import cli, failures
+
+
+@pytest.fixture
+def failing(monkeypatch, capsys, tmp_path):
+    """Return a function that lets ``feda3i list`` fail with an error, as if a command raised it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def call(error: BaseException, *arguments: str):
+        def command():
+            raise error
+
+        monkeypatch.setattr("feda3i.commands.explain.list_names", command)
+        monkeypatch.setattr(sys, "argv", ["feda3i", "list", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        return (stop.value.code, *capsys.readouterr())
+
+    return call
+
+
+def test_a_bug_says_that_it_is_one_and_where_the_details_lie(failing):
+    code, out, err = failing(KeyError("rounds"))
+    assert code == 1
+    assert "this is a bug in feda3i: KeyError: 'rounds'" in err
+    assert "report" in err
+    assert "Traceback" not in out + err
+    details = Path(re.search(r"details lie in (\S+?);", err)[1])
+    assert "Traceback" in details.read_text()
+    assert details.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "error", [RecursionError("too deep"), UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no")]
+)
+def test_no_kind_of_error_is_a_bare_traceback(failing, error):
+    code, out, err = failing(error)
+    assert code == 1
+    assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 5.96 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
+    ],
+)
+def test_want_of_memory_is_no_bug(failing, error):
+    code, _, err = failing(error)
+    assert code == 1
+    assert "not enough memory" in err
+    assert "bug" not in err
+
+
+@pytest.mark.parametrize(
+    ("command", "advice", "never"),
+    [
+        ("run", "feda3i resume", "finished cases"),
+        ("prepare", "repeat the same command", "resume"),
+        ("predict", "repeat the command", "resume"),
+        ("noise", "repeat the command", "resume"),
+    ],
+)
+def test_a_full_disk_advises_what_the_command_can_do(command, advice, never):
+    text, code = failures.explain(OSError(errno.ENOSPC, "No space left on device"), command)
+    assert code == 1
+    assert "disk is full" in text
+    assert advice in text
+    assert never not in text
+
+
+def test_the_command_is_found_among_options():
+    assert failures.command_of(["--verbose", "prepare", "folder"]) == "prepare"
+
+
+@pytest.mark.parametrize(
+    "body", ["raise KeyError('x')", "import sys; sys.exit(0)", "def broken(:", "import nowhere_xyz"]
+)
+def test_a_plugin_that_does_not_load_is_named(body, tmp_path, monkeypatch, capsys):
+    own = tmp_path / "own.py"
+    own.write_text(body)
+    monkeypatch.setattr(sys, "argv", ["feda3i", "explain", "method", f"{own}:Own"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    err = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert str(own) in err
+    assert "Traceback" not in err
+    assert "bug" not in err
+
+
+def test_an_error_inside_a_plugin_names_file_and_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = tmp_path / "own.py"
+    own.write_text("def data(sites=1, cases=1, test=1, size=1):\n    return {}['cases']\n")
+    tiny = ["data.size=32", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["feda3i", "run", "demo", f"data={own}:data", *tiny])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    err = capsys.readouterr().err
+    assert stop.value.code == 1
+    assert f"{own} (line 2, data) failed: KeyError: 'cases'" in err
+    assert "bug" not in err
+
+
+def test_names_that_are_no_text_and_closed_pipes_do_no_harm():
+    command = [sys.executable, "-m", "feda3i"]
+    odd = subprocess.run([*command, "resume", b"/no/\xff"], capture_output=True)
+    assert odd.returncode == 1
+    assert b"/no/\\udcff" in odd.stderr
+    closed = subprocess.run(
+        f"{sys.executable} -m feda3i explain feda3i | true", shell=True, capture_output=True
+    )
+    assert b"Traceback" not in closed.stderr
+    assert b"bug" not in closed.stderr
