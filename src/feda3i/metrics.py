@@ -1,5 +1,8 @@
 """Scores of a predicted mask against the truth: Dice, IoU, HD95 and ASSD, in 2-D or 3-D.
 
+All functions but ``score_batch`` take one mask of one class, ``(*space)``, and refuse a batch:
+``(4, 1, 64, 64)`` is four masks, not one object in four dimensions.
+
 Surface
     The pixels of a mask that touch the background or the frame across a side (the mask without its
     erosion by a cross, medpy's default).
@@ -128,6 +131,78 @@ def score_case(
     return scores
 
 
+def score_batch(
+    prediction: Mask,
+    truth: Mask,
+    spacing: Spacing = None,
+    *,
+    dimensions: Literal[2, 3] | None = None,
+    distances: bool = True,
+    missing: Missing = "nan",
+) -> list[dict[str, Any]]:
+    """Score every class of every case of a batch.
+
+    Parameters
+    ----------
+    prediction, truth
+        Masks ``(case, class, *space)``, or ``(case, *space)`` for one class. Each channel is 0 and
+        one other value; label maps and probabilities are refused.
+    dimensions
+        Of space. Needed where shapes alone leave it open: ``(8, 64, 64)`` may be eight planes or
+        one volume, ``(2, 8, 64, 64)`` two cases of eight classes or two volumes.
+    spacing, distances, missing
+        As in ``score_case``.
+
+    Returns
+    -------
+    One row per case and class, both counted from 0, for ``summarise`` and ``summarise_by``.
+
+    >>> batch = np.zeros((4, 1, 8, 8), bool)
+    >>> batch[:3, :, 2:6, 2:6] = True
+    >>> [row["dice"] for row in score_batch(batch, batch)]
+    [1.0, 1.0, 1.0, 0.0]
+    """
+    p, t = np.asarray(prediction), np.asarray(truth)
+    if p.shape != t.shape:
+        raise DataError(f"expected batches of the same shape, found {p.shape} and {t.shape}")
+    space = _dimensions(p.shape, dimensions)
+    if p.ndim == space + 1:
+        p, t = p[:, None], t[:, None]
+    for name, batch in (("prediction", p), ("truth", t)):
+        values = np.unique(batch)
+        if len(values[values != 0]) > 1:
+            raise DataError(
+                f"{name}: expected 0 and one other value, found {len(values)} values from "
+                f"{values[0]} to {values[-1]}; give one channel per class (masks == class), and "
+                f"probabilities as (probabilities > 0.5)"
+            )
+    return [
+        {"case": i, "class": k}
+        | score_case(p[i, k], t[i, k], spacing, distances=distances, missing=missing)
+        for i in range(p.shape[0])
+        for k in range(p.shape[1])
+    ]
+
+
+def _dimensions(shape: tuple[int, ...], given: Literal[2, 3] | None) -> int:
+    """Return the dimensions of space in a batch of this shape; refuse what is ambiguous."""
+    if given is not None:
+        if given not in (2, 3) or len(shape) not in (given + 1, given + 2):
+            raise DataError(
+                f"expected masks (case, class, *space) or (case, *space) with dimensions = 2 or 3 "
+                f"in space, found dimensions = {given} and shape {shape}"
+            )
+        return given
+    if len(shape) == 5:
+        return 3
+    if len(shape) == 4 and shape[1] == 1:
+        return 2
+    raise DataError(
+        f"a batch of shape {shape} can be read in more than one way; say dimensions=2 for planes "
+        f"or dimensions=3 for volumes, or give one mask at a time to score_case"
+    )
+
+
 def summarise(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | int]:
     """Return means, standard deviations and counts of the rows that ``score_case`` gave.
 
@@ -238,10 +313,27 @@ def _spacing(spacing: Spacing, dimensions: int) -> NDArray[np.float64]:
 
 
 def _pair(prediction: Mask, truth: Mask) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    p, t = np.asarray(prediction, dtype=bool), np.asarray(truth, dtype=bool)
+    p, t = _one_mask(prediction), _one_mask(truth)
     if p.shape != t.shape:
         raise DataError(f"expected masks of the same shape, found {p.shape} and {t.shape}")
     return p, t
+
+
+def _one_mask(mask: Mask) -> NDArray[np.bool_]:
+    values = np.asarray(mask)
+    if values.ndim > 3:
+        raise DataError(
+            f"expected one mask of one class, (*space), found shape {values.shape}; "
+            f"score a batch (case, class, *space) with score_batch"
+        )
+    inside = values.astype(bool)
+    # 0.3 is not foreground: a probability map would count as a mask of nearly the whole frame.
+    if values.dtype.kind == "f" and not np.array_equal(values[inside], np.rint(values[inside])):
+        raise DataError(
+            "expected a mask of whole numbers, found fractions; for probabilities use "
+            "(probabilities > 0.5)"
+        )
+    return inside
 
 
 def _counts(p: NDArray[np.bool_], t: NDArray[np.bool_]) -> tuple[int, int, int]:

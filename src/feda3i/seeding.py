@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from feda3i.errors import RecipeError
+
 if TYPE_CHECKING:
     import torch
 
 Scope = str | int
+Draws = np.random.Generator | int
+"""Where draws come from: a generator, or a whole number that seeds a new one."""
 
 
 def derive(seed: int, *scope: Scope) -> int:
@@ -35,3 +39,19 @@ def torch_rng(seed: int, *scope: Scope) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(derive(seed, *scope) & (2**63 - 1))
+
+
+def generator(draws: Draws) -> np.random.Generator:
+    """Return a generator as it is, and the generator of a seed: ``np.random.default_rng(seed)``.
+
+    >>> bool(generator(3).random() == np.random.default_rng(3).random())
+    True
+    """
+    if isinstance(draws, np.random.Generator):
+        return draws
+    if isinstance(draws, int | np.integer) and not isinstance(draws, bool) and draws >= 0:
+        return np.random.default_rng(int(draws))
+    raise RecipeError(
+        f"rng: expected a seed (a whole number from 0) or a generator such as "
+        f"np.random.default_rng(0), found {draws!r}"
+    )

@@ -221,3 +221,55 @@ def test_bad_masks_are_named():
         metrics.score_case(SQUARE, SQUARE[:, 1:])
     with pytest.raises(DataError, match="empty"):
         metrics.surface_distances(SQUARE, EMPTY)
+
+
+def test_a_batch_is_no_object_in_four_dimensions():
+    batch = np.stack([SQUARE, SQUARE, EMPTY, SQUARE])[:, None]
+    for score in (metrics.dice, metrics.iou, metrics.hd95, metrics.assd, metrics.score_case):
+        with pytest.raises(DataError, match=r"\(4, 1, .*with score_batch"):
+            score(batch, batch)
+    rows = metrics.score_batch(batch, batch)
+    assert [(row["case"], row["class"], row["dice"]) for row in rows] == [
+        *((0, 0, 1.0), (1, 0, 1.0), (2, 0, 0.0), (3, 0, 1.0))
+    ]
+    assert metrics.summarise(rows)["empty_both"] == 1
+
+
+def test_score_batch_reads_every_layout_once_it_is_told():
+    two = np.stack([SQUARE, np.roll(SQUARE, 2, axis=1)])
+    planes = metrics.score_batch(two, two[::-1], dimensions=2)
+    alone = metrics.score_case(two[0], two[1])
+    assert planes[0] == {"case": 0, "class": 0, **alone}
+    classes = metrics.score_batch(two[None], two[None, ::-1], dimensions=2, distances=False)
+    assert [(row["case"], row["class"]) for row in classes] == [(0, 0), (0, 1)]
+    assert "hd95" not in classes[0]
+    volumes = metrics.score_batch(two[None], two[None, ::-1], dimensions=3)
+    assert [row["dice"] for row in volumes] == [metrics.dice(two, two[::-1])]
+    assert volumes == metrics.score_batch(two[None, None], two[None, None, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((8, 64, 64), {}, "more than one way; say dimensions=2"),
+        ((2, 8, 64, 64), {}, "more than one way"),
+        ((64, 64), {"dimensions": 2}, "found dimensions = 2 and shape"),
+        ((2, 1, 8, 8, 8), {"dimensions": 2}, "found dimensions = 2 and shape"),
+        ((2, 1, 8), {"dimensions": 1}, "dimensions = 2 or 3"),
+    ],
+)
+def test_ambiguous_batches_are_refused(shape, options, message):
+    with pytest.raises(DataError, match=message):
+        metrics.score_batch(np.zeros(shape), np.zeros(shape), **options)
+
+
+def test_label_maps_and_probabilities_are_no_masks():
+    maps = np.stack([SQUARE.astype(np.uint8), 2 * SQUARE.astype(np.uint8)])[:, None]
+    with pytest.raises(DataError, match="truth: expected 0 and one other value, found 3 values"):
+        metrics.score_batch(maps > 0, maps)
+    assert metrics.score_batch(255 * (maps > 0).astype(np.uint8), maps > 0)[1]["dice"] == 1.0
+    with pytest.raises(DataError, match="found fractions"):
+        metrics.dice(0.3 * SQUARE, SQUARE)
+    with pytest.raises(DataError, match="found fractions"):
+        metrics.dice(np.where(SQUARE, np.nan, 0.0), SQUARE)
+    assert metrics.dice(SQUARE.astype(float), SQUARE) == 1.0

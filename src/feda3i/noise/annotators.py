@@ -53,7 +53,7 @@ def draw_annotators(
     mu_min: float,
     sigma_max: float,
     p_d: float,
-    rng: np.random.Generator,
+    rng: seeding.Draws,
     assignment: Literal["exact", "bernoulli"] = "exact",
     scale: float = 1.0,
 ) -> tuple[Annotator, ...]:
@@ -85,6 +85,7 @@ def draw_annotators(
     check_number("p_d", p_d, low=0.0, high=1.0)
     check_number("scale", scale, low=0.0, is_open=True)
     check_choice("assignment", assignment, ("exact", "bernoulli"))
+    rng = seeding.generator(rng)
     if assignment == "exact":
         # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
         shrinking = math.floor((1.0 - p_d) * n + 1e-9)

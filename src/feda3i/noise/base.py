@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.geometry import Binary, signed_distance
+from feda3i.seeding import Draws, generator
 
 Mask = NDArray[Any]
 
@@ -138,7 +139,7 @@ def classes_of(mask: Mask) -> list[int]:
 
 def noise_by_class(
     mask: Mask,
-    rng: np.random.Generator,
+    rng: Draws,
     change: Callable[[Binary, np.random.Generator], Binary],
     dimensions: tuple[int, ...] = (2, 3),
 ) -> Mask:
@@ -151,11 +152,13 @@ def noise_by_class(
 
     Parameters
     ----------
+    rng
+        The generator to draw from, or a seed.
     change
         Takes a C-contiguous binary mask (0, 1) and the generator, returns a new binary mask.
     """
     check_mask(mask, dimensions)
-    classes = classes_of(mask)
+    classes, rng = classes_of(mask), generator(rng)
     if classes == [1] and mask.dtype.itemsize == 1:
         bits = np.ascontiguousarray(mask).view(np.uint8)
         return change(bits, rng).view(mask.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from feda3i.errors import DataError, RecipeError
 from feda3i.metrics import dice_both_empty_one
 from feda3i.noise.base import Mask, NoiseModel, check_number, check_whole
+from feda3i.seeding import Draws, generator
 
 Family = Callable[[float], NoiseModel]
 
@@ -30,6 +31,7 @@ def mean_dice(clean: Mask, noisy: Mask) -> float:
     >>> round(mean_dice(np.array([[1, 1, 0, 0]]), np.array([[1, 0, 0, 0]])), 3)
     0.667
     """
+    clean, noisy = clean.ravel(), noisy.ravel()  # masks of some models have four dimensions
     if max(int(clean.max()), int(noisy.max())) <= 1:
         return dice_both_empty_one(noisy != 0, clean != 0)
     values = [v for v in np.union1d(clean, noisy).tolist() if v]
@@ -40,7 +42,7 @@ def calibrate(
     noise_family: Family,
     masks: Sequence[Mask],
     target_dice: float,
-    rng: np.random.Generator,
+    rng: Draws,
     *,
     high: float = 1.0,
     limit: float = 256.0,
@@ -83,7 +85,7 @@ def calibrate(
             "expected a target Dice below 1 and at least one mask with foreground, found "
             f"{target_dice:g} and {len(masks)} masks"
         )
-    streams = rng.integers(2**63, size=len(masks)).tolist()
+    streams = generator(rng).integers(2**63, size=len(masks)).tolist()
 
     def measure(strength: float) -> float:
         model = noise_family(strength)

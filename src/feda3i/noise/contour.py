@@ -23,6 +23,7 @@ from feda3i.noise.base import (
 from feda3i.noise.published import evolve_published
 from feda3i.noise.record import Evolution, Part
 from feda3i.noise.sweep import evolve_by_sweep
+from feda3i.seeding import Draws, generator
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,11 @@ class ContourEvolution:
             short=self.short * factor,
         )
 
-    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D mask or label map."""
         return noise_by_class(mask, rng, self._change, dimensions=(2,))
 
-    def evolve(self, mask: Mask, rng: np.random.Generator) -> Evolution:
+    def evolve(self, mask: Mask, rng: Draws) -> Evolution:
         """Return the noisy mask of a 2-D binary mask and what was done to each contour."""
         check_mask(mask, dimensions=(2,))
         classes = classes_of(mask)
@@ -131,7 +132,7 @@ class ContourEvolution:
                 f"expected a binary mask, found classes {classes}; give one class at a time"
             )
         bits = np.ascontiguousarray(mask != 0).view(np.uint8)
-        noisy, parts = self._evolve(bits, rng)
+        noisy, parts = self._evolve(bits, generator(rng))
         return Evolution((noisy * mask.max()).astype(mask.dtype), tuple(parts))
 
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:

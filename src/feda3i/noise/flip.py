@@ -9,6 +9,7 @@ import numpy as np
 
 from feda3i.geometry import Binary
 from feda3i.noise.base import Annotator, Mask, check_number, check_options, noise_by_class
+from feda3i.seeding import Draws
 
 # An annotator who is off by this many pixels (at 256) flips every pixel of one class.
 PIXELS_OF_RATE_ONE = 100.0
@@ -47,7 +48,7 @@ class ClassConditional:
         grow, shrink = max(mu, 0.0) / PIXELS_OF_RATE_ONE, max(-mu, 0.0) / PIXELS_OF_RATE_ONE
         return cls(min(0.5, grow + both), min(0.5, shrink + both))
 
-    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""
         return noise_by_class(mask, rng, self._change)
 

@@ -21,6 +21,7 @@ from feda3i.noise.base import (
     core_of,
     noise_by_class,
 )
+from feda3i.seeding import Draws
 
 Field = NDArray[np.float32]
 
@@ -89,7 +90,7 @@ class SignedDistanceEvolution:
             self, mu=self.mu * factor, sigma=self.sigma * factor, clip=self.clip * factor
         )
 
-    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a mask or label map with one to four dimensions."""
         return noise_by_class(mask, rng, self._change, dimensions=(1, 2, 3, 4))
 

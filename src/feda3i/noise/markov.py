@@ -19,6 +19,7 @@ from feda3i.noise.base import (
     check_whole,
     noise_by_class,
 )
+from feda3i.seeding import Draws, generator
 
 # A front that flips rim pixels at random advances about this many times theta2 per step, since a
 # rough rim has more pixels than a smooth one: 11.8 px in 200 steps at theta1 .8, theta2 .05.
@@ -72,7 +73,7 @@ class MarkovNoise:
         theta1 = 0.5 + 0.5 * annotator.mu / (ADVANCE * model.theta2 * steps)
         return replace(model, steps=steps, theta1=min(1.0, max(0.0, theta1)))
 
-    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""
         return noise_by_class(mask, rng, self._change)
 
@@ -81,9 +82,9 @@ class MarkovNoise:
         walked ^= (rng.random(mask.shape) <= self.theta3).view(np.uint8) if self.theta3 else 0
         return blur_and_threshold(walked)
 
-    def walk(self, mask: Binary, rng: np.random.Generator) -> Binary:
+    def walk(self, mask: Binary, rng: Draws) -> Binary:
         """Return a binary mask (0, 1) after the steps, before the last flips and the blur."""
-        walked = mask.copy()
+        walked, rng = mask.copy(), generator(rng)
         for done in range(0, self.steps, BLOCK):
             places = np.nonzero(walked)
             if not len(places[0]):

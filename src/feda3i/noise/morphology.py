@@ -22,6 +22,7 @@ from feda3i.noise.base import (
     check_whole,
     noise_by_class,
 )
+from feda3i.seeding import Draws
 
 RELATIVE_AREA = 1000.0  # pixels of foreground at which the relative variant works
 
@@ -84,7 +85,7 @@ class MorphologicalNoise:
         low, high = max(0.0, abs(mu) - sigma), abs(mu) + sigma
         return cls(p_dilate=float(p_dilate), low=low, high=high, **options)
 
-    def __call__(self, mask: Mask, rng: np.random.Generator) -> Mask:
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""
         if self.variant == "relative" and np.ndim(mask) == 3:
             raise DataError(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from feda3i.errors import DataError
 from feda3i.geometry import signed_distance
 from feda3i.noise.base import Mask, NoiseModel, check_mask, check_number, check_whole
+from feda3i.seeding import Draws, generator
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ def pixel_dependence(
     noise: NoiseModel,
     mask: Mask,
     draws: int,
-    rng: np.random.Generator,
+    rng: Draws,
     *,
     eps: float = 10.0,
     shell: float = 3.0,
@@ -103,7 +104,7 @@ def pixel_dependence(
     check_mask(mask, dimensions=(2,))
     check_whole("draws", draws, 2)
     check_number("eps", eps, low=0.0, is_open=True)
-    clean = mask != 0
+    clean, rng = mask != 0, generator(rng)
     distance = signed_distance(clean)
     is_near = np.abs(distance) < eps
     if not clean.any() or clean.all() or is_near.all():
