@@ -1,6 +1,7 @@
 """Fixtures that several tests share."""
 
 import os
+import sys
 
 # Two test processes on two cores: a team of threads each would stall the other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -8,7 +9,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 
-from feda3i import contract, recipe
+from feda3i import cli, contract, recipe
 
 
 @pytest.fixture
@@ -35,3 +36,19 @@ def tiny_recipe():
         return recipe.load(None, [*base, *overrides])
 
     return make
+
+
+@pytest.fixture
+def feda3i(monkeypatch, capsys):
+    """Return a function that runs a command and returns exit code, output and errors."""
+
+    def call(*arguments: str):
+        monkeypatch.setattr(sys, "argv", ["feda3i", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return (code, *capsys.readouterr())
+
+    return call

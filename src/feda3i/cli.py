@@ -13,16 +13,14 @@ from typing import Annotated
 
 import typer
 
-from feda3i.commands import deploy, noise, prepare
+from feda3i import __version__
+from feda3i.commands import complete, deploy, noise, prepare
+from feda3i.commands.app import App
 from feda3i.errors import RecipeError
 
-app = typer.Typer(
+app = App(
     name="feda3i",
-    help="Federated medical image segmentation when the annotations are noisy.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 
 app.add_typer(prepare.app, name="prepare")
@@ -33,6 +31,24 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"feda3i {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Federated medical image segmentation when the annotations are noisy."""
 
 
 @app.command()
@@ -49,15 +65,22 @@ def demo(
 
 @app.command()
 def run(
-    recipe: Annotated[str, typer.Argument(help="A .toml file or the name of a built-in recipe.")],
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="A .toml file or the name of a built-in recipe; without it: their list.",
+            autocompletion=complete.recipes,
+        ),
+    ] = None,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: federated training from the first round to the finished model."""
+    from feda3i.commands.run import need_recipe
     from feda3i.commands.run import run as command
 
-    command(recipe, overrides or [], out, quiet)
+    command(need_recipe(recipe), overrides or [], out, quiet)
 
 
 @app.command()
@@ -109,12 +132,16 @@ def list_names() -> None:
 @app.command()
 def explain(
     names: Annotated[
-        list[str], typer.Argument(help="NAME of a method, or a kind and a name: model unet.")
+        list[str],
+        typer.Argument(
+            help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet.",
+            autocompletion=complete.names,
+        ),
     ],
     size: Annotated[int, typer.Option(help="For 'model': size of a case in pixels.")] = 64,
     channels: Annotated[int, typer.Option(help="For 'model': channels of an image.")] = 3,
 ) -> None:
-    """Explain a method (paper, what changes, what leaves a site), data set, noise or network."""
+    """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
     from feda3i.commands.explain import explain as command
 
     command(names, size, channels)
@@ -155,7 +182,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app(prog_name="feda3i")
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except Exception as error:

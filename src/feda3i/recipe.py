@@ -11,6 +11,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -151,6 +152,21 @@ def built_in() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
+def notes_of(name: str) -> str:
+    """Return what a built-in recipe says of itself: the comment at its top."""
+    lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
+
+
+def title_of(name: str) -> str:
+    """Return the first clause of those notes.
+
+    >>> title_of("skin_ne")
+    "The paper's SKIN N_E at full scale"
+    """
+    return notes_of(name).splitlines()[0].partition(":")[0]
+
+
 def find(source: str | Path) -> Path:
     """Return the path of a recipe: a file, or the name of a built-in recipe."""
     path = Path(source)
@@ -162,7 +178,7 @@ def find(source: str | Path) -> Path:
     if inside.is_file():
         return inside
     raise RecipeError(
-        f"there is no recipe '{source}'{nearest(str(source), built_in())} "
+        f"there is no recipe '{source}'{nearest(str(source), built_in()) or '.'} "
         f"Give the path of a .toml file or one of: {', '.join(built_in())}"
     )
 

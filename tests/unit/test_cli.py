@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i import cli
-
 TINY = (
     "rounds=2",
     "data=synthetic-skin",
@@ -20,22 +18,6 @@ TINY = (
     "train.epochs=1",
     "engine.workers=1",
 )
-
-
-@pytest.fixture
-def feda3i(monkeypatch, capsys):
-    """Return a function that runs a command and returns exit code, output and errors."""
-
-    def call(*arguments: str):
-        monkeypatch.setattr(sys, "argv", ["feda3i", *map(str, arguments)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from feda3i.commands.app import App
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
     from feda3i.recipe import Recipe
 
-app = typer.Typer(
-    help="Run a consortium over the network: keys and certificates, checks, runs.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App(help="Run a consortium over the network: keys and certificates, checks, runs.")
 
 
 @app.command()

@@ -30,20 +30,30 @@ def list_names() -> None:
     print("\nfeda3i explain NAME says what a method does and what leaves a site.")
 
 
+def known_names() -> list[str]:
+    """Return every name that can be explained."""
+    from feda3i.recipe import built_in
+
+    named = [name for registry in registries().values() for name in registry.names()]
+    return sorted({*named, *built_in()})
+
+
 def explain(names: Sequence[str], size: int, channels: int) -> None:
     """Print what is known about a thing; ``explain model NAME`` shows the stages of a network."""
     found = registries()
-    if len(names) == 2 and names[0] in found:
+    if len(names) == 2 and names[0] in (*found, "recipe"):
         kind, name = names
     elif len(names) == 1:
         kind, name = _kind_of(names[0], found), names[0]
     else:
-        kinds = ", ".join(found)
+        kinds = ", ".join((*found, "recipe"))
         raise RecipeError(f"expected NAME, or one of {kinds} and NAME; found '{' '.join(names)}'")
     if kind == "method":
         print(method_card(name))
     elif kind == "model":
         print(model_card(name, size, channels))
+    elif kind == "recipe":
+        print(recipe_card(name))
     else:
         thing = found[kind].get(name)
         print(f"{name} ({kind})\n\n{inspect.getdoc(thing) or 'No description.'}")
@@ -55,8 +65,20 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
             return kind
     if ":" in name:
         return "method"
-    known = [known for registry in found.values() for known in registry.names()]
-    raise RecipeError(f"nothing is called '{name}'{nearest(name, known)} Try 'feda3i list'")
+    from feda3i.recipe import built_in
+
+    if name in built_in() or name.endswith(".toml"):
+        return "recipe"
+    hint = nearest(name, known_names()) or "."
+    raise RecipeError(f"nothing is called '{name}'{hint} Try 'feda3i list'")
+
+
+def recipe_card(name: str) -> str:
+    """Return a recipe as it is written, notes and all, and the command that runs it."""
+    from feda3i.recipe import find
+
+    text = find(name).read_text(encoding="utf-8").strip()
+    return f"{name} (recipe)\n\n{text}\n\nRun it: feda3i run {name} [key=value ...]"
 
 
 def method_card(name: str) -> str:

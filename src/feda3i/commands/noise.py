@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from feda3i.commands.app import App
+
 if TYPE_CHECKING:
     from feda3i.noise.folders import Progress, Report
 
-app = typer.Typer(
-    help="Draw annotation noise on masks, look at it, test its properties.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App(help="Draw annotation noise on masks, look at it, test its properties.")
 
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same noise.")]
 Name = Annotated[

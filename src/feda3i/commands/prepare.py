@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from feda3i.commands.app import App
+
 if TYPE_CHECKING:
     from feda3i.data.prepare import Prepared, Progress
 
-app = typer.Typer(
-    help="Bring a data set into the form that training reads. Nothing is downloaded.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = App(help="Bring a data set into the form that training reads. Nothing is downloaded.")
 
 Source = Annotated[Path, typer.Argument(help="Folder or archive as its owner distributes it.")]
 Target = Annotated[Path, typer.Argument(help="Folder to write; nothing is written elsewhere.")]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from feda3i.recipe import Recipe, load
+from feda3i.errors import RecipeError
+from feda3i.recipe import Recipe, built_in, load, title_of
 from feda3i.report.console import Listener, Live, Silent
 
 if TYPE_CHECKING:
@@ -26,6 +27,17 @@ def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) ->
     except KeyboardInterrupt:
         stop(path)
     show(result)
+
+
+def need_recipe(name: str | None) -> str:
+    """Return the name of the recipe; ``RecipeError`` with the list of recipes if there is none."""
+    if name is not None:
+        return name
+    rows = "\n".join(f"  {known:<16}{title_of(known)}" for known in built_in())
+    raise RecipeError(
+        f"expected a recipe: the path of a .toml file, or one of\n{rows}\n"
+        "Start with: feda3i run demo. More about one: feda3i explain demo"
+    )
 
 
 def resume(folder: Path, quiet: bool) -> None:

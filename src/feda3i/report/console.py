@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any, Protocol, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+)
+from rich.text import Text
 
 
 class Listener(Protocol):
@@ -41,6 +50,22 @@ class Silent:
         """Say nothing."""
 
 
+class Clock(ProgressColumn):
+    """Time left while a run is under way, time taken at its end; each says which it is."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """Return ``0:02:10 left`` or ``took 0:05:31``."""
+        if task.finished:
+            return Text(f"took {_clock(task.finished_time)}", style="progress.elapsed")
+        return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
+
+
+def _clock(seconds: float | None) -> str:
+    return "-:--:--" if seconds is None else str(timedelta(seconds=int(seconds)))
+
+
 class Live:
     """A progress bar with sites, loss, Dice and time left; one plain line per round in a log."""
 
@@ -61,7 +86,7 @@ class Live:
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            Clock(),
             console=self._console,
         )
         self._task = self._bar.add_task("", total=rounds, completed=done, title=title, facts="")
@@ -71,8 +96,9 @@ class Live:
         """Show how many sites have answered."""
         if self._bar is not None:
             facts = f"sites {answered}/{asked}" + self._facts()
-            within = self._done + answered / max(asked, 1)
-            self._bar.update(self._task, facts=facts, completed=min(within, self._rounds))
+            # The server's own work counts as one more site: a round is over when round() says so.
+            within = self._done + answered / (asked + 1)
+            self._bar.update(self._task, facts=facts, completed=within)
 
     def round(self, event: dict[str, Any]) -> None:
         """Show a finished round."""

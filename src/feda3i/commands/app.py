@@ -1,0 +1,88 @@
+"""The shape of every command: plain help that tells each argument, hints that come once.
+
+typer 0.20, the newest that Flower allows, puts a backslash before ``[required]`` in plain help,
+loses the text of positional arguments from click 8.5 on, and repeats click's "Did you mean".
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import click
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import ArgumentInfo
+
+
+class Command(TyperCommand):
+    """A command whose help tells what each argument is."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        texts = argument_texts(self.callback) if self.callback else {}
+        for parameter in self.params:
+            if isinstance(parameter, click.Argument) and parameter.name in texts:
+                # click has an attribute of this name from 8.5 on; before, typer set its own.
+                setattr(parameter, "help", texts[parameter.name])  # noqa: B010
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write arguments, then options."""
+        write_parameters(self, ctx, formatter)
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write nothing: click 8.5 asks for arguments apart, and they stand above the options."""
+
+
+class Group(TyperGroup):
+    """A group of commands that helps with a misspelt one, once."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write options, then commands."""
+        write_parameters(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the nearest name is told by click, or by typer where click does not."""
+        self.suggest_commands = not hasattr(click, "NoSuchCommand")
+        return super().resolve_command(ctx, args)
+
+
+class App(typer.Typer):
+    """A typer application made of these commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=Group, no_args_is_help=True, rich_markup_mode=None, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Add a function as a command."""
+        return super().command(name, **{"cls": Command, **options})
+
+
+def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the help text of each positional argument of a command's function."""
+    hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    return {
+        name: information.help
+        for name, hint in hints.items()
+        for information in getattr(hint, "__metadata__", ())
+        if isinstance(information, ArgumentInfo) and information.help
+    }
+
+
+def write_parameters(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the sections of arguments and options, without the escapes of another renderer."""
+    records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            records[parameter.param_type_name].append((record[0], record[1].replace("\\[", "[")))
+    for kind, rows in records.items():
+        if rows:
+            with formatter.section(f"{kind.capitalize()}s"):
+                formatter.write_dl(rows)

@@ -1,0 +1,17 @@
+"""What the shell offers after Tab: names come from the package, nothing heavy is imported."""
+
+from __future__ import annotations
+
+
+def recipes(incomplete: str) -> list[tuple[str, str]]:
+    """Return the built-in recipes that begin so, each with its title."""
+    from feda3i.recipe import built_in, title_of
+
+    return [(name, title_of(name)) for name in built_in() if name.startswith(incomplete)]
+
+
+def names(incomplete: str) -> list[str]:
+    """Return everything that ``feda3i explain`` knows and that begins so."""
+    from feda3i.commands.explain import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]
