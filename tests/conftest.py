@@ -7,9 +7,11 @@ import sys
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+
 import pytest
 
 from feda3i import cli, contract, recipe
+from short import TINY
 
 
 @pytest.fixture
@@ -52,3 +54,13 @@ def feda3i(monkeypatch, capsys):
         return (code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a finished tiny run."""
+    from feda3i.engine.run import run
+
+    path = tmp_path_factory.mktemp("cli") / "run"
+    run(recipe.load("demo", [*TINY, "method=fedavg", "noise=none"]), path)
+    return path

@@ -1,4 +1,4 @@
-"""Options that make each method show all of its phases within the few rounds of a test."""
+"""Options that make runs short, and methods show all of their phases within a few rounds."""
 
 SHORT: dict[str, dict[str, object]] = {
     "adele": {"points": 2, "r": 0.01, "trim": False, "tau": 0.5},
@@ -9,3 +9,16 @@ SHORT: dict[str, dict[str, object]] = {
     "fednoro": {"s1": 1, "end": 3},
     "rmd": {"t1": 2, "warp_from": 1, "weight": 0.5},
 }
+
+# A run of seconds on the command line.
+TINY = (
+    "rounds=2",
+    "data=synthetic-skin",
+    "data.sites=2",
+    "data.cases=2",
+    "data.test=2",
+    "data.size=32",
+    "model.width=4",
+    "train.epochs=1",
+    "engine.workers=1",
+)

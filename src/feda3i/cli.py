@@ -114,11 +114,12 @@ def predict(
     images: Annotated[Path, typer.Argument(help="An image or a folder of images.")],
     out: Annotated[Path, typer.Option(help="Folder for the masks.")],
     overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace masks that are there already.")] = False,
 ) -> None:
     """Write masks for new images, at their own resolution."""
     from feda3i.commands.predict import predict as command
 
-    command(folder, images, out, overlay)
+    command(folder, images, out, overlay, overwrite)
 
 
 @app.command("list")

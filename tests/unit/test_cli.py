@@ -7,28 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-TINY = (
-    "rounds=2",
-    "data=synthetic-skin",
-    "data.sites=2",
-    "data.cases=2",
-    "data.test=2",
-    "data.size=32",
-    "model.width=4",
-    "train.epochs=1",
-    "engine.workers=1",
-)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Return the folder of a finished tiny run."""
-    from feda3i import recipe
-    from feda3i.engine.run import run
-
-    path = tmp_path_factory.mktemp("cli") / "run"
-    run(recipe.load("demo", [*TINY, "method=fedavg", "noise=none"]), path)
-    return path
+from short import TINY
 
 
 def test_run_says_where_the_result_lies(feda3i, tmp_path):

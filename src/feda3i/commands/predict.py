@@ -16,58 +16,78 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
-def predict(folder: Path, images: Path, out: Path, overlay: bool) -> None:
+def predict(folder: Path, images: Path, out: Path, overlay: bool, overwrite: bool = False) -> None:
     """Write ``NAME.png`` with values 0 and 255 (one class) or 0..C for each image."""
     from rich.progress import track
 
     from feda3i.commands.evaluate import open_model
+    from feda3i.commands.outputs import check_targets, output_names
+    from feda3i.data.files import explain_full_disk
     from feda3i.engine.transport import one_thread
 
-    files = image_files(images)
-    out.mkdir(parents=True, exist_ok=True)
-    problems = []
+    files, problems = image_files(images)
+    endings = (".png", "_overlay.png") if overlay else (".png",)
+    stems = output_names([file.name for file in files], endings)
+    check_targets(
+        out, files, [out / f"{s}{ending}" for s in stems for ending in endings], overwrite
+    )
+    done = 0
     with one_thread():
         station, params = open_model(folder)
         if len(station.job.shape) != 2:
             raise DataError("predict writes masks of pictures; this model was trained on volumes")
-        for file in track(files, description="predict", transient=True):
-            try:
-                picture = read_picture(file, station.job.channels)
-            except DataError as error:
-                problems.append(str(error))
-                continue
-            mask = predict_one(station, params, picture)
-            name = file.stem if _is_only(file, files) else file.name.replace(".", "_")
-            write_mask(out / f"{name}.png", mask, station.job.classes)
-            if overlay:
-                write_overlay(out / f"{name}_overlay.png", picture, mask)
-    print(f"{len(files) - len(problems)} masks in {out}")
+        with explain_full_disk(
+            f"free some space, then repeat the command with --overwrite: '{out}'"
+        ):
+            out.mkdir(parents=True, exist_ok=True)
+            pairs = list(zip(files, stems, strict=True))
+            for file, stem in track(pairs, description="predict", transient=True):
+                try:
+                    picture = read_picture(file, station.job.channels)
+                except DataError as error:
+                    problems.append(str(error))
+                    continue
+                mask = predict_one(station, params, picture)
+                write_mask(out / f"{stem}.png", mask, station.job.classes)
+                if overlay:
+                    write_overlay(out / f"{stem}_overlay.png", picture, mask)
+                done += 1
+    print(f"{done} masks in {out}")
     if problems:
         raise DataError(f"{len(problems)} images were left out:\n  " + "\n  ".join(problems))
 
 
-def image_files(path: Path) -> list[Path]:
-    """Return the images at a path, sorted."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise DataError(f"expected an image or a folder of images, found nothing at '{path}'")
-    files = sorted(f for f in path.iterdir() if f.suffix.lower() in ENDINGS)
+def image_files(path: Path) -> tuple[list[Path], list[str]]:
+    """Return the images at a path, sorted, and what bears an image's name but is no file."""
+    if path.is_dir():
+        named = sorted(f for f in path.iterdir() if f.suffix.lower() in ENDINGS)
+        if not named:
+            raise DataError(f"'{path}' holds no image ({', '.join(ENDINGS)})")
+    else:
+        named = [path]
+    # Reading a pipe or a device would wait for ever.
+    files = [file for file in named if file.is_file()]
+    problems = [f"{f}: expected a file, found {_what(f)}" for f in named if f not in files]
     if not files:
-        raise DataError(f"'{path}' holds no image ({', '.join(ENDINGS)})")
-    return files
+        raise DataError("expected an image or a folder of images; " + "\n  ".join(problems))
+    return files, problems
 
 
-def _is_only(file: Path, files: list[Path]) -> bool:
-    return sum(other.stem == file.stem for other in files) == 1
+def _what(path: Path) -> str:
+    if path.is_dir():
+        return "a folder"
+    if path.exists():
+        return "a pipe or a device"
+    return "a link to nothing" if path.is_symlink() else "nothing"
 
 
 def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
     """Return a picture as ``(row, column, channel)`` bytes, upright."""
+    from feda3i.data.archive import read_file
     from feda3i.data.picture import read_image
 
     try:
-        pixels: NDArray[np.uint8] = read_image(path.read_bytes(), channels=channels).pixels
+        pixels: NDArray[np.uint8] = read_image(read_file(path), channels=channels).pixels
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return pixels
@@ -117,5 +137,5 @@ def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
     from feda3i.codec import write_file
 
     buffer = BytesIO()
-    Image.fromarray(pixels.squeeze()).save(buffer, format="PNG")
+    Image.fromarray(pixels).save(buffer, format="PNG")
     write_file(path, buffer.getvalue())

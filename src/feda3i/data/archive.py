@@ -154,6 +154,16 @@ class Reader:
         return data
 
 
+def read_file(path: Path) -> bytes:
+    """Return the bytes of one plain file; ``CaseError`` if it is empty, too large, unreadable."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CaseError("unreadable file", str(error.strerror)) from None
+    with Reader() as reader:
+        return reader.read(Entry(path.name, str(path), size))
+
+
 def _list_folder(folder: str, prefix: str, seen: frozenset[str] = frozenset()) -> Iterator[Entry]:
     real = os.path.realpath(folder)
     if real in seen:  # a link that leads back to one of its own parents

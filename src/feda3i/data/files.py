@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from feda3i.errors import DataError
 
 PART = ".part-"  # beginning of the names of files that are being written
 
@@ -22,6 +27,17 @@ def write_bytes(path: Path, data: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def explain_full_disk(advice: str) -> Iterator[None]:
+    """Turn "no space left" into an error that says what to do about it; others pass unchanged."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(f"the disk is full: {advice}") from None
 
 
 def hash_pixels(pixels: NDArray[Any]) -> str:

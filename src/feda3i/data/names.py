@@ -70,7 +70,7 @@ def safe_name(name: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"[^A-Za-z0-9.-]+", "_", plain).strip("._-")[:80]
     lost = not name.isascii() or _DEVICES.fullmatch(safe) is not None or not safe
-    return f"{safe or 'case'}-{_tag(name)}" if lost else safe
+    return f"{safe or 'case'}-{hash_tag(name)}" if lost else safe
 
 
 def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list[str]:
@@ -93,12 +93,12 @@ def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list
     safe = [safe_name(name) for name in short or names]
     taken = Counter(name.casefold() for name in safe)
     return [
-        s if taken[s.casefold()] == 1 else f"{s}-{_tag(name)}"
+        s if taken[s.casefold()] == 1 else f"{s}-{hash_tag(name)}"
         for s, name in zip(safe, names, strict=True)
     ]
 
 
-def _tag(name: str) -> str:
+def hash_tag(name: str) -> str:
     """Return eight hexadecimal digits of the name's hash; composed and decomposed accents agree."""
     text = unicodedata.normalize("NFC", name)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]
