@@ -30,6 +30,10 @@ app.add_typer(deploy.app, name="deploy")
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
 ]
+TrustCode = Annotated[
+    bool,
+    typer.Option("--trust-code", help="Load the plug-ins that the file names: they run as you."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
 
 
@@ -87,11 +91,12 @@ def run(
 def resume(
     folder: Annotated[Path, typer.Argument(help="Run folder of an interrupted run.")],
     quiet: Quiet = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Go on with an interrupted run, to the same end as if it had not been interrupted."""
     from feda3i.commands.run import resume as command
 
-    command(folder, quiet)
+    command(folder, quiet, trust_code)
 
 
 @app.command()
@@ -101,11 +106,12 @@ def evaluate(
         Path | None, typer.Option(help="Score on this folder of images/ and masks/ instead.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the scores of every case here.")] = None,
+    trust_code: TrustCode = False,
 ) -> None:
     """Score the model of a run case by case: Dice, IoU, HD95, ASSD."""
     from feda3i.commands.evaluate import evaluate as command
 
-    command(folder, data, csv)
+    command(folder, data, csv, trust_code)
 
 
 @app.command()
@@ -115,11 +121,12 @@ def predict(
     out: Annotated[Path, typer.Option(help="Folder for the masks.")],
     overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace masks that are there already.")] = False,
+    trust_code: TrustCode = False,
 ) -> None:
     """Write masks for new images, at their own resolution."""
     from feda3i.commands.predict import predict as command
 
-    command(folder, images, out, overlay, overwrite)
+    command(folder, images, out, overlay, overwrite, trust_code)
 
 
 @app.command("list")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 from feda3i.errors import FedA3IError, RecipeError, nearest, summary
 
@@ -56,6 +56,10 @@ class Registry:
             f"Known: {', '.join(self.names())}; {self.hint}"
         )
 
+    def is_code(self, name: str) -> bool:
+        """Return whether a name stands for a file or module of Python and not for a thing known."""
+        return ":" in name and name not in self.names()
+
     def canonical(self, name: str) -> str:
         """Return the spelling used in tables: ``nr_dice`` and ``NR-Dice`` are both ``nr-dice``."""
         return name if ":" in name else name.lower().replace("_", "-")
@@ -90,6 +94,22 @@ def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
         raise
     except (Exception, SystemExit) as error:  # a plug-in may call exit()
         raise RecipeError(f"{kind}: '{name}' cannot be loaded: {summary(error)}") from error
+
+
+def declares(function: Any, kind: type) -> bool | None:
+    """Return whether a function says that it returns a kind of thing; ``None`` if it says nothing.
+
+    >>> def make() -> int: ...
+    >>> declares(make, int), declares(make, str), declares(print, int)
+    (True, False, None)
+    """
+    try:
+        made = get_type_hints(function).get("return")
+    except Exception:  # any code may stand there, e.g. a name imported for type checkers only
+        made = getattr(function, "__annotations__", {}).get("return")
+    if isinstance(made, str):
+        return made.rpartition(".")[2] == kind.__name__ or None
+    return None if made is None else isinstance(made, type) and issubclass(made, kind)
 
 
 def _load_module(name: str, kind: str) -> ModuleType:

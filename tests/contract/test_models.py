@@ -19,7 +19,7 @@ def plain(channels, classes, features=4):
         nn.Conv2d(channels, features, 3, padding=1), nn.BatchNorm2d(features),
         nn.ReLU(), nn.Conv2d(features, classes, 1))
 
-def fixed():
+def fixed() -> nn.Module:
     return plain(3, 2)
 
 def careful(shape, **options):

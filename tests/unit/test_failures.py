@@ -103,14 +103,17 @@ def test_a_plugin_that_does_not_load_is_named(body, tmp_path, monkeypatch, capsy
 def test_an_error_inside_a_plugin_names_file_and_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     own = tmp_path / "own.py"
-    own.write_text("def data(sites=1, cases=1, test=1, size=1):\n    return {}['cases']\n")
+    own.write_text(
+        "from feda3i.data.base import Federation\n"
+        "def data(sites=1, cases=1, test=1, size=1) -> Federation:\n    return {}['cases']\n"
+    )
     tiny = ["data.size=32", "--out", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["feda3i", "run", "demo", f"data={own}:data", *tiny])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     err = capsys.readouterr().err
     assert stop.value.code == 1
-    assert f"{own} (line 2, data) failed: KeyError: 'cases'" in err
+    assert f"{own} (line 3, data) failed: KeyError: 'cases'" in err
     assert "bug" not in err
 
 

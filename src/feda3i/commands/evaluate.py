@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from feda3i.engine.station import Station
 
 
-def evaluate(folder: Path, data: Path | None, csv: Path | None) -> None:
+def evaluate(folder: Path, data: Path | None, csv: Path | None, trust_code: bool = False) -> None:
     """Score on the run's test cases, or on a folder of images and masks."""
     from feda3i.engine.federation import federation_of
     from feda3i.engine.folder import RunFolder
     from feda3i.engine.scoring import score_cases
     from feda3i.engine.transport import one_thread
     from feda3i.metrics import summarise
+    from feda3i.trust import check_trust
 
     with one_thread():
-        station, params = open_model(folder)
+        station, params = open_model(folder, trust_code)
         if data is None:
-            cases = federation_of(RunFolder.open(folder).recipe()).test
+            recipe = RunFolder.open(folder).recipe()
+            check_trust(recipe, folder, trust_code)
+            cases = federation_of(recipe).test
         else:
             cases = cases_of(data, station)
         rows = score_cases(station, params, cases, range(len(cases)), True)
@@ -37,14 +40,19 @@ def evaluate(folder: Path, data: Path | None, csv: Path | None) -> None:
         print(f"every case: {csv}")
 
 
-def open_model(folder: Path) -> tuple[Station, Any]:
-    """Return a station with the network of a run folder or model file, and its parameters."""
+def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
+    """Return a station with the network of a run folder or model file, and its parameters.
+
+    Code that the file names is loaded only if it is trusted; which, is then said.
+    """
     from feda3i.engine.folder import RunFolder, read_model
     from feda3i.engine.station import Station
     from feda3i.errors import RunError
+    from feda3i.trust import announce
 
     path = folder if folder.is_file() else RunFolder.open(folder).model
-    job, tensors = read_model(path)
+    job, tensors = read_model(path, trust_code=trust_code)
+    announce(job.recipe)
     empty = _no_cases(job.shape, job.channels)
     station = Station(job, empty, {}, path.parent / "memory")
     try:

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
-def predict(folder: Path, images: Path, out: Path, overlay: bool, overwrite: bool = False) -> None:
+def predict(
+    folder: Path,
+    images: Path,
+    out: Path,
+    overlay: bool,
+    overwrite: bool = False,
+    trust_code: bool = False,
+) -> None:
     """Write ``NAME.png`` with values 0 and 255 (one class) or 0..C for each image."""
     from rich.progress import track
 
@@ -33,7 +40,7 @@ def predict(folder: Path, images: Path, out: Path, overlay: bool, overwrite: boo
     )
     done = 0
     with one_thread():
-        station, params = open_model(folder)
+        station, params = open_model(folder, trust_code)
         if len(station.job.shape) != 2:
             raise DataError("predict writes masks of pictures; this model was trained on volumes")
         with explain_full_disk(

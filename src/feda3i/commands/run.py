@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from feda3i.errors import RecipeError
 from feda3i.recipe import Recipe, built_in, load, title_of
 from feda3i.report.console import Listener, Live, Silent
+from feda3i.trust import announce, named_code
 
 if TYPE_CHECKING:
     from feda3i.engine.run import Result
@@ -21,6 +22,7 @@ def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) ->
     from feda3i.engine.run import run as start
 
     loaded = load(recipe, overrides)
+    announce(loaded)
     path = out or free_folder(Path("runs"), loaded, Path(recipe).stem)
     try:
         result = start(loaded, path, listener=listener(quiet))
@@ -40,12 +42,16 @@ def need_recipe(name: str | None) -> str:
     )
 
 
-def resume(folder: Path, quiet: bool) -> None:
+def resume(folder: Path, quiet: bool, trust_code: bool = False) -> None:
     """Go on with a run."""
+    from feda3i.engine.folder import RunFolder
     from feda3i.engine.run import resume as go_on
 
+    if trust_code:
+        announce(RunFolder.open(folder).recipe())
+
     try:
-        result = go_on(folder, listener=listener(quiet))
+        result = go_on(folder, listener=listener(quiet), trust_code=trust_code)
     except KeyboardInterrupt:
         stop(folder)
     show(result)
@@ -58,8 +64,12 @@ def listener(quiet: bool) -> Listener:
 
 def stop(path: Path) -> None:
     """Say how to go on, and leave."""
-    if path.exists():
-        print(f"\ninterrupted; go on with: feda3i resume {path}", file=sys.stderr)
+    from feda3i.engine.folder import RunFolder
+
+    folder = RunFolder(path)
+    if folder.is_run:
+        trust = " --trust-code" if named_code(folder.recipe()) else ""
+        print(f"\ninterrupted; go on with: feda3i resume {path}{trust}", file=sys.stderr)
     sys.exit(130)
 
 

@@ -12,6 +12,7 @@ from feda3i.data.base import Federation
 from feda3i.data.registry import REGISTRY
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.recipe import Recipe
+from feda3i.registry import declares
 
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
@@ -46,8 +47,10 @@ def load_data(recipe: Recipe) -> Federation:
     """Return the clean federation of a recipe."""
     name = recipe.data.name
     make = REGISTRY.get(name)
-    if not callable(make):
-        raise RecipeError(f"dataset '{name}': expected a function, found {make!r}")
+    if REGISTRY.is_code(name) and not declares(make, Federation):
+        raise RecipeError(
+            f"dataset '{name}': expected a function declared '-> Federation', found {make!r}"
+        )
     options = {**recipe.data.options()}
     known = _keywords(make)
     if "seed" in known:

@@ -21,11 +21,13 @@ from feda3i import __version__
 from feda3i.codec import pack, seal, unpack, unseal, write_file
 from feda3i.engine.job import Job
 from feda3i.engine.layout import Layout
-from feda3i.errors import RunError, WireError
+from feda3i.errors import RecipeError, RunError, WireError
 from feda3i.recipe import Recipe, read_toml, validate
+from feda3i.trust import check_trust
 from feda3i.types import Params
 
 FORMAT = 1
+MAX_SIDE = 2**16
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
 
 
@@ -101,6 +103,11 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """Return the recipe of the run."""
         return validate(read_toml(self.path / "recipe.toml"))
+
+    @property
+    def is_run(self) -> bool:
+        """Return whether there is a run to go on with."""
+        return (self.path / "manifest.json").is_file()
 
     @property
     def is_done(self) -> bool:
@@ -211,8 +218,11 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
     )
 
 
-def read_model(path: Path) -> tuple[Job, dict[str, Any]]:
-    """Return the job and the named tensors of a model file."""
+def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, Any]]:
+    """Return the job and the named tensors of a model file.
+
+    A model file may come from anywhere: unless its code is trusted, it names what is installed.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -224,5 +234,19 @@ def read_model(path: Path) -> tuple[Job, dict[str, Any]]:
         raise RunError(f"there is no model at '{path}'; is the run done? feda3i resume") from None
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
-    recipe = validate(about["recipe"])
-    return Job(recipe, about["channels"], about["classes"], tuple(about["shape"])), tensors
+    try:
+        recipe = validate(about["recipe"])
+        job = Job(recipe, int(about["channels"]), int(about["classes"]), _shape(about["shape"]))
+    except (KeyError, TypeError, ValueError, RecipeError) as error:
+        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
+    if not (1 <= job.channels <= 64 and 1 <= job.classes <= 255):
+        raise RunError(f"'{path}': {job.channels} channels and {job.classes} classes cannot be")
+    check_trust(recipe, path, trust_code)
+    return job, tensors
+
+
+def _shape(sides: Any) -> tuple[int, ...]:
+    shape = tuple(int(side) for side in sides)
+    if not all(1 <= side <= MAX_SIDE for side in shape):
+        raise ValueError(f"expected a size of 1 to {MAX_SIDE} px per side, found {shape}")
+    return shape

@@ -23,6 +23,7 @@ from feda3i.methods.base import Method
 from feda3i.recipe import Recipe
 from feda3i.report.console import Listener, Silent
 from feda3i.report.events import EventLog
+from feda3i.trust import check_trust
 from feda3i.types import Params
 
 
@@ -71,9 +72,17 @@ def run(
 
 
 def resume(
-    path: Path, *, listener: Listener | None = None, federation: Federation | None = None
+    path: Path,
+    *,
+    listener: Listener | None = None,
+    federation: Federation | None = None,
+    trust_code: bool = False,
 ) -> Result:
-    """Go on with a run that was interrupted, to the same end as if it had not been."""
+    """Go on with a run that was interrupted, to the same end as if it had not been.
+
+    Plug-ins that the folder's recipe names are loaded only with ``trust_code``: the folder may come
+    from somebody else.
+    """
     folder = RunFolder.open(path, to_write=True)
     try:
         if folder.manifest().get("engine") == "flower":
@@ -83,6 +92,7 @@ def resume(
             )
         with one_thread():
             recipe = folder.recipe()
+            check_trust(recipe, folder.path, trust_code)
             federation = federation_of(recipe, path) if federation is None else federation
             found, expected = describe(federation), folder.manifest()["data"]
             if found["sha256"] != expected["sha256"]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from feda3i.errors import RecipeError, nearest
-from feda3i.registry import Registry, load_object
+from feda3i.registry import Registry, declares, load_object
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["REGISTRY", "Stage", "StageRow", "build", "find_stages", "stage_rows"]
 
 _MONAI = "feda3i.models.monai_networks:factory"
+_GIVEN = ("channels", "classes", "shape", "dimensions")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def build(
     Notes
     -----
     A factory is called with ``channels``, ``classes``, ``shape`` and ``dimensions`` as far as its
-    signature takes them. An option that it does not take is an error.
+    signature takes them. An option that it does not take is an error. A plug-in is called only if
+    it is a subclass of ``nn.Module``, or a function that says ``-> nn.Module`` or takes at least
+    one of the four.
 
     >>> build("unet", channels=1, classes=2, shape=(32, 32), options={"width": 4}).outc
     Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1))
@@ -80,8 +83,8 @@ def build(
 
     _check_shape(name, shape)
     factory = REGISTRY.get(name)
-    if not callable(factory):
-        raise RecipeError(f"model '{name}': expected a function or class, found {factory!r}")
+    if REGISTRY.is_code(name):
+        _check_factory(name, factory)
     options = dict(options or {})
     given = {
         "channels": channels,
@@ -102,10 +105,31 @@ def _check_shape(name: str, shape: Sequence[int]) -> None:
         )
 
 
+def _check_factory(name: str, factory: Any) -> None:
+    """Raise ``RecipeError`` before anything is called that cannot be a factory of networks."""
+    from torch import nn
+
+    if not callable(factory):
+        raise RecipeError(f"model '{name}': expected a function or class, found {factory!r}")
+    if isinstance(factory, type):
+        fits = issubclass(factory, nn.Module)
+    else:
+        says = declares(factory, nn.Module)
+        fits = bool(set(_named(factory)) & set(_GIVEN)) if says is None else says
+    if not fits:
+        raise RecipeError(
+            f"model '{name}': expected a subclass of torch.nn.Module, or a function that says "
+            f"'-> nn.Module' or takes one of {', '.join(_GIVEN)}; found {factory!r}"
+        )
+
+
 def _named(factory: Callable[..., Any]) -> list[str]:
     """Return the names of the arguments that may be given by name."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(factory).parameters.values()
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a function of C without a signature
+        return []
     return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 

@@ -70,11 +70,17 @@ def build_model(
     """Return the noise model of this name for an annotator.
 
     A plug-in class without ``for_annotator`` is called with ``mu``, ``sigma`` and the options.
+    Only a class whose objects can be called is, or a function of ``mu`` and ``sigma``.
 
     >>> build_model("contour", Annotator(-5.0, 1.0), {"mode": "faithful"}).mode
     'faithful'
     """
     kind = REGISTRY.get(name)
+    if not _makes_noise(kind):
+        raise RecipeError(
+            f"noise model '{name}': expected a class with __call__(mask, rng) or a function of mu "
+            f"and sigma, found {kind!r}"
+        )
     make = getattr(kind, "for_annotator", None)
     call = (
         partial(make, annotator) if make else partial(kind, mu=annotator.mu, sigma=annotator.sigma)
@@ -87,6 +93,12 @@ def build_model(
     if not isinstance(model, NoiseModel):
         raise RecipeError(f"noise model '{name}': expected a callable (mask, rng), found {model!r}")
     return model
+
+
+def _makes_noise(kind: Any) -> bool:
+    if isinstance(kind, type):
+        return any("__call__" in vars(base) for base in kind.__mro__)
+    return inspect.isfunction(kind) and {"mu", "sigma"} <= set(inspect.signature(kind).parameters)
 
 
 def noisy_case(

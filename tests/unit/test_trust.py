@@ -1,0 +1,177 @@
+"""Files are data: what a model or a run folder names is never executed without the user's word."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from feda3i import recipe
+from feda3i.engine.federation import load_data
+from feda3i.engine.job import make_method
+from feda3i.engine.run import resume
+from feda3i.errors import RecipeError, RunError
+from feda3i.models import build
+from feda3i.noise import Annotator, build_model
+
+EVIL = "subprocess:getoutput"
+SECTIONS = ("data", "noise", "model", "method")
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(folder / "a.png")
+    return folder
+
+
+def poisoned_model(finished, path, section, name, **options):
+    """Write a copy of a model whose metadata name code."""
+    with safe_open(finished / "model.safetensors", framework="pt") as file:
+        about = json.loads(file.metadata()["feda3i"])
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    about["recipe"][section] = {"name": name, **options}
+    save_file(tensors, path, metadata={"feda3i": json.dumps(about)})
+    return path
+
+
+def poisoned_run(finished, path, section, name, **options):
+    """Copy a run as if it had been broken off, with a recipe that names code."""
+    import tomli_w
+
+    shutil.copytree(finished, path)
+    (path / "DONE").unlink()
+    values = recipe.read_toml(path / "recipe.toml")
+    values[section] = {"name": name, **options}
+    (path / "recipe.toml").write_text(tomli_w.dumps(values))
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["recipe_sha256"] = recipe.validate(values).digest()
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    return path
+
+
+@pytest.mark.parametrize("section", ["model", "method"])
+def test_a_model_file_runs_no_command(feda3i, finished, pictures, tmp_path, section):
+    target = tmp_path / "PWNED"
+    options = {"cmd": f"touch {target}"}
+    model = poisoned_model(finished, tmp_path / "m.safetensors", section, EVIL, **options)
+    for command in (("predict", model, pictures, "--out", tmp_path / "out"), ("evaluate", model)):
+        code, out, err = feda3i(*command)
+        assert code == 1
+        assert f"{section} '{EVIL}'" in err
+        assert "--trust-code" in err
+        assert "Traceback" not in out + err
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_received_run_runs_no_command(feda3i, finished, tmp_path, section):
+    target = tmp_path / "PWNED"
+    path = poisoned_run(finished, tmp_path / "run", section, EVIL, cmd=f"touch {target}")
+    for command in (("resume", path), ("evaluate", path)):
+        code, _, err = feda3i(*command)
+        assert code == 1
+        assert f"{section} '{EVIL}'" in err
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_what_is_trusted_is_still_looked_at_before_it_is_called(finished, tmp_path, section):
+    target = tmp_path / "PWNED"
+    path = poisoned_run(
+        finished,
+        tmp_path / "run",
+        section,
+        EVIL,
+        cmd=f"touch {target}",
+        **({"setting": "skin-ns"} if section == "noise" else {}),
+    )
+    with pytest.raises(RecipeError, match=r"expected a (class|function|subclass)"):
+        resume(path, trust_code=True)
+    assert not target.exists()
+
+
+def test_every_kind_of_plug_in_has_a_type(tiny_recipe):
+    with pytest.raises(RecipeError, match="subclass of Method"):
+        make_method(EVIL, {"cmd": "true"})
+    with pytest.raises(RecipeError, match=r"-> nn\.Module"):
+        build(EVIL, channels=1, classes=1, shape=(32, 32), options={"cmd": "true"})
+    with pytest.raises(RecipeError, match=r"__call__\(mask, rng\)"):
+        build_model(EVIL, Annotator(1.0, 1.0), {"cmd": "true"})
+    with pytest.raises(RecipeError, match="-> Federation"):
+        load_data(recipe.validate({"data": {"name": EVIL, "cmd": "true"}}))
+
+
+NETWORK = """
+from torch import nn
+print("LOADED")
+def make(channels, classes):
+    return nn.Sequential(nn.Conv2d(channels, 4, 1), nn.ReLU(), nn.Conv2d(4, classes, 1))
+"""
+
+
+def test_run_names_the_file_and_trusted_code_works_to_the_end(feda3i, pictures, tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text(NETWORK)
+    small = ["rounds=1", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
+    out = tmp_path / "run"
+    code, _, err = feda3i(
+        *("run", "demo", *small, "noise=none", "method=fedavg", "train.epochs=1"),
+        *("engine.workers=1", f"model={file}:make", "--out", out),
+    )
+    assert code == 0
+    assert f"model: runs the code of {file}" in err
+    target = tmp_path / "masks"
+    code, said, err = feda3i("predict", out, pictures, "--out", target)
+    assert code == 1
+    assert "--trust-code" in err
+    assert "LOADED" not in said
+    code, said, err = feda3i("predict", out, pictures, "--out", target, "--trust-code")
+    assert code == 0, err
+    assert str(file) in err
+    assert (target / "a.png").exists()
+
+
+def test_the_file_of_a_module_is_found_without_importing_it(tmp_path):
+    package = tmp_path / "loud" / "inner.py"
+    package.parent.mkdir()
+    (package.parent / "__init__.py").write_text("raise SystemExit('imported')")
+    package.write_text("raise SystemExit('imported')")
+    code = (
+        "from feda3i import recipe, trust\n"
+        "names = {'method': {'name': 'loud.inner:M'}, 'model': {'name': 'os:system'}}\n"
+        "r = recipe.validate(names)\n"
+        "print(*[c.file for c in trust.named_code(r)])"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert str(package) in done.stdout
+    assert "os.py" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [10**12, 10**12]},
+        {"shape": "x"},
+        {"channels": -1},
+        {"classes": None},
+        {"recipe": 7},
+    ],
+)
+def test_odd_metadata_are_an_error_of_ours(finished, tmp_path, change):
+    from feda3i.engine.folder import read_model
+
+    with safe_open(finished / "model.safetensors", framework="pt") as file:
+        about = {**json.loads(file.metadata()["feda3i"]), **change}
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    path = tmp_path / "odd.safetensors"
+    save_file(tensors, path, metadata={"feda3i": json.dumps(about)})
+    with pytest.raises(RunError):
+        read_model(path)
