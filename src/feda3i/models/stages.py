@@ -1,21 +1,26 @@
 """Divide a network's tensors into stages, ordered by depth, so that Eq. 7 works for any network.
 
-The rule, first that applies:
+A stage is a block of the architecture: the ramp of Eq. 7 rises by one step per stage, so a stage
+that holds one number would count as much as a whole level. The rule, first that applies:
 
-1. the network names its stages itself, ``stages = ("inc", "down1", ...)``: paths of modules;
+1. the network names its stages itself, ``stages = ("inc", "down1", ...)``: paths of modules, or
+   ``stages = {"up1": ("upsample.0", "up.0"), ...}``: names and the paths that each one holds;
 2. its top-level children with tensors, if there are at least three, in order of first use in a
    forward pass; a list of modules stands for its members, since only they are called;
-3. all modules that hold tensors themselves, in that order (a network wrapped in one child).
+3. the modules that hold tensors themselves, in that order (a network wrapped in one child), with
+   those in one stage that follow each other at one resolution, if that gives at least three.
 
-Buffers follow their module. A module that the pass does not call (a head for training only, an
-attention's output projection) joins the one defined before it; so do tensors of the network itself,
-or the first one if there is none before. Tied tensors belong to the stage that uses them first.
+In 2 and 3 a module without a matrix or kernel (a norm, a PReLU) joins the one used before it, as
+long as three stages remain. Buffers follow their module. A module that the pass does not call (a
+head for training only, an attention's output projection) joins the one defined before it; so do
+tensors of the network itself, or the first one if there is none before. Tied tensors belong to the
+stage that uses them first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +32,8 @@ from feda3i.errors import RecipeError, nearest
 
 # With two stages the ramp of Eq. 7 would jump from quantity weights to quality weights at once.
 FEWEST_CHILDREN = 3
+
+Space = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -74,18 +81,28 @@ def find_stages(
     """
     keys = _tied(model)
     own = getattr(model, "stages", None)
-    calls = [] if example is None else _first_uses(model, example, classes)
+    calls = {} if example is None else _first_uses(model, example, classes)
     if own is not None:
-        return _by_name(model, list(own), keys)
+        paths = dict(own) if isinstance(own, Mapping) else {name: (name,) for name in own}
+        if not paths or len(paths) != len(own):
+            raise RecipeError(
+                f"{type(model).__name__}.stages: expected distinct names, found {list(own)}"
+            )
+        return _by_name(model, paths, keys)
     if example is None:
         raise RecipeError(
             f"{type(model).__name__} names no stages; give an example input to find them, "
             "or set its attribute stages to the paths of its modules"
         )
     units = _units([_child(model, key) for key in keys], calls)
-    if len(set(units)) < FEWEST_CHILDREN:
+    is_wrapped = len(set(units)) < FEWEST_CHILDREN
+    if is_wrapped:
         units = _units([key.rpartition(".")[0] for key in keys], calls)
-    return _collect(model, units, calls, keys)
+    order = _order(calls)
+    units = _if_enough(units, _without_small(model, units, order, keys))
+    if is_wrapped:
+        units = _if_enough(units, _by_resolution(units, order, calls))
+    return _collect(model, units, order, keys)
 
 
 def stage_rows(model: nn.Module, stages: Sequence[Stage]) -> list[StageRow]:
@@ -113,24 +130,28 @@ def _tied(model: nn.Module) -> dict[str, str]:
     return {key: first.setdefault(id(value), key) for key, value in state.items()}
 
 
-def _by_name(model: nn.Module, names: list[str], keys: dict[str, str]) -> list[Stage]:
-    kind = type(model).__name__
+def _by_name(
+    model: nn.Module, paths: Mapping[str, Sequence[str]], keys: dict[str, str]
+) -> list[Stage]:
+    kind, names = type(model).__name__, list(paths)
     found: dict[str, list[str]] = {name: [] for name in names}
-    if len(found) != len(names) or not names:
-        raise RecipeError(f"{kind}.stages: expected distinct names, found {names}")
+
+    def holders(key: str) -> list[str]:
+        return [n for n in names for p in paths[n] if key == p or key.startswith(f"{p}.")]
+
     for key, first in keys.items():
-        matches = [[n for n in names if k == n or k.startswith(f"{n}.")] for k in (key, first)]
-        if len(matches[0]) != 1:
-            problem = "in none of" if not matches[0] else "in more than one of"
+        matches = holders(key)
+        if len(matches) != 1:
+            problem = "in none of" if not matches else "in more than one of"
             raise RecipeError(
                 f"{kind}.stages: the tensor '{key}' is {problem} the stages {', '.join(names)}; "
                 "every tensor must belong to exactly one"
             )
-        found[min(matches[0] + matches[1], key=names.index)].append(key)
+        found[min(matches + holders(first), key=names.index)].append(key)
     for name, held in found.items():
         if not held:
-            paths = sorted({part for key in keys for part in _ancestors(key)})
-            raise RecipeError(f"{kind}.stages: '{name}' holds no tensor{nearest(name, paths)}")
+            known = sorted({part for key in keys for part in _ancestors(key)})
+            raise RecipeError(f"{kind}.stages: '{name}' holds no tensor{nearest(name, known)}")
     return [Stage(name, tuple(held)) for name, held in found.items()]
 
 
@@ -146,7 +167,7 @@ def _child(model: nn.Module, key: str) -> str:
     return ".".join(path)
 
 
-def _units(owners: list[str], calls: list[str]) -> list[str]:
+def _units(owners: list[str], calls: Mapping[str, Space | None]) -> list[str]:
     """Replace owners that the pass never called by a called one defined before (or after) them."""
     called = {part for call in calls for part in _ancestors(call) if part}
     used = [owner if owner in called else None for owner in owners]
@@ -158,13 +179,53 @@ def _units(owners: list[str], calls: list[str]) -> list[str]:
     return units
 
 
-def _collect(
-    model: nn.Module, units: list[str], calls: list[str], keys: dict[str, str]
-) -> list[Stage]:
+def _order(calls: Mapping[str, Space | None]) -> dict[str, int]:
+    """Return the position of the first use of every module, also of those around a called one."""
     order: dict[str, int] = {}
     for position, call in enumerate(calls):
         for part in _ancestors(call):
             order.setdefault(part, position)
+    return order
+
+
+def _if_enough(units: list[str], fewer: list[str]) -> list[str]:
+    """Return the coarser division unless it leaves too few stages."""
+    return fewer if len(set(fewer)) >= FEWEST_CHILDREN else units
+
+
+def _without_small(
+    model: nn.Module, units: list[str], order: Mapping[str, int], keys: dict[str, str]
+) -> list[str]:
+    """Let units without a tensor of two dimensions join the unit that is used before them."""
+    state = model.state_dict(keep_vars=True)
+    large = {unit for unit, key in zip(units, keys, strict=True) if state[key].ndim > 1}
+    joined, last = {}, ""
+    in_order = sorted(dict.fromkeys(units), key=lambda unit: order.get(unit, -1))
+    first = next((unit for unit in in_order if unit in large), "")
+    for unit in in_order:
+        last = unit if unit in large else last
+        joined[unit] = last or first
+    return [joined[unit] for unit in units]
+
+
+def _by_resolution(
+    units: list[str], order: Mapping[str, int], calls: Mapping[str, Space | None]
+) -> list[str]:
+    """Put units that follow each other at one resolution together, under the name of the first."""
+    joined, last = {}, ""
+    space: Space | None = None
+    for unit in sorted(dict.fromkeys(units), key=lambda unit: order.get(unit, -1)):
+        leaves = calls.get(unit)
+        if not last or (leaves is not None and leaves != space):
+            last = unit
+        space = leaves or space
+        joined[unit] = last
+    return [joined[unit] for unit in units]
+
+
+def _collect(
+    model: nn.Module, units: list[str], order: Mapping[str, int], keys: dict[str, str]
+) -> list[Stage]:
     unit_of = dict(zip(keys, units, strict=True))
     for key, first in keys.items():  # tied: the earlier use wins for all names of the tensor
         unit_of[first] = min(unit_of[first], unit_of[key], key=lambda unit: order.get(unit, -1))
@@ -189,15 +250,27 @@ def _ancestors(path: str) -> Iterator[str]:
     yield ""
 
 
-def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> list[str]:
-    """Return the paths of all called modules in order of their first call."""
-    calls: list[str] = []
+def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> dict[str, Space | None]:
+    """Return the called modules in order of first call, each with the size of what it returns.
+
+    The size is that in space, ``None`` if the module returns no image.
+    """
+    calls: dict[str, Space | None] = {}
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         names.setdefault(module, []).append(name)
-    handles = [
-        module.register_forward_pre_hook(lambda m, _: calls.extend(names[m])) for module in names
-    ]
+
+    def enter(module: nn.Module, _: Any) -> None:
+        for name in names[module]:
+            calls.setdefault(name, None)
+
+    def leave(module: nn.Module, _: Any, out: Any) -> None:
+        is_image = isinstance(out, Tensor) and out.ndim == example.ndim
+        for name in names[module]:
+            calls[name] = calls[name] or (tuple(out.shape[2:]) if is_image else None)
+
+    handles = [module.register_forward_pre_hook(enter) for module in names]
+    handles += [module.register_forward_hook(leave) for module in names]
     try:
         with _undisturbed(model):
             logits = model(example.to(next(iter(model.state_dict().values())).device))
@@ -210,7 +283,7 @@ def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> list[
         for handle in handles:
             handle.remove()
     _check_logits(model, example, logits, classes)
-    return list(dict.fromkeys(calls))
+    return calls
 
 
 def _check_logits(model: nn.Module, example: Tensor, logits: Any, classes: int | None) -> None:

@@ -94,6 +94,45 @@ def test_wrapped_network_falls_back_to_modules_with_tensors():
     assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
 
 
+def unit(enter, leave, stride=1):
+    return nn.Sequential(nn.Conv2d(enter, leave, 3, stride, 1), nn.BatchNorm2d(leave), nn.PReLU())
+
+
+def test_a_wrapped_network_is_divided_where_its_resolution_changes():
+    up = nn.ConvTranspose2d(4, 4, 2, stride=2)
+    down = nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 4, stride=2), unit(4, 4))
+    model = Wrapper(nn.Sequential(down, up, nn.PReLU(), unit(4, 2), conv(2)))
+    assert names(model) == ["model.0.0.0", "model.0.2.0", "model.1"]
+    last = {stage.name: stage.keys for stage in find_stages(model, X)}["model.1"]
+    assert {"model.2.weight", "model.3.2.weight", "model.4.weight"} <= set(last)
+
+
+def test_norms_and_slopes_are_no_stages_of_their_own():
+    model = nn.Sequential(*unit(1, 2), *unit(2, 2), conv(2))
+    assert names(model) == ["0", "3", "6"]
+    first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
+    assert names(first) == ["1", "4", "7"]
+    same = Wrapper(nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 2), conv(2)))
+    assert names(same) == ["model.0.0", "model.1.0", "model.2.0", "model.3"]
+
+
+def test_own_stages_may_hold_several_modules():
+    model = Backwards()
+    model.stages = {
+        "enter": ("first", "shift"),
+        "middle": ("lists.1", "dictionary", "lists.0"),
+        "leave": ("last", "auxiliary"),
+    }
+    assert names(model) == ["enter", "middle", "leave"]
+    assert "lists.0.bias" in find_stages(model)[1].keys
+    model.stages = {**model.stages, "again": ("first.0",)}
+    with pytest.raises(RecipeError, match="more than one"):
+        find_stages(model, X)
+    model.stages = ("first", "first")
+    with pytest.raises(RecipeError, match="distinct names"):
+        find_stages(model, X)
+
+
 class Attention(nn.Module):
     """MultiheadAttention never calls its output projection as a module."""
 
