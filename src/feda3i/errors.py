@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class FedA3IError(Exception):
@@ -45,3 +46,16 @@ def summary(error: BaseException) -> str:
     text = " ".join(str(error).split())
     text = text if len(text) <= 300 else f"{text[:300]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shown(value: Any, length: int = 80) -> str:
+    """Return a value as a message can show it, cut to a length.
+
+    >>> shown("a" * 100, 6)
+    "'aaaaa..."
+    """
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # too many digits, nested too deep
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= length else f"{text[:length]}..."

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, nearest, shown
+from feda3i.values import check_plain, refuse_flag
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -141,10 +142,22 @@ def load(source: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
 
 def validate(values: Mapping[str, Any]) -> Recipe:
     """Check plain values and return the recipe; every mistake is named in one error."""
+    check_plain(values)
+    _refuse_flags(Recipe, values)
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError("\n".join(_explain(item) for item in error.errors())) from None
+
+
+def _refuse_flags(kind: type[BaseModel], values: Any, place: str = "") -> None:
+    """Raise ``RecipeError`` if true or false stands where a number belongs."""
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        annotation: Any = getattr(kind.model_fields.get(name), "annotation", None)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            _refuse_flags(annotation, value, f"{place}{name}.")
+        else:
+            refuse_flag(f"{place}{name}", value, annotation)
 
 
 def built_in() -> list[str]:
@@ -189,8 +202,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"cannot read the recipe '{path}': {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise RecipeError(f"'{path}' is not valid TOML: {error}") from None
+    check_plain(values)
     for section in _SECTIONS:  # a bare name is short for a section with only a name
         if isinstance(values.get(section), str):
             values[section] = {"name": values[section]}
@@ -206,12 +220,15 @@ def _apply(values: dict[str, Any], override: str) -> None:
         raise RecipeError(f"expected an override as key=value, found '{override}'")
     *path, last = key.strip().split(".")
     value = _parse(text.strip())
+    check_plain(value, key)
     if not path and last in _SECTIONS:
-        options = values.get("methods", {}).get(value, {}) if last == "method" else {}
-        values[last] = _renamed(last, values.get(last, {}), value, options)
+        if not isinstance(value, str) or not value:
+            raise RecipeError(f"{last}: expected a name, found {shown(value)}")
+        options = _table(_table(values, "methods"), value) if last == "method" else {}
+        values[last] = _renamed(last, _table(values, last), value, options)
         return
     if path and path[0] not in Recipe.model_fields:
-        if path[0].replace("_", "-") != str(values.get("method", {}).get("name")).replace("_", "-"):
+        if path[0].replace("_", "-") != str(_table(values, "method").get("name")).replace("_", "-"):
             known = [*Recipe.model_fields]
             raise RecipeError(f"unknown key '{key}'{nearest(path[0], known)}")
         path[0] = "method"  # fedprox.mu=0.01 is short for method.mu=0.01
@@ -223,6 +240,12 @@ def _apply(values: dict[str, Any], override: str) -> None:
     inner[last] = value
 
 
+def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a table of a table; empty if there is none, whatever else there may be."""
+    inner = values.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
 def _renamed(
     section: str, old: dict[str, Any], value: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
@@ -231,7 +254,7 @@ def _renamed(
         return old
     if section == "data":
         is_path = ":" not in str(value) and Path(str(value)).is_dir()
-        if is_path and old and not str(old["name"]).startswith("synthetic"):
+        if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
         kept = ("synthetic", "sites", "cases", "test", "size")
         return {**{key: old[key] for key in kept if key in old}, "name": value}
@@ -241,9 +264,12 @@ def _renamed(
 def _parse(text: str) -> Any:
     """Read a TOML value; what is not one is a string: ``lr=0.1``, ``data=/some/path``."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        values = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError) as error:  # thousands of digits or of brackets
+        raise RecipeError(f"cannot read {shown(text)}: {error}") from None
+    return values["value"] if len(values) == 1 else text  # a second line is no second value
 
 
 def _resolve_data(values: dict[str, Any]) -> dict[str, Any]:
@@ -274,4 +300,4 @@ def _explain(item: Any) -> str:
         return (
             f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
         )
-    return f"{place}: {item['msg'].lower()}, found {item['input']!r}"
+    return f"{place}: {item['msg'].lower()}, found {shown(item['input'])}"

@@ -11,9 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from feda3i.engine.layout import Layout
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, nearest, shown
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
+from feda3i.values import check_flags
 
 if TYPE_CHECKING:
     import torch
@@ -98,6 +99,7 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
                 f"method '{name}' has no option '{option}'{nearest(option, known)} "
                 f"Known: {', '.join(known)}"
             )
+    check_flags("method", kind, options)
     try:
         method: Method = TypeAdapter(kind).validate_python(options)
     except ValidationError as error:
@@ -108,6 +110,6 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
 def _lines(name: str, errors: Sequence[Any]) -> str:
     return "\n".join(
         f"method '{name}', option '{'.'.join(str(p) for p in e['loc'])}': {e['msg']}, "
-        f"found {e['input']!r}"
+        f"found {shown(e['input'])}"
         for e in errors
     )

@@ -1,0 +1,112 @@
+"""Plain values from recipes, files and command lines: what they may be before anybody reads them.
+
+A value that is wrong everywhere (not a number, more digits than a machine word, nested without end,
+text that is no text) is refused here once, so that no later code meets it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from feda3i.errors import RecipeError, shown
+
+LARGEST = 2**63 - 1
+DEEPEST = 16
+
+
+def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
+    """Raise ``RecipeError`` unless this is text, a finite number, a truth value, a list or a table.
+
+    >>> check_plain({"train": {"lr": float("nan")}})
+    Traceback (most recent call last):
+    feda3i.errors.RecipeError: train.lr: expected a finite number, found nan
+    """
+    if depth > DEEPEST:
+        raise RecipeError(f"{_start(place)}: nested more than {DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_text(str(key), f"a key in {_start(place) or 'the recipe'}")
+            check_plain(item, f"{place}.{key}" if place else str(key), depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_plain(item, place, depth + 1)
+    elif isinstance(value, str):
+        _check_text(value, _start(place))
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise RecipeError(f"{_start(place)}: expected a finite number, found {value}")
+    elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
+        raise RecipeError(f"{_start(place)}: expected a whole number of at most 64 bits")
+    elif value is not None and not isinstance(value, bool | int | float):
+        raise RecipeError(
+            f"{_start(place)}: expected text, a number, true or false, a list or a table, "
+            f"found {shown(value)}"
+        )
+
+
+def _check_text(text: str, place: str) -> None:
+    is_text = "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    if not is_text:
+        raise RecipeError(f"{place}: expected text in UTF-8, found {shown(text)}")
+
+
+def _start(place: str) -> str:
+    return place if len(place) <= 80 else f"{place[:80]}..."
+
+
+def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
+    """Raise ``RecipeError`` if true or false is given where the thing's signature wants a number.
+
+    >>> def zoom(factor: float = 2.0) -> None: ...
+    >>> check_flags("data", zoom, {"factor": True})
+    Traceback (most recent call last):
+    feda3i.errors.RecipeError: data.factor: expected a number, found true
+    """
+    is_plain_class = isinstance(thing, type) and not is_dataclass(thing)
+    target = getattr(thing, "__init__", thing) if is_plain_class else thing
+    try:
+        hints = get_type_hints(target)
+    except Exception:  # names that exist for type checkers only, or no signature at all
+        return
+    for name, value in options.items():
+        if name in hints:
+            refuse_flag(f"{place}.{name}", value, hints[name])
+
+
+def refuse_flag(place: str, value: Any, annotation: Any) -> None:
+    """Raise ``RecipeError`` for a truth value where the annotation names numbers, and no bool."""
+    flag = _flag_in(value)
+    if flag is not None and _names(annotation, (int, float)) and not _names(annotation, (bool,)):
+        raise RecipeError(f"{place}: expected a number, found {str(flag).lower()}")
+
+
+def _flag_in(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple):
+        return next((flag for flag in map(_flag_in, value) if flag is not None), None)
+    return None
+
+
+def _names(annotation: Any, kinds: tuple[type, ...]) -> bool:
+    if get_origin(annotation) is Literal:
+        return any(type(choice) in kinds for choice in get_args(annotation))
+    inner = get_args(annotation)
+    return annotation in kinds or any(_names(part, kinds) for part in inner)
+
+
+def keywords_of(thing: Any) -> list[str]:
+    """Return the names of the arguments that a callable takes by name; none if it does not tell.
+
+    >>> keywords_of(lambda size, *, seed=0: None)
+    ['size', 'seed']
+    """
+    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return []
+    return [parameter.name for parameter in parameters if parameter.kind in kinds]

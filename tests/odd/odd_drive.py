@@ -1,0 +1,175 @@
+"""Run odd inputs through the real entry of the program and judge what comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from odd_commands import OUT, Odd, odd_input
+
+PATIENCE = 8.0
+"""Seconds before an input gets Ctrl-C; work that is rightly long gets it early."""
+LONG_ENOUGH = 2.0
+GRACE = 8.0
+"""Seconds that a command may take to end after Ctrl-C."""
+
+
+class Hang(BaseException):
+    """An input did not end, not even after Ctrl-C."""
+
+
+@dataclass
+class Verdict:
+    """What an input did: exit code, seconds, output, and what is wrong with that."""
+
+    odd: Odd
+    code: int | None
+    seconds: float
+    output: str
+    wrong: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return the case for a report."""
+        shown = [a if len(a) < 80 else f"{a[:60]}...({len(a)})" for a in self.odd.arguments]
+        return (
+            f"{self.odd.kind}: feda3i {shown} [{self.odd.about}]\n  exit {self.code}, "
+            f"{self.seconds:.1f} s: {'; '.join(self.wrong)}\n  "
+            + "\n  ".join(self.output.strip()[-1500:].splitlines())
+        )
+
+
+def judge(seed: int, number: int, good: Path, parent: Path) -> Verdict:
+    """Make input ``number`` of a seed in a folder of its own, run it, and judge it."""
+    folder = Path(tempfile.mkdtemp(prefix="odd-", dir=parent))
+    work, temporary = folder / "work", folder / "tmp"
+    work.mkdir()
+    temporary.mkdir()
+    draw = Random(f"{seed} {number}")
+    try:
+        odd = odd_input(work, good, draw)
+        before = _contents(work)
+        verdict = _run(odd, work, temporary)
+        _judge_files(verdict, before, _contents(work), list(temporary.iterdir()))
+        return verdict
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(odd: Odd, work: Path, temporary: Path) -> Verdict:
+    from feda3i import cli
+
+    stream = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
+    started, wrong, code = time.monotonic(), [], None
+    with _place(work, temporary, odd.arguments), _captured(stream), _alarm(odd) as alarm:
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else None
+        except Hang:
+            wrong.append("hangs")
+        except BaseException:
+            wrong.append("escaped: " + traceback.format_exc()[-1500:])
+    output = stream.buffer.getvalue().decode("utf-8", "replace")
+    seconds = time.monotonic() - started
+    if code not in (0, 1, 2, 130) and not wrong:
+        wrong.append(f"exit code {code}")
+    if code == 130 and not (alarm.rang and odd.is_long):
+        wrong.append("had to be interrupted" if alarm.rang else "interrupted by nobody")
+    wrong += [word for word in ("Traceback", "this is a bug in feda3i") if word in output]
+    if "this is a bug" in output:
+        details = sorted(temporary.glob("feda3i-*.txt"))
+        output += details[-1].read_text()[-1800:] if details else ""
+    if code in (1, 2) and not output.strip():
+        wrong.append("fails without a word")
+    return Verdict(odd, code, seconds, output, wrong)
+
+
+def _judge_files(
+    verdict: Verdict, before: dict[str, str], after: dict[str, str], left: list[Path]
+) -> None:
+    inputs = {name: sha for name, sha in before.items() if not name.startswith(f"{OUT}/")}
+    changed = [name for name, sha in inputs.items() if after.get(name) != sha]
+    written = [n for n in after if n not in before and not n.startswith((OUT, "y" * 9, "ä"))]
+    written = [
+        n
+        for n in written
+        if "__pycache__" not in n and "/.feda3i-cache/" not in n and not n.endswith("/.lock")
+    ]
+    if changed and verdict.odd.arguments[0] not in ("resume",):
+        verdict.wrong.append(f"changed inputs: {changed[:3]}")
+    if written and "--out" in verdict.odd.arguments:
+        verdict.wrong.append(f"wrote elsewhere: {written[:3]}")
+    if [p for p in left if not p.name.endswith(".txt")]:
+        verdict.wrong.append(f"left behind: {[p.name for p in left][:3]}")
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    return {
+        str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in sorted(folder.rglob("*"))
+        if f.is_file()
+    }
+
+
+@contextlib.contextmanager
+def _place(work: Path, temporary: Path, arguments: list[str]) -> Iterator[None]:
+    """Stand in the input's folder with its arguments, a home and a place for temporary files."""
+    keep = {name: os.environ.get(name) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
+    argv, here, before = sys.argv, Path.cwd(), tempfile.tempdir
+    os.environ.update(HOME=str(work / OUT), XDG_CACHE_HOME=str(work / OUT), TMPDIR=str(temporary))
+    sys.argv, tempfile.tempdir = ["feda3i", *arguments], str(temporary)
+    os.chdir(work)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        sys.argv, tempfile.tempdir = argv, before
+        for name, value in keep.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _captured(stream: io.TextIOWrapper) -> Iterator[None]:
+    with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+        yield
+
+
+class _Alarm:
+    """Press Ctrl-C after a while, and give up on what ignores it."""
+
+    def __init__(self) -> None:
+        self.rang = False
+
+    def ring(self, _number: int, _frame: object) -> None:
+        if self.rang:
+            raise Hang
+        self.rang = True
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _alarm(odd: Odd) -> Iterator[_Alarm]:
+    alarm = _Alarm()
+    before = signal.signal(signal.SIGALRM, alarm.ring)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, LONG_ENOUGH if odd.is_long else PATIENCE)
+    try:
+        yield alarm
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupt)

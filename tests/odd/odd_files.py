@@ -1,0 +1,119 @@
+"""Odd files: good run folders, models, sets and pictures with one thing wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from odd_values import mutated, mutated_tree, text
+
+
+def spoil(folder: Path, draw: Random) -> str:
+    """Do one wrong thing to one file below the folder; return what."""
+    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.stat().st_size)
+    file = draw.choice(files)
+    special = _SPECIAL.get(file.suffix)
+    if special is not None and draw.random() < 0.75:
+        special(file, draw)
+        return f"values of {file.relative_to(folder)}"
+    wrong = draw.choice((_bytes, _bytes, _bytes, _removed, _folder, _fifo, _link, _loop))
+    wrong(file, draw)
+    return f"{wrong.__name__} {file.relative_to(folder)}"
+
+
+def _bytes(file: Path, draw: Random) -> None:
+    file.write_bytes(mutated(file.read_bytes(), draw))
+
+
+def _removed(file: Path, draw: Random) -> None:
+    file.unlink()
+
+
+def _folder(file: Path, draw: Random) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _fifo(file: Path, draw: Random) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _link(file: Path, draw: Random) -> None:
+    file.unlink()
+    file.symlink_to("/no/where")
+
+
+def _loop(file: Path, draw: Random) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def _json(file: Path, draw: Random) -> None:
+    file.write_text(json.dumps(mutated_tree(json.loads(file.read_text()), draw)))
+
+
+def _lines(file: Path, draw: Random) -> None:
+    lines = file.read_text().splitlines()
+    place = draw.randrange(len(lines))
+    lines[place] = json.dumps(mutated_tree(json.loads(lines[place]), draw))
+    file.write_text("\n".join(lines) + "\n")
+
+
+def _table(file: Path, draw: Random) -> None:
+    rows = [line.split(",") for line in file.read_text().splitlines()]
+    row = draw.choice(rows)
+    row[draw.randrange(len(row))] = text(draw)
+    file.write_text("\n".join(",".join(cells) for cells in rows) + "\n")
+
+
+def _recipe(file: Path, draw: Random) -> None:
+    lines = file.read_text().splitlines()
+    places = [k for k, line in enumerate(lines) if "=" in line]
+    place = draw.choice(places)
+    key = lines[place].split("=")[0]
+    lines[place] = f"{key}= {text(draw)}"
+    file.write_text("\n".join(lines) + "\n")
+
+
+def _model(file: Path, draw: Random) -> None:
+    """Change the metadata of a safetensors file, or the header that says where tensors lie."""
+    data = file.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header: dict[str, Any] = json.loads(data[8 : 8 + length])
+    if draw.random() < 0.8:
+        about = json.loads(header["__metadata__"]["feda3i"])
+        header["__metadata__"]["feda3i"] = json.dumps(mutated_tree(about, draw))
+    else:
+        header = mutated_tree(header, draw)
+    head = json.dumps(header).encode()
+    file.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
+
+
+def _checkpoint(file: Path, draw: Random) -> None:
+    """Change a value inside and seal it again, as a wrong program would."""
+    from feda3i.codec import pack, seal, unpack, unseal
+
+    tree = unpack(unseal(file.read_bytes()))
+    if draw.random() < 0.5:
+        tree = {**tree, "params": tree["params"]._replace(values=tree["params"].values[:7])}
+    else:
+        plain = {key: value for key, value in tree.items() if key != "params"}
+        if any("array" in type(v).__name__ for v in plain.values()):
+            return
+        changed = mutated_tree(plain, draw)
+        tree = {**changed, "params": tree["params"]} if isinstance(changed, dict) else changed
+    file.write_bytes(seal(pack(tree)))
+
+
+_SPECIAL = {
+    ".json": _json,
+    ".jsonl": _lines,
+    ".csv": _table,
+    ".toml": _recipe,
+    ".safetensors": _model,
+    ".bin": _checkpoint,
+}

@@ -1,0 +1,93 @@
+"""Good things to make odd ones of: runs, a model, pictures, masks, prepared sets, plug-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+PLUGINS = {
+    "empty.py": "",
+    "syntax.py": "def broken(:",
+    "exits.py": "raise SystemExit(3)",
+    "fails.py": "raise KeyError('x')",
+    "thing.py": "Thing = 5\ndef fails(**options):\n    raise LookupError('no')\n",
+    "method.py": (
+        '"""Own: fails in training; nothing leaves the site."""\n'
+        "from pydantic.dataclasses import dataclass\n"
+        "from feda3i.methods.base import STRICT, Method\n"
+        "@dataclass(frozen=True, kw_only=True, config=STRICT)\n"
+        "class Thing(Method):\n"
+        "    def fit(self, site):\n"
+        "        return {}['x']\n"
+    ),
+    "network.py": (
+        "from torch import nn\n"
+        "class Thing(nn.Module):\n"
+        "    def __init__(self, channels=3, classes=1):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Conv2d(channels, classes, 1)\n"
+        "    def forward(self, images):\n"
+        "        return self.layer(images).nothing\n"
+    ),
+    "noise.py": (
+        "class Thing:\n"
+        "    def __init__(self, mu=0, sigma=0):\n"
+        "        pass\n"
+        "    def __call__(self, mask, rng):\n"
+        "        return mask[1:]\n"
+    ),
+}
+
+
+def make(folder: Path) -> None:
+    """Write all good things into a folder: once per session, copied for each input."""
+    from feda3i import recipe
+    from feda3i.data.own import prepare_folder
+    from feda3i.engine.run import run
+
+    pictures(folder / "set")
+    prepare_folder(folder / "set", folder / "prepared", options=_options(), workers=1)
+    tiny = ["data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
+    tiny += ["model.width=4", "train.epochs=1", "engine.workers=1"]
+    for name, method in (("done", "method=fedavg"), ("survey", "method=feda3i")):
+        options = ["method.t1=1"] if name == "survey" else []
+        run(recipe.load(None, [*tiny, "rounds=2", method, *options]), folder / name)
+    broken_off(recipe.load(None, [*tiny, "rounds=3", "method=elr"]), folder / "open")
+    for name, body in PLUGINS.items():
+        (folder / name).write_text(body)
+
+
+def broken_off(loaded: object, path: Path) -> None:
+    """Leave a run after its first round."""
+    from feda3i.engine.run import run
+    from feda3i.report.console import Silent
+
+    class Stop(Silent):
+        def round(self, event):
+            raise KeyboardInterrupt
+
+    try:
+        run(loaded, path, listener=Stop())  # type: ignore[arg-type]
+    except KeyboardInterrupt:
+        return
+
+
+def pictures(folder: Path) -> None:
+    """Write a few colour images with masks."""
+    draw = np.random.default_rng(0)
+    for part in ("images", "masks"):
+        (folder / part).mkdir(parents=True)
+    for number in range(5):
+        pixels = draw.integers(0, 255, (40, 48, 3), dtype=np.uint8)
+        mask = np.zeros((40, 48), np.uint8)
+        mask[8 + number : 30, 10:35] = 255
+        Image.fromarray(pixels).save(folder / "images" / f"case{number}.png")
+        Image.fromarray(mask).save(folder / "masks" / f"case{number}.png")
+
+
+def _options():
+    from feda3i.data.decode import Options
+
+    return Options(size=32, aspect="squeeze", channels=None, classes=("lesion",))

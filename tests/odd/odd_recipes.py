@@ -1,0 +1,125 @@
+"""Odd recipes: every key that a recipe can have, found by introspection, with odd values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from random import Random
+from typing import Any
+
+from odd_values import mutated, text, toml_value
+from pydantic import BaseModel
+
+from feda3i.data.registry import REGISTRY as DATASETS
+from feda3i.engine.noising import OWN
+from feda3i.methods import REGISTRY as METHODS
+from feda3i.models import REGISTRY as MODELS
+from feda3i.noise.federation import REGISTRY as NOISE
+from feda3i.recipe import FOLDER, Recipe, built_in
+
+SMALL = {
+    "rounds": "1",
+    "data.sites": "2",
+    "data.cases": "2",
+    "data.test": "2",
+    "data.size": "32",
+    "model.width": "4",
+    "train.epochs": "1",
+    "engine.workers": "1",
+    "engine.device": "cpu",
+}
+"""What keeps a run at a fraction of a second; a key with an odd value is left out of it."""
+WRONG_KEYS = (
+    *("nope", "Rounds", "data.nope", "data.name.x", "rounds.x", "train", "engine", "methods"),
+    *(
+        "method.name",
+        "noise.annotators",
+        "noise.annotators.site-01.mu",
+        "methods.feda3i.t1",
+        ".",
+        "",
+    ),
+    *(
+        "a.b.c.d",
+        "fedavg.loss",
+        "train.betas.x",
+        "data.",
+        ".data",
+        "ä",
+        "title",
+        "seed.",
+        "x" * 300,
+    ),
+)
+
+
+@cache
+def keys() -> tuple[str, ...]:
+    """Return every key of a recipe: of the sections, and of all things that they can name."""
+    found = {"data.synthetic", *(f"noise.{name}" for name in OWN)}
+    for name, field in Recipe.model_fields.items():
+        kind: Any = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found |= {name, *(f"{name}.{inner}" for inner in kind.model_fields)}
+        else:
+            found.add(name)
+    for section, registry in (("data", DATASETS), ("model", MODELS), ("noise", NOISE)):
+        found |= {
+            f"{section}.{option}"
+            for name in registry.names()
+            for option in options_of(registry.get(name))
+        }
+    return tuple(sorted(found))
+
+
+def options_of(thing: Callable[..., Any]) -> list[str]:
+    """Return the names of the options of a method, data set, noise model or network."""
+    if is_dataclass(thing):
+        return [field.name for field in fields(thing)]
+    parameters = inspect.signature(thing).parameters.values()
+    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def assignments(draw: Random) -> dict[str, str]:
+    """Return the keys and values of a recipe: small, of some method, with a few odd values."""
+    method = draw.choice(METHODS.names())
+    values = {"data": draw.choice(("synthetic", "synthetic-breast")), "method": method, **SMALL}
+    if draw.random() < 0.5:
+        values["noise"] = draw.choice(NOISE.names())
+        values["noise.setting"] = draw.choice(("skin-ns", "breast-ne"))
+    own = [f"method.{option}" for option in options_of(METHODS.get(method))]
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        pool = draw.choice((keys(), keys(), own, own, WRONG_KEYS, tuple(values)))
+        values[draw.choice(pool)] = text(draw)
+    return values
+
+
+def overrides(values: dict[str, str]) -> list[str]:
+    """Return the values as ``key=value`` arguments."""
+    return [f"{key}={value}" for key, value in values.items()]
+
+
+def toml(values: dict[str, str], draw: Random) -> bytes:
+    """Return the values as a TOML file, half of the time with some bytes wrong."""
+    lines = []
+    for key, value in values.items():
+        bare = key + ".name" if key in ("data", "method", "noise", "model") else key
+        lines.append(f"{bare} = {toml_value(value, draw) if value not in names() else repr(value)}")
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    return mutated(data, draw) if draw.random() < 0.4 else data
+
+
+def names() -> set[str]:
+    """Return every registered name."""
+    return {
+        "synthetic",
+        *("skin-ns", "breast-ne", "cpu"),
+        *(name for registry in (DATASETS, METHODS, MODELS, NOISE) for name in registry.names()),
+    }
+
+
+def built_in_text(draw: Random) -> bytes:
+    """Return a recipe of the package with some bytes wrong."""
+    return mutated((FOLDER / f"{draw.choice(built_in())}.toml").read_bytes(), draw)

@@ -1,0 +1,102 @@
+"""The pool of odd values, as a user may type them and as JSON may hold them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+WORDS = (
+    *("", " ", "abc", "None", "null", "auto", "none", "all", "ä漢字", "\u202ex", "a\nb", "x" * 300),
+    *("'", '"', "'x'", '"5"', r'"\u0000"', "=", "a=b", ".", "..", "...", "-", "--", "%", "{x}"),
+    *(
+        "/no/where",
+        "/dev/null",
+        "/proc/nowhere/x",
+        "nowhere.toml",
+        "nowhere.py:X",
+        "a:b",
+        ":",
+        "x:",
+    ),
+    *(
+        ":x",
+        "math:sqrt",
+        "json:loads",
+        "math:pi",
+        ".:x",
+        "a..b:c",
+        "monai:Nope",
+        "monai:",
+        "unet:x",
+    ),
+)
+NUMBERS = (
+    *("0", "-1", "1", "2", "3", "-0.0", "0.5", "1.5", "-2.5", "255", "256", "1_0", "+1", "0x10"),
+    *("nan", "-nan", "inf", "-inf", "1e-300", "1e300", "1e999", "-1e999"),
+    *("99999999999999999999", "-9223372036854775809", "0x" + "f" * 5000, "9" * 5000),
+)
+LARGE = ("1000", "4097", "100000", "1000000", "2147483648", "9223372036854775807", "1e12")
+"""Numbers that may be valid and then mean much work or much memory."""
+THINGS = (
+    *("true", "false", "[]", "[1]", "[0.5, 0.5]", "[true]", "[[1], [2]]", "['a', 1]", "[nan]"),
+    *("{}", "{a = 1}", "{name = 1}", "{name = 'x', y = [1]}", "1979-05-27", "07:32:00"),
+    *("1979-05-27T07:32:00Z", "[" * 2000 + "]" * 2000, "{a = " * 1500 + "1" + "}" * 1500, "[1,"),
+)
+JSON: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 3, 10**6, 2**63, -(10**25), 0.5, -1.5, 1e300, float("nan")),
+    *(float("inf"), "", "abc", "x" * 300, "\u0000", "\ud800", "os:getcwd", "../..", "/dev/null"),
+    *([], [1], [[1]], [None], ["a"], {}, {"name": 1}, {"a": {"b": []}}, {"name": "x", "y": True}),
+)
+
+
+def text(draw: Random) -> str:
+    """Return one odd value as text."""
+    pools = (WORDS, NUMBERS, NUMBERS, THINGS, LARGE)
+    return draw.choice(draw.choice(pools))
+
+
+def is_large(value: str) -> bool:
+    """Tell whether a value may rightly mean long work."""
+    try:
+        return abs(float(value)) >= 200
+    except (ValueError, OverflowError):
+        return False
+
+
+def toml_value(value: str, draw: Random) -> str:
+    """Return odd text as the right side of a line of TOML: bare, or as a string."""
+    if value in WORDS and draw.random() < 0.8:
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return value
+
+
+def mutated(data: bytes, draw: Random) -> bytes:
+    """Return bytes with one thing wrong: cut, flipped, inserted, doubled or replaced."""
+    place = draw.randrange(len(data) + 1)
+    other = bytes(draw.randrange(256) for _ in range(draw.choice((1, 1, 4, 40))))
+    return draw.choice(
+        (
+            data[:place],
+            b"",
+            data[:place] + other + data[place:],
+            data[:place] + other + data[place + len(other) :],
+            data + data,
+            data[:place] + b"\xff\xfe" + data[place:],
+            data[:place] + b"\x00" * 8 + data[place + 8 :],
+        )
+    )
+
+
+def mutated_tree(tree: Any, draw: Random) -> Any:
+    """Return JSON values with one of them replaced by an odd one, left out, or joined by one."""
+    if isinstance(tree, dict) and tree and draw.random() < 0.85:
+        key = draw.choice(sorted(tree))
+        if draw.random() < 0.15:
+            return {k: v for k, v in tree.items() if k != key}
+        if draw.random() < 0.1:
+            return {**tree, draw.choice(("", "odd", "a.b", "\u0000")): draw.choice(JSON)}
+        return {**tree, key: mutated_tree(tree[key], draw)}
+    if isinstance(tree, list) and tree and draw.random() < 0.7:
+        place = draw.randrange(len(tree))
+        return [*tree[:place], mutated_tree(tree[place], draw), *tree[place + 1 :]]
+    return draw.choice(JSON)
