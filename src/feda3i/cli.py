@@ -129,6 +129,20 @@ def predict(
     command(folder, images, out, overlay, overwrite, trust_code)
 
 
+@app.command()
+def plot(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the pictures; default: RUN/pictures, or pictures."),
+    ] = None,
+) -> None:
+    """Draw runs: test curves (seeds of one recipe as a band), the survey, weights by stage."""
+    from feda3i.commands.plot import plot as command
+
+    command(folders, out)
+
+
 @app.command("list")
 def list_names() -> None:
     """List methods, data sets, noise models, networks and built-in recipes."""

@@ -75,7 +75,8 @@ def annotator_mu(federation: Federation) -> dict[str, float]:
 def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
     from feda3i.codec import write_file
     from feda3i.report.events import read_events
-    from feda3i.report.plots import draw_curves, draw_survey, draw_weights
+    from feda3i.report.plane import draw_survey
+    from feda3i.report.plots import draw_curves, draw_weights
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)
@@ -148,7 +149,7 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
         for method in ("fedavg", "feda3i"):
             station, params = open_model(results[method].path)
             contours[ROWS[method].split()[0]] = label_map(station.probabilities(params, images))
-    draw_cases(images, contours, folder / "predictions.png")
+    draw_cases(images, contours, folder / "predictions.png", truth="truth")
     if federation.clean_masks is not None:
         mu = annotator_mu(federation)
         ranked = sorted(mu, key=lambda site: mu[site])

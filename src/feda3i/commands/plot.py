@@ -1,0 +1,67 @@
+"""``feda3i plot``: pictures of finished or running runs, from their event logs alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from feda3i.engine.folder import RunFolder
+from feda3i.errors import RunError
+from feda3i.report.events import Event, read_events
+
+
+def plot(folders: Sequence[Path], out: Path | None) -> None:
+    """Draw curves of all runs together; of each surveyed run also the plane and the weights."""
+    from feda3i.report.plane import draw_survey
+    from feda3i.report.plots import draw_curves, draw_weights
+
+    target = out or (folders[0] / "pictures" if len(folders) == 1 else Path("pictures"))
+    rounds = {
+        folder: list(read_events(RunFolder.open(folder).events, "round")) for folder in folders
+    }
+    empty = [str(folder) for folder, events in rounds.items() if not _is_scored(events)]
+    if empty:
+        raise RunError(f"expected runs with a scored round, found none in: {', '.join(empty)}")
+    made = [target / "curves.png"]
+    draw_curves(by_seed(rounds), made[0])
+    for folder, events in rounds.items():
+        surveys = [event["survey"] for event in events if event.get("survey")]
+        if not surveys:
+            continue
+        start = next(read_events(RunFolder.open(folder).events, "start"))
+        mu = true_mu(folder)
+        stem = "" if len(folders) == 1 else f"{folder.name}-"
+        made += [target / f"{stem}survey.png", target / f"{stem}weights.png"]
+        draw_survey(surveys[-1], made[-2], mu)
+        draw_weights(events[-1]["weights"], start["stages"], made[-1], mu)
+    for path in made:
+        print(path)
+
+
+def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
+    """Return the runs by name, those that differ in nothing but the seed together."""
+    alike: dict[str, list[Path]] = {}
+    for folder in rounds:
+        values = RunFolder.open(folder).recipe().to_dict()
+        for key in ("seed", "title", "engine", "methods"):
+            values.pop(key, None)
+        alike.setdefault(json.dumps(values, sort_keys=True), []).append(folder)
+    return {
+        RunFolder.open(paths[0]).recipe().title if len(paths) > 1 else paths[0].name: [
+            rounds[path] for path in paths
+        ]
+        for paths in alike.values()
+    }
+
+
+def true_mu(folder: Path) -> dict[str, float] | None:
+    """Return the true offset of each site's annotator in pixels, if the run is a simulation."""
+    notes: dict[str, Any] = RunFolder.open(folder).manifest()["data"].get("notes", {})
+    mu = {site: float(a["mu"]) for site, a in notes.get("annotators", {}).items() if "mu" in a}
+    return mu or None
+
+
+def _is_scored(events: Sequence[Event]) -> bool:
+    return any(event.get("dice") is not None for event in events)

@@ -1,0 +1,50 @@
+"""What all pictures share: colours, a figure without a screen, a file written whole."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from feda3i.codec import write_file
+
+# Okabe and Ito's colours: distinct for readers who do not tell red from green.
+GREEN, ORANGE, BLUE, YELLOW, PINK, SKY = (
+    *("#009e73", "#d55e00", "#0072b2", "#e69f00", "#cc79a7", "#56b4e9"),
+)
+GREY = "#6f6f6f"
+COLOURS = (ORANGE, BLUE, GREEN, YELLOW, PINK, SKY, GREY)
+LONGEST = 24
+
+
+def pyplot() -> Any:
+    """Return matplotlib's interface with a backend that needs no screen."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all, and free it."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    pyplot().close(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, buffer.getvalue())
+
+
+def colours(count: int) -> list[str]:
+    """Return so many colours, from the beginning again if there are more than the palette has."""
+    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+
+
+def short(name: str) -> str:
+    """Return a name that fits beside a point or a row.
+
+    >>> short("Hospital of the Holy Spirit, Ward 3")
+    'Hospital of the Holy Sp…'
+    """
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"

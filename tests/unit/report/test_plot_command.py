@@ -1,0 +1,34 @@
+"""``feda3i plot`` draws from event logs: several seeds of one recipe become a band."""
+
+from feda3i.commands.plot import by_seed, true_mu
+from feda3i.report.events import read_events
+from short import TINY
+
+
+def test_pictures_of_runs(feda3i, tmp_path):
+    runs = []
+    for name, extra in {"a0": [], "a1": ["seed=1"], "b": ["method=fedavg"]}.items():
+        runs.append(tmp_path / name)
+        options = (*TINY, "method=feda3i", "method.t1=1", *extra)
+        code, _, err = feda3i("run", "demo", *options, "--out", runs[-1], "--quiet")
+        assert code == 0, err
+    code, out, _ = feda3i("plot", *runs, "--out", tmp_path / "p")
+    assert code == 0
+    names = ["a0-survey", "a0-weights", "a1-survey", "a1-weights", "curves"]
+    assert sorted(out.split()) == [f"{tmp_path}/p/{name}.png" for name in names]
+    assert all((tmp_path / "p" / f"{name}.png").stat().st_size > 1000 for name in names)
+    rounds = {run: list(read_events(run / "events.jsonl", "round")) for run in runs}
+    assert sorted(len(seeds) for seeds in by_seed(rounds).values()) == [1, 2]
+    assert true_mu(runs[0])
+    code, out, _ = feda3i("plot", runs[2])
+    assert out.split() == [f"{runs[2]}/pictures/curves.png"]
+
+
+def test_a_run_without_scores_is_refused(feda3i, tmp_path, finished):
+    (tmp_path / "run").mkdir()
+    for file in ("manifest.json", "recipe.toml"):
+        (tmp_path / "run" / file).write_bytes((finished / file).read_bytes())
+    (tmp_path / "run" / "events.jsonl").write_text("")
+    code, _, err = feda3i("plot", tmp_path / "run")
+    assert code == 1
+    assert "expected runs with a scored round" in err
