@@ -180,7 +180,7 @@ def check(
         Path | None, typer.Option(help="Write a summary free of names and pixels here.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1)] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=256)] = None,
 ) -> None:
     """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
     if names[0] == "method":

@@ -23,7 +23,9 @@ Aspect = Annotated[
     Literal["squeeze", "crop", "pad"],
     typer.Option(help="Pictures that are not square: squeeze, crop the centre, or pad."),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
+]
 Overwrite = Annotated[bool, typer.Option(help="Replace a set prepared with other options.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the train/test split, where there is none.")]
 

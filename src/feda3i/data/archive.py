@@ -13,11 +13,13 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
+from feda3i.data.files import is_full
 from feda3i.data.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
 from feda3i.data.problems import CaseError, Problem
 
@@ -29,6 +31,9 @@ _OPENERS: dict[str, Callable[[Path], BinaryIO | io.BufferedIOBase]] = {
     ".tar.xz": lzma.LZMAFile,
 }
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
+# What reading a member may raise: unknown compressions and passwords are errors of other kinds.
+UNREADABLE = (*_BROKEN, NotImplementedError, RuntimeError, ValueError)
+_MAX_VISITS = 100  # of one folder by way of links
 _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 
@@ -75,7 +80,7 @@ def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], 
             return [], [error.problem(root.name)]
     entries: list[Entry] = []
     problems: list[Problem] = []
-    for entry in _list_folder(str(root), ""):
+    for entry in _list_folder(str(root), "", problems, Counter()):
         stem, kind = split_archive(entry.name)
         if not kind or scratch is None:
             entries.append(entry)
@@ -125,11 +130,10 @@ class Reader:
         self._zips.clear()
 
     def open(self, entry: Entry) -> IO[bytes]:
-        """Open an entry for reading from its beginning (a plain file or a member of a zip)."""
+        """Open an entry; to whoever reads it, its first byte is at position 0."""
         if not entry.member:
-            file = open(entry.place, "rb")  # noqa: SIM115 - the caller closes it
-            file.seek(entry.offset)
-            return file
+            file = open(entry.place, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+            return io.BufferedReader(Part(file, entry.offset, entry.size))
         if entry.place not in self._zips:
             self._zips[entry.place] = zipfile.ZipFile(entry.place)
         return self._zips[entry.place].open(entry.member)
@@ -145,13 +149,50 @@ class Reader:
         try:
             with self.open(entry) as file:
                 data = file.read(entry.size)
-        except (*_BROKEN, NotImplementedError, RuntimeError) as error:
+        except UNREADABLE as error:
             raise CaseError("unreadable file", f"{error}: copy it again") from None
         if len(data) < entry.size:
             raise CaseError(
                 "half-copied file", f"expected {entry.size} bytes, found {len(data)}: copy it again"
             )
         return data
+
+
+class Part(io.RawIOBase):
+    """A stretch of a file that looks like a file of its own: a member of a tar archive.
+
+    Decoders go to positions counted from the beginning, which must be the member's.
+    """
+
+    def __init__(self, file: io.FileIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def readable(self) -> bool:
+        """Say that reading works."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that seeking works."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position within the stretch."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read at most up to the end of the stretch."""
+        view = memoryview(buffer)[: max(0, self._size - self._at)]
+        self._file.seek(self._start + self._at)
+        count = self._file.readinto(view) or 0
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()
 
 
 def read_file(path: Path) -> bytes:
@@ -164,21 +205,36 @@ def read_file(path: Path) -> bytes:
         return reader.read(Entry(path.name, str(path), size))
 
 
-def _list_folder(folder: str, prefix: str, seen: frozenset[str] = frozenset()) -> Iterator[Entry]:
-    real = os.path.realpath(folder)
-    if real in seen:  # a link that leads back to one of its own parents
+def _list_folder(
+    folder: str, prefix: str, problems: list[Problem], visits: Counter[str], *parents: str
+) -> Iterator[Entry]:
+    """Yield the files below a folder; what cannot be looked into becomes a problem."""
+    try:
+        real = os.path.realpath(folder)
+        with os.scandir(folder) as found:
+            items = sorted(found, key=lambda item: item.name)
+    except OSError as error:
+        problems.append(_unreadable(prefix.rstrip("/") or ".", error))
         return
-    with os.scandir(folder) as found:
-        items = sorted(found, key=lambda item: item.name)
+    visits[real] += 1
+    if real in parents or visits[real] > _MAX_VISITS:  # links that lead back, or in many circles
+        return
     for item in items:
         if item.name.startswith(".") or item.name in _JUNK:
             continue
         name = prefix + _readable(item.name)
-        if item.is_dir():
-            yield from _list_folder(item.path, f"{name}/", seen | {real})
-        elif item.is_file():
-            info = item.stat()
-            yield Entry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
+        try:
+            if item.is_dir():
+                yield from _list_folder(item.path, f"{name}/", problems, visits, *parents, real)
+            elif item.is_file():
+                info = item.stat()
+                yield Entry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
+        except OSError as error:  # a link to itself
+            problems.append(_unreadable(name, error))
+
+
+def _unreadable(name: str, error: OSError) -> Problem:
+    return Problem("error", "unreadable file", name, f"{error.strerror}: mend or remove it")
 
 
 def _readable(name: str) -> str:
@@ -195,7 +251,9 @@ def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[Entry]:
         found = _list_zip(path) if kind == ".zip" else _list_tar(_inflate(path, kind, scratch))
     except CaseError:
         raise
-    except _BROKEN as error:
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and is_full(error):  # of the scratch folder, not the archive
+            raise
         raise CaseError("half-copied archive", f"{error}: copy or download it again") from None
     names = set()
     for entry in found:

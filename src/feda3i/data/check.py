@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.data.decode import Options
+from feda3i.data.decode import MIN_SIZE, Options, check_size
 from feda3i.data.duplicates import Fingerprint, find_duplicates, fingerprint
 from feda3i.data.estimate import EPOCHS, Estimate, estimate
 from feda3i.data.listing import Listed, Listing, list_cases
 from feda3i.data.picture import mask_values
-from feda3i.data.prepared import digest
 from feda3i.data.problems import CaseError, Level, Problem, errors_of
 from feda3i.data.split import split_cases
 
@@ -90,6 +89,7 @@ def check_data(
         Threads; one per core by default.
     """
     root = Path(path).expanduser()
+    check_size(size)
     options = Options(size=None, channels=channels, classes=tuple(classes))
     listing, problems = list_cases(root, options)
     good, facts = [], []
@@ -104,7 +104,7 @@ def check_data(
     split = split_cases([c.source for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
     problems += _judge_masks(good, facts) + _judge_sizes(good, facts, size)
-    problems += _judge_pairs(good, split, pairs) + _judge_set(listing, split, all(given))
+    problems += _judge_pairs(good, split, pairs) + _judge_set(split)
     deep = max((f.channels for f in facts), default=1)
     cost = None
     if measure and facts:
@@ -165,11 +165,18 @@ def _judge_sizes(
     cases: Sequence[Listed], facts: Sequence[Facts], size: int | None
 ) -> list[Problem]:
     sizes = Counter(fact.shape for fact in facts)
-    if len(sizes) < 2 or size is not None:
+    if size is not None:
         return []
+    small = [
+        Problem("error", "image too small", case.name, f"{_by(fact.shape)}: add --size {MIN_SIZE}")
+        for case, fact in zip(cases, facts, strict=True)
+        if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE
+    ]
+    if len(sizes) < 2:
+        return small
     usual = sizes.most_common(1)[0][0]
     text = "training needs one size: add --size N, or run 'feda3i prepare folder' first"
-    return [
+    return small + [
         Problem(
             "error",
             "sizes differ between cases",
@@ -193,7 +200,7 @@ def _judge_pairs(
     return problems
 
 
-def _judge_set(listing: Listing, split: Sequence[str], is_given: bool) -> list[Problem]:
+def _judge_set(split: Sequence[str]) -> list[Problem]:
     problems = []
     if not split:
         return [Problem("error", "no cases", ".", "no case can be read")]
@@ -202,11 +209,6 @@ def _judge_set(listing: Listing, split: Sequence[str], is_given: bool) -> list[P
             text = f"the folder has no {side} cases"
             level: Level = "error" if side == "train" else "note"
             problems.append(Problem(level, f"no {side} cases", ".", text))
-    if listing.manifest:
-        rows = [case.row for case in listing.cases if case.row is not None]
-        if digest(rows, published=False) != listing.manifest["sha256"]:
-            text = "the index does not hash as the manifest says: prepare again"
-            problems.append(Problem("error", "changed since preparation", "index.csv", text))
     return problems
 
 

@@ -15,6 +15,8 @@ from feda3i.data.problems import CaseError
 from feda3i.data.resize import ASPECTS, Aspect, resize_image, resize_mask, resize_spacing
 from feda3i.errors import RecipeError
 
+MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
+
 
 @dataclass(frozen=True)
 class Options:
@@ -55,7 +57,9 @@ class Options:
 
     def __post_init__(self) -> None:
         wrong = {
-            "size (1 to 4096 pixels)": self.size is not None and not 1 <= self.size <= 4096,
+            f"size (1 to {MAX_SIZE} pixels)": (
+                self.size is not None and not 1 <= self.size <= MAX_SIZE
+            ),
             f"aspect ({', '.join(ASPECTS)})": self.aspect not in ASPECTS,
             "channels (1 or 3)": self.channels not in (None, 1, 3),
             "classes (1 to 255 names)": not 1 <= len(self.classes) <= 255,
@@ -70,6 +74,15 @@ class Options:
     def record(self) -> dict[str, Any]:
         """Return the options as JSON values."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+def check_size(size: int | None) -> None:
+    """Raise ``RecipeError`` for a size that no network here can be trained at.
+
+    >>> check_size(64)
+    """
+    if size is not None and not MIN_SIZE <= size <= MAX_SIZE:
+        raise RecipeError(f"expected a size from {MIN_SIZE} to {MAX_SIZE} pixels, found {size}")
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.data.archive import Entry, Reader
-from feda3i.data.limits import MAX_PIXELS
+from feda3i.data.limits import MAX_PIXELS, MAX_VOXELS
 from feda3i.data.names import DICOM, IMAGE_FOLDERS, MASK_FOLDERS, split_extension
-from feda3i.data.nifti import to_bytes
+from feda3i.data.nifti import check_spacing, to_bytes
 from feda3i.data.pairs import Pair, place_of
-from feda3i.data.problems import CaseError, Problem
+from feda3i.data.problems import CaseError, Problem, reading
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
     from feda3i.data.decode import Options, RawCase
 
 _SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
+_DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
+_META_BYTES = 4096
+_CORRUPT = "corrupt DICOM"
 
 
 def find_dicom(
@@ -42,7 +45,8 @@ def find_dicom(
         try:
             header = _parse(reader.read(entry), pixels=False)
             if header.SOPClassUID == _SEGMENTATION:
-                drawn.append((entry, _referred(header)))
+                with reading(_CORRUPT):
+                    drawn.append((entry, _referred(header)))
             else:
                 images[header.SOPInstanceUID] = (entry, header)
         except CaseError as error:
@@ -73,7 +77,9 @@ def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Ite
         raise CaseError("sizes differ", "the slices of the series have several sizes")
     if labels.shape[1:] != planes[0].shape[:2]:
         raise CaseError("sizes differ", f"image {planes[0].shape[:2]}, mask {labels.shape[1:]}")
-    spacing = tuple(float(v) for v in getattr(sets[0], "PixelSpacing", None) or ())
+    with reading(_CORRUPT):
+        spacing = tuple(float(v) for v in getattr(sets[0], "PixelSpacing", None) or ())
+    check_spacing(spacing)
     if not options.volumes:
         yield RawCase(planes[0], labels[0], spacing=spacing)
         return
@@ -121,21 +127,19 @@ def _parse(data: bytes, pixels: bool = True) -> Any:
         raise DataError(
             "DICOM files need pydicom and highdicom: pip install 'feda3i[dicom]'"
         ) from None
-    try:
+    if _DEFLATED in data[:_META_BYTES]:
+        text = "its data set is deflated, to an unknown size: convert the file first"
+        raise CaseError("compressed DICOM", text)
+    with reading(_CORRUPT):
         found = pydicom.dcmread(io.BytesIO(data), stop_before_pixels=not pixels)
+        frames = int(found.get("NumberOfFrames", 1) or 1)
         size = int(found.Rows) * int(found.Columns)
-        is_image = found.SOPClassUID != _SEGMENTATION and found.SeriesInstanceUID
-    except (
-        pydicom.errors.InvalidDicomError,
-        AttributeError,
-        ValueError,
-        OSError,
-        EOFError,
-    ) as error:
-        raise CaseError("corrupt DICOM", f"{error}") from None
-    if size > MAX_PIXELS:
+        is_image = found.SOPClassUID != _SEGMENTATION
+        if not found.SOPInstanceUID or (is_image and not found.SeriesInstanceUID):
+            raise CaseError(_CORRUPT, "expected a UID of the image and of its series, found none")
+    if size > MAX_PIXELS or size * frames > MAX_VOXELS:
         raise CaseError("image too large", f"{size} pixels; at most {MAX_PIXELS} are decoded")
-    if is_image and int(getattr(found, "NumberOfFrames", 1)) > 1:
+    if is_image and frames > 1:
         raise CaseError("several frames", "expected one frame per image file: split the frames")
     return found
 
@@ -153,13 +157,11 @@ def _segments(data: bytes, uids: list[str], classes: int) -> NDArray[np.uint8]:
     """Return ``(image, row, column)``: the segment number, or 1 if there is one class only."""
     import highdicom
 
-    try:
+    with reading(_CORRUPT, "the segmentation cannot be read"):
         found = highdicom.seg.segread(io.BytesIO(data))
         pixels = found.get_pixels_by_source_instance(
             uids, assert_missing_frames_are_empty=True, ignore_spatial_locations=True
         )
-    except (ValueError, AttributeError, KeyError, OSError, RuntimeError) as error:
-        raise CaseError("corrupt DICOM", f"segmentation: {error}") from None
     count = pixels.shape[-1]
     if classes > 1 and count > classes:
         raise CaseError("mask values", f"expected {classes} segments at most, found {count}")
@@ -172,18 +174,20 @@ def _pixels(image: Any, options: Options) -> NDArray[np.uint8]:
     from pydicom.pixels.processing import apply_modality_lut
     from pydicom.pixels.utils import pixel_array
 
-    try:
+    with reading(_CORRUPT, "the pixels cannot be read"):
         values = pixel_array(image)
-    except (ValueError, RuntimeError, AttributeError, OSError, NotImplementedError) as error:
-        raise CaseError("corrupt DICOM", f"pixels: {error}") from None
+        is_inverted = image.PhotometricInterpretation == "MONOCHROME1"
+        window = options.window or _window(image)
+        if values.ndim == 2:
+            values = apply_modality_lut(values, image)
     if values.ndim == 3:
         colour = np.asarray(values, np.uint8)
         luminance = colour @ np.array([0.299, 0.587, 0.114])
         return colour if options.channels != 1 else np.rint(luminance).astype(np.uint8)[..., None]
-    values = apply_modality_lut(values, image)
-    window = options.window or _window(image)
+    if not np.isfinite(values).all() or not np.isfinite(window or 0).all():
+        raise CaseError("image values", "found values or a window that are not finite: mend it")
     grey = to_bytes(np.asarray(values, np.float32), window)
-    if image.PhotometricInterpretation == "MONOCHROME1":
+    if is_inverted:
         grey = 255 - grey
     return np.repeat(grey[..., None], 3 if options.channels == 3 else 1, axis=-1)
 

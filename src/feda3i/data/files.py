@@ -29,13 +29,18 @@ def write_bytes(path: Path, data: bytes) -> None:
         part.unlink(missing_ok=True)
 
 
+def is_full(error: OSError) -> bool:
+    """Return whether an error says that the disk, or the user's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextlib.contextmanager
 def explain_full_disk(advice: str) -> Iterator[None]:
     """Turn "no space left" into an error that says what to do about it; others pass unchanged."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not is_full(error):
             raise
         raise DataError(f"the disk is full: {advice}") from None
 

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.data.files import PART, write_bytes
+from feda3i.data.names import is_id
 from feda3i.data.prepared import JOURNAL, Row
 from feda3i.data.problems import Problem
 from feda3i.errors import DataError
+
+HEAD = frozenset({"options", "set", "share", "seed"})  # of the first line: how cases are made
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,44 @@ def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict
     record
         Set and options; a folder made with others is refused, or with ``overwrite`` emptied.
     """
-    path = folder / JOURNAL
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    found = {o.name: o for o in map(_outcome, lines[1:]) if o is not None}
-    if lines and _json(lines[0]) != record:
-        if not overwrite:
+    head, found = read_journal(folder)
+    if head != record:
+        if head is not None and not overwrite:
             raise DataError(
                 f"'{folder}' holds a set prepared with other options: choose another folder, "
                 "or add --overwrite to prepare it again"
             )
         remove_cases(folder, (row.id for outcome in found.values() for row in outcome.rows))
         found = {}
-    for part in folder.rglob(f"{PART}*"):  # of a run that was killed while writing
-        part.unlink(missing_ok=True)
+    remove_parts(folder)
     (folder / "manifest.json").unlink(missing_ok=True)
     write_journal(folder, record, found.values())
     return found
+
+
+def read_journal(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Outcome]]:
+    """Return the options of a preparation and what it has done.
+
+    Nothing for lines that are no lines of ours: the one that was being written when the run was
+    stopped, or damaged ones. What they stand for is simply done again.
+    """
+    try:
+        text = (folder / JOURNAL).read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None, {}
+    lines = text.split("\n")
+    head = _json(lines[0])
+    if not isinstance(head, dict) or not set(head) >= HEAD:
+        head = None
+    return head, {o.name: o for o in map(_outcome, lines[1:]) if o is not None}
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the files that a preparation was writing when it was killed."""
+    for place in (folder, folder / "images", folder / "masks"):
+        for part in place.glob(f"{PART}[0-9]*-*"):
+            if part.is_file():
+                part.unlink(missing_ok=True)
 
 
 def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[Outcome]) -> None:
@@ -75,14 +100,20 @@ def remove_cases(folder: Path, ids: Iterable[str]) -> None:
 
 def _outcome(line: str) -> Outcome | None:
     record = _json(line)
-    if record is None:  # the line that was being written when the run was stopped
-        return None
-    rows = tuple(Row(**row) for row in record["rows"])
-    return Outcome(record["name"], rows, tuple(Problem(*p) for p in record["problems"]))
+    try:
+        rows = tuple(Row(**row) for row in record["rows"])
+        problems = tuple(Problem(*map(str, p)) for p in record["problems"])  # type: ignore[arg-type]
+        if all(isinstance(v, str) for row in rows for v in vars(row).values()) and all(
+            is_id(row.id) for row in rows
+        ):
+            return Outcome(str(record["name"]), rows, problems)
+    except (TypeError, KeyError):
+        pass
+    return None
 
 
 def _json(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

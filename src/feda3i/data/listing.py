@@ -17,6 +17,7 @@ from feda3i.data.pairs import Pair, find_pairs
 from feda3i.data.picture import Note, is_grey
 from feda3i.data.prepared import (
     Row,
+    index_problems,
     is_prepared,
     is_unfinished,
     read_index,
@@ -134,8 +135,9 @@ def _list_prepared(root: Path, options: Options) -> tuple[Listing, list[Problem]
     options = replace(options, size=size, channels=made["channels"], classes=tuple(made["classes"]))
     extension = "npy" if made["volumes"] else "png"
     states = {kind: _scan(root / kind) for kind in ("images", "masks")}
-    cases, problems = [], []
-    for row in read_index(root):
+    rows = read_index(root)
+    cases, problems = [], index_problems(rows, manifest)
+    for row in rows:
         file = f"{row.id}.{extension}"
         missing = [kind for kind in states if file not in states[kind]]
         if missing:

@@ -8,6 +8,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from feda3i.data.patterns import match_group
+
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 NIFTI = (".nii.gz", ".nii")
 DICOM = (".dcm", ".dicom")
@@ -55,7 +57,9 @@ def group_of(name: str, pattern: str = GROUP) -> str:
     >>> group_of("bus_0358-l"), group_of("ISIC_0000001")
     ('bus_0358', 'ISIC_0000001')
     """
-    found = re.fullmatch(pattern, name)
+    if pattern != GROUP:
+        return match_group(pattern, name) or name
+    found = re.fullmatch(GROUP, name)  # ours ends for sure
     return found.group("group") if found else name
 
 
@@ -71,6 +75,15 @@ def safe_name(name: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9.-]+", "_", plain).strip("._-")[:80]
     lost = not name.isascii() or _DEVICES.fullmatch(safe) is not None or not safe
     return f"{safe or 'case'}-{hash_tag(name)}" if lost else safe
+
+
+def is_id(text: object) -> bool:
+    """Return whether a text can be one of our ids: it names a file, and never a place elsewhere.
+
+    >>> is_id("benign_4"), is_id("../x"), is_id(".hidden"), is_id("")
+    (True, False, False, False)
+    """
+    return isinstance(text, str) and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}", text))
 
 
 def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list[str]:

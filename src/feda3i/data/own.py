@@ -13,6 +13,7 @@ from feda3i.data.dicom import find_dicom
 from feda3i.data.listing import LAYOUT
 from feda3i.data.names import DICOM, split_extension
 from feda3i.data.pairs import Pair, find_pairs, has_columns, read_table
+from feda3i.data.patterns import compile_group
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.prepared import is_prepared
 from feda3i.data.problems import Problem
@@ -54,6 +55,8 @@ def prepare_folder(
         root, table = source.parent, source.name
     if is_prepared(root):
         raise DataError(f"'{root}' is prepared already: use it as it is, with size=N if need be")
+    if group is not None:
+        compile_group(group)
     chosen = options or Options()
 
     def find(entries: Sequence[Entry]) -> tuple[list[Pair], list[Problem]]:

@@ -6,9 +6,6 @@ trusts nothing: a case is skipped only if the published files hash as noted and 
 
 from __future__ import annotations
 
-import shutil
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +13,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from feda3i.data.archive import Entry, Reader, list_entries
+from feda3i.data.archive import UNREADABLE, Entry, Reader, list_entries
 from feda3i.data.cards import Card
 from feda3i.data.decode import Options, decode_pair
-from feda3i.data.files import hash_bytes, hash_pixels
+from feda3i.data.files import explain_full_disk, hash_bytes, hash_pixels
 from feda3i.data.journal import Outcome, remove_cases, start_journal, write_journal
 from feda3i.data.names import unique_ids
 from feda3i.data.pairs import Pair
@@ -30,13 +27,16 @@ from feda3i.data.prepared import (
     JOURNAL,
     Row,
     digest,
+    index_digest,
     is_intact,
+    seal,
     write_case,
     write_index,
     write_json,
 )
 from feda3i.data.problems import CaseError, Problem, errors_of, report_lines, write_problems
 from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.data.target import check_places, open_target
 from feda3i.errors import DataError
 
 _VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
@@ -105,9 +105,11 @@ def prepare(
     progress
         Called with the number of pairs done and the number of all.
     """
-    _check_places(source, folder)
-    scratch = folder / ".scratch"
-    try:
+    check_places(source, folder)
+    with (
+        explain_full_disk("free some space, then repeat the same command to go on"),
+        open_target(folder) as scratch,
+    ):
         entries, problems = list_entries(source, scratch)
         pairs, wrong = find(entries)
         pairs, twice = _unique(pairs)
@@ -118,19 +120,17 @@ def prepare(
         record = {"options": options.record(), "set": card.name, "share": test_share, "seed": seed}
         journal = start_journal(folder, record, overwrite)
         outcomes = _work(pairs, folder, options, journal, workers, progress)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    problems += [problem for outcome in outcomes for problem in outcome.problems]
-    rows = _split([row for outcome in outcomes for row in outcome.rows], test_share, seed)
-    if not rows:
-        _raise_nothing(source, card, problems)
-    kept = {row.id for row in rows}
-    remove_cases(folder, (r.id for o in journal.values() for r in o.rows if r.id not in kept))
-    write_journal(folder, record, outcomes)
-    write_problems(folder / "problems.csv", problems)
-    write_index(folder, rows)
-    manifest = _manifest(card, record, rows, problems)
-    write_json(folder / "manifest.json", manifest)  # last: it says that the folder is complete
+        problems += [problem for outcome in outcomes for problem in outcome.problems]
+        rows = _split([row for outcome in outcomes for row in outcome.rows], test_share, seed)
+        if not rows:
+            _raise_nothing(source, card, problems)
+        kept = {row.id for row in rows}
+        remove_cases(folder, (r.id for o in journal.values() for r in o.rows if r.id not in kept))
+        write_journal(folder, record, outcomes)
+        write_problems(folder / "problems.csv", problems)
+        write_index(folder, rows)
+        manifest = _manifest(card, record, rows, problems)
+        write_json(folder / "manifest.json", manifest)  # last: it says that the folder is complete
     return Prepared(folder, manifest, tuple(problems))
 
 
@@ -205,22 +205,6 @@ def _work(
     return outcomes
 
 
-def _check_places(source: Path, folder: Path) -> None:
-    if not source.exists():
-        raise DataError(f"there is no folder or archive '{source}'")
-    inner, outer = folder.resolve(), source.resolve()
-    if inner == outer or outer in inner.parents or inner in outer.parents:
-        raise DataError(
-            f"'{folder}' and '{source}' lie in each other: choose a folder outside the source"
-        )
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"expected a folder to write to, found a file: '{folder}'")
-    known = folder.is_dir() and any((folder / name).exists() for name in (JOURNAL, "manifest.json"))
-    if folder.is_dir() and any(folder.iterdir()) and not known:
-        raise DataError(f"'{folder}' is not empty and holds no prepared set: choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-
-
 def _unique(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Problem]]:
     """Leave out pairs whose name another one has, too."""
     count = Counter(pair.name for pair in pairs)
@@ -244,7 +228,7 @@ def _has_colour(entry: Entry, reader: Reader) -> bool:
     try:
         with reader.open(entry) as file:
             return not is_grey(file)
-    except (CaseError, OSError, zipfile.BadZipFile, zlib.error):
+    except (CaseError, *UNREADABLE):
         return False  # named in the report when its turn comes
 
 
@@ -265,7 +249,7 @@ def _manifest(
     problems: Sequence[Problem],
 ) -> dict[str, Any]:
     count = Counter(row.split for row in rows)
-    return {
+    manifest = {
         "format": FORMAT,
         **record,
         "card": card.record(),
@@ -274,8 +258,10 @@ def _manifest(
         "problems": {"errors": len(errors_of(problems)), "all": len(problems)},
         "sha256": digest(rows, published=False),
         "sha256_published": digest(rows, published=True),
+        "sha256_index": index_digest(rows),
         "versions": {name: version(name) for name in _VERSIONS},
     }
+    return {**manifest, "seal": seal(manifest)}
 
 
 def _raise_nothing(source: Path, card: Card, problems: Sequence[Problem]) -> None:

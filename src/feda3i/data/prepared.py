@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from PIL.PngImagePlugin import PngImageFile
 from feda3i.data.base import Images, Masks
 from feda3i.data.files import hash_pixels, hash_text, write_bytes
 from feda3i.data.limits import MAX_PIXELS
-from feda3i.data.problems import CaseError
+from feda3i.data.names import is_id
+from feda3i.data.problems import CaseError, Problem
 from feda3i.errors import DataError
 
-FORMAT = "feda3i-prepared-1"
+_FAMILY = "feda3i-prepared-"
+FORMAT = f"{_FAMILY}1"
 JOURNAL = ".feda3i-prepare.jsonl"
 
 
@@ -57,27 +60,92 @@ def is_unfinished(folder: Path) -> bool:
     return (folder / JOURNAL).is_file() and not (folder / "manifest.json").is_file()
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a prepared folder."""
+def is_ours(folder: Path) -> bool:
+    """Return whether a manifest says that ``feda3i prepare`` made the folder; its name does not."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder}/manifest.json cannot be read ({error}): prepare again") from None
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FAMILY)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a prepared folder."""
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read ({error}): prepare again") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise DataError(
-            f"{folder}/manifest.json: expected format {FORMAT}; made by another version or program"
-        )
+        raise DataError(f"{path}: expected format {FORMAT}; made by another version or program")
+    if not _is_whole(manifest):
+        raise DataError(f"{path} is damaged, parts of it are missing: prepare again")
+    if "seal" in manifest and manifest["seal"] != seal(manifest):
+        raise DataError(f"{path} was edited after the preparation: prepare again")
     return manifest
+
+
+def _is_whole(manifest: dict[str, Any]) -> bool:
+    """Return whether everything that readers use is there."""
+    made, card = manifest.get("options"), manifest.get("card")
+    return (
+        isinstance(made, dict)
+        and made.get("channels") in (1, 3)
+        and isinstance(made.get("classes"), list)
+        and all(isinstance(name, str) for name in made["classes"])
+        and isinstance(made.get("size"), int | None)
+        and isinstance(made.get("volumes"), bool)
+        and isinstance(card, dict)
+        and "licence" in card
+        and isinstance(manifest.get("sha256"), str)
+    )
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """Return the SHA-256 of a manifest without its seal, so that a change by hand is noticed."""
+    rest = {key: value for key, value in manifest.items() if key != "seal"}
+    return hash_text(json.dumps(rest, sort_keys=True))
 
 
 def read_index(folder: Path) -> list[Row]:
     """Return the cases of a prepared folder."""
+    path = folder / "index.csv"
     names = [field.name for field in fields(Row)]
-    with (folder / "index.csv").open(newline="", encoding="utf-8") as file:
-        table = csv.DictReader(file)
-        if table.fieldnames != names:
-            raise DataError(f"{folder}/index.csv: expected the columns {', '.join(names)}")
-        return [Row(**{name: row[name] or "" for name in names}) for row in table]
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file, strict=True))
+    except (OSError, ValueError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read ({error}): prepare again") from None
+    if not lines or lines[0] != names:
+        raise DataError(f"{path}: expected the columns {', '.join(names)}: prepare again")
+    rows = []
+    for number, cells in enumerate(lines[1:], start=2):
+        row = Row(**dict(zip(names, cells, strict=False))) if len(cells) == len(names) else None
+        if row is None or not is_id(row.id) or not _is_spacing(row.spacing_mm):
+            raise DataError(f"{path}, line {number} is damaged: prepare again")
+        rows.append(row)
+    return rows
+
+
+def index_problems(rows: Sequence[Row], manifest: dict[str, Any]) -> list[Problem]:
+    """Return what the index and the manifest do not agree on: nothing, unless one was edited."""
+    text = "the index does not hash as the manifest says: prepare again"
+    wrong = digest(rows, published=False) != manifest["sha256"] or (
+        "sha256_index" in manifest and index_digest(rows) != manifest["sha256_index"]
+    )
+    return [Problem("error", "changed since preparation", "index.csv", text)] if wrong else []
+
+
+def index_digest(rows: Iterable[Row]) -> str:
+    """Return the SHA-256 of all that the index says, spacing and groups included."""
+    return hash_text(*("\t".join(asdict(row).values()) for row in rows))
+
+
+def _is_spacing(text: str) -> bool:
+    try:
+        return all(math.isfinite(float(part)) and float(part) > 0 for part in text.split())
+    except ValueError:
+        return False
 
 
 def write_index(folder: Path, rows: Iterable[Row]) -> None:

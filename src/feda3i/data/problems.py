@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,6 +53,22 @@ class CaseError(DataError):
         return Problem("error", self.kind, name, self.text)
 
 
+@contextlib.contextmanager
+def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
+    """Report whatever a decoder raises on a damaged file as an error about this one case.
+
+    Decoders of foreign formats raise errors of every type on odd bytes, so all are caught: keep
+    nothing but their calls inside.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CaseError(kind, f"{text}: {advice}") from None
+
+
 def errors_of(problems: Iterable[Problem]) -> list[Problem]:
     """Return the errors among the findings."""
     return [problem for problem in problems if problem.level == "error"]
@@ -88,9 +105,10 @@ def raise_errors(problems: Sequence[Problem], where: Path) -> None:
     if errors:
         first = min(errors)
         lines = "\n  ".join(report_lines(errors))
+        advice = f"'feda3i check {where}' names them all"
+        if "prepare again" not in first.text:
+            advice += f"; 'feda3i prepare folder {where} DST' writes a clean copy without them"
         raise DataError(
             f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
-            f"first: {first.name}: {first.text}\n"
-            f"'feda3i check {where}' names them all; 'feda3i prepare folder {where} DST' writes a "
-            "clean copy without them"
+            f"first: {first.name}: {first.text}\n{advice}"
         )
