@@ -38,14 +38,13 @@ def predict(
     check_targets(
         out, files, [out / f"{s}{ending}" for s in stems for ending in endings], overwrite
     )
+    advice = f"the masks in '{out}' are whole; free some space, then repeat with --overwrite"
     done = 0
     with one_thread():
         station, params = open_model(folder, trust_code)
         if len(station.job.shape) != 2:
             raise DataError("predict writes masks of pictures; this model was trained on volumes")
-        with explain_full_disk(
-            f"free some space, then repeat the command with --overwrite: '{out}'"
-        ):
+        with explain_full_disk(advice):
             out.mkdir(parents=True, exist_ok=True)
             pairs = list(zip(files, stems, strict=True))
             for file, stem in track(pairs, description="predict", transient=True):
