@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from feda3i.errors import RecipeError, nearest, shown
+from feda3i.methods import REGISTRY as METHODS
+from feda3i.overrides import chosen, split
 from feda3i.values import check_plain, refuse_flag
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -132,12 +134,31 @@ class Recipe(Section):
         return tomli_w.dumps(self.to_dict())
 
 
-def load(source: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides."""
+def load(
+    source: str | Path | None,
+    overrides: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda note: None,
+) -> Recipe:
+    """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides.
+
+    Options of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) are
+    checked, left out and told to ``tell``.
+    """
     values = {} if source is None else read_toml(find(source))
-    for override in overrides:
+    common, own = split(overrides)
+    for override in common:
+        _apply(values, override)
+    method = str(_table(values, "method").get("name", MethodSection().name))
+    for override in chosen(own, method, _options, tell):
         _apply(values, override)
     return validate(_resolve_data(values))
+
+
+def _options(overrides: Sequence[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for override in overrides:
+        _apply(values, f"method.{override}")
+    return _table(values, "method")
 
 
 def validate(values: Mapping[str, Any]) -> Recipe:
@@ -228,10 +249,11 @@ def _apply(values: dict[str, Any], override: str) -> None:
         values[last] = _renamed(last, _table(values, last), value, options)
         return
     if path and path[0] not in Recipe.model_fields:
-        if path[0].replace("_", "-") != str(_table(values, "method").get("name")).replace("_", "-"):
-            known = [*Recipe.model_fields]
-            raise RecipeError(f"unknown key '{key}'{nearest(path[0], known)}")
-        path[0] = "method"  # fedprox.mu=0.01 is short for method.mu=0.01
+        known = [*Recipe.model_fields, *METHODS.names()]  # fedprox.mu is short for method.mu
+        raise RecipeError(
+            f"unknown key '{key}'{nearest(path[0], known) or '.'} "
+            f"'{path[0]}' is neither a section of a recipe nor a method"
+        )
     inner = values
     for name in path:
         inner = inner.setdefault(name, {})
@@ -253,12 +275,24 @@ def _renamed(
     if old.get("name") == value:
         return old
     if section == "data":
+        _refuse_both(str(value))
         is_path = ":" not in str(value) and Path(str(value)).is_dir()
         if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
         kept = ("synthetic", "sites", "cases", "test", "size")
         return {**{key: old[key] for key in kept if key in old}, "name": value}
     return {**options, "name": value}
+
+
+def _refuse_both(name: str) -> None:
+    """Raise ``RecipeError`` if a name is that of a data set and of a folder here."""
+    from feda3i.data.registry import REGISTRY
+
+    if Path(name).exists() and REGISTRY.canonical(name) in (*REGISTRY.names(), "synthetic"):
+        raise RecipeError(
+            f"data={name}: there is a data set '{name}' and, in this folder, '{name}' as well; "
+            f"write data=./{name} for the one on disk, data.name={name} for the data set"
+        )
 
 
 def _parse(text: str) -> Any:

@@ -111,16 +111,16 @@ def run(
 ) -> None:
     """Start a run at the server, show its rounds, and wait for its end."""
     need_flower()
+    from feda3i.commands.run import load_named
     from feda3i.flower.app import write_app
     from feda3i.flower.control import Control
     from feda3i.flower.deployment import read_env
     from feda3i.flower.node import check_names
-    from feda3i.recipe import load
 
-    loaded = load(recipe, overrides or [])
+    loaded, own_name = load_named(recipe, overrides or [])
     check_names(loaded)
     check_no_path(loaded)
-    name = name or f"{Path(recipe).stem}-{loaded.method.name}-seed{loaded.seed}"
+    name = name or own_name
     folder = Path(read_env(server / "server.env")["FEDA3I_RUNS"]) / name
     if folder.exists() and not resume:
         raise RunError(f"'{folder}' exists; go on with it (--resume) or choose another --name")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from feda3i.errors import RecipeError
+from feda3i.naming import name_of
 from feda3i.recipe import Recipe, built_in, load, title_of
 from feda3i.report.console import Listener, Live, Silent
 from feda3i.trust import announce, named_code
@@ -21,9 +21,9 @@ def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) ->
     """Run a recipe and print where the result lies."""
     from feda3i.engine.run import run as start
 
-    loaded = load(recipe, overrides)
+    loaded, name = load_named(recipe, overrides, quiet)
     announce(loaded)
-    path = out or free_folder(Path("runs"), loaded, Path(recipe).stem)
+    path = out or free_folder(Path("runs"), name)
     try:
         result = start(loaded, path, listener=listener(quiet))
     except KeyboardInterrupt:
@@ -82,10 +82,24 @@ def show(result: Result) -> None:
     print(f"test   {scores}")
 
 
-def free_folder(parent: Path, recipe: Recipe, name: str) -> Path:
-    """Return a folder name that is not taken: recipe, method, seed, and a number if needed."""
-    method = re.sub(r"[^A-Za-z0-9._-]+", "-", recipe.method.name.rpartition(":")[2])
-    stem = f"{name}-{method}-seed{recipe.seed}"
+def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:
+    """Load a recipe under the title that fits what it does; also return a name for its folder."""
+    loaded = load(recipe, overrides, tell=(lambda _: None) if quiet else note)
+    try:
+        base = load(recipe)
+    except RecipeError:  # it needs the overrides
+        base = loaded
+    name = name_of(loaded, base, Path(recipe).stem)
+    return loaded.model_copy(update={"title": name.title}), name.stem
+
+
+def note(text: str) -> None:
+    """Say something that the user should know, apart from the result."""
+    print(f"NOTE: {text}", file=sys.stderr)
+
+
+def free_folder(parent: Path, stem: str) -> Path:
+    """Return a folder name that is not taken, with a number if needed."""
     path, number = parent / stem, 2
     while path.exists():
         path, number = parent / f"{stem}-{number}", number + 1

@@ -1,0 +1,132 @@
+"""A run is called after what it does; a list of overrides serves all methods of a sweep."""
+
+import pytest
+
+from feda3i.errors import RecipeError
+from feda3i.naming import LONGEST, name_of
+from feda3i.recipe import load
+from short import TINY
+
+
+def names(source, *overrides):
+    name = name_of(load(source, overrides), load(source), source)
+    return name.title, name.stem
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "title", "stem"),
+    [
+        ("skin_ns-small", [], "SKIN N_S small", "skin_ns-small-feda3i-seed0"),
+        (
+            "skin_ns-small",
+            ["noise.setting=skin-ne"],
+            *("SKIN N_E small", "skin-ne-small-feda3i-seed0"),
+        ),
+        (
+            "skin_ns-small",
+            ["noise.setting=skin_ne", "method=fedavg", "seed=2", "data=synthetic"],
+            "SKIN N_E small, synthetic-skin, fedavg, seed 2",
+            "skin-ne-small-synthetic-skin-fedavg-seed2",
+        ),
+        ("skin_ns", ["noise=none"], "SKIN no noise", "skin-no-noise-feda3i-seed0"),
+        ("skin_ns", ["noise=flip"], "SKIN flip", "skin-flip-feda3i-seed0"),
+        ("breast_ns", ["noise.setting=skin-ne"], "BREAST SKIN N_E", "breast-skin-ne-feda3i-seed0"),
+        ("demo", ["noise.setting=skin-ns"], "demo, SKIN N_S", "demo-skin-ns-feda3i-seed0"),
+        (
+            "demo",
+            ["feda3i.t1=4", "train.lr=0.010"],
+            *("demo, t1 4, lr 0.01", "demo-feda3i-t1-4-lr0.01-seed0"),
+        ),
+        ("demo", ["engine.workers=1", "engine.device=cpu"], "demo", "demo-feda3i-seed0"),
+        ("demo", ["title=My own: one"], "My own: one", "My-own-one-feda3i-seed0"),
+        ("skin_ns-small", ["method=rmd"], "SKIN N_S small, rmd", "skin_ns-small-rmd-seed0"),
+        (
+            "skin_ns-small",
+            ["method=rmd", "rmd.t1=3"],
+            *("SKIN N_S small, rmd, t1 3", "skin_ns-small-rmd-t1-3-seed0"),
+        ),
+    ],
+)
+def test_names_come_from_what_differs(source, overrides, title, stem):
+    assert names(source, *overrides) == (title, stem)
+
+
+def test_own_folders_name_the_run_and_long_names_end(tmp_path):
+    (tmp_path / "Charité 2024").mkdir()
+    title, stem = names("demo", f"data={tmp_path}/Charité 2024")
+    assert (title, stem) == ("demo, Charité 2024", "demo-Charité-2024-feda3i-seed0")
+    many = [
+        "rounds=3",
+        "data.size=32",
+        "data.sites=2",
+        "train.lr=1",
+        "train.batch=1",
+        "model.width=2",
+    ]
+    title, stem = names("demo", *many, "feda3i.rule=sign")
+    assert title == "demo, rounds 3, sites 2, size 32, width 2, 3 more changes"
+    assert len(stem) <= LONGEST + len("-seed0")
+
+
+def test_runs_lie_under_their_names(feda3i, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    overrides = (*TINY, "method=fedavg", "feda3i.t1=4", "noise.setting=skin-ns")
+    code, _, err = feda3i("run", "demo", *overrides)
+    assert code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("demo-skin-ns-fedavg-rounds2-")
+    assert "NOTE: feda3i.t1=4 is ignored: the method is fedavg" in err
+    assert "demo, SKIN N_S, fedavg, rounds 2" in err
+    assert 'title = "demo, SKIN N_S' in (folder / "recipe.toml").read_text()
+    feda3i("run", "demo", *overrides, "--quiet")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
+        *(folder.name, f"{folder.name}-2")
+    ]
+
+
+def test_options_of_other_methods_are_left_out_with_a_note():
+    for order in (["method=fedavg", "feda3i.t1=4"], ["feda3i.t1=4", "method=fedavg"]):
+        notes = []
+        recipe = load("demo", [*order, "nr_dice.gamma=1.2"], notes.append)
+        assert recipe.method.options() == {}
+        assert notes == [
+            "feda3i.t1=4 is ignored: the method is fedavg",
+            "nr-dice.gamma=1.2 is ignored: the method is fedavg",
+        ]
+    assert load("demo", ["feda3i.t1=4", "method=feda3i"]).method.options()["t1"] == 4
+    assert load("demo", ["method=NR_Dice", "nr-dice.gamma=1.2"]).method.options() == {"gamma": 1.2}
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("feda3i.t11=4", "method 'feda3i' has no option 't11', did you mean 't1'"),
+        ("feda3i.t1=soon", "method 'feda3i', option 't1"),
+        ("fedaci.t1=4", "unknown key 'fedaci.t1', did you mean 'feda3i'"),
+    ],
+)
+def test_what_no_method_has_is_still_an_error(override, words):
+    with pytest.raises(RecipeError) as caught:
+        load("demo", ["method=fedavg", override])
+    assert words in str(caught.value)
+
+
+def test_method_means_the_chosen_method(feda3i):
+    code, _, err = feda3i("run", "demo", "method=fedavg", "method.t1=4")
+    assert code == 2
+    assert "method 'fedavg' has no option 't1'" in err
+
+
+def test_a_data_set_and_a_folder_of_one_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load("skin_ns", ["data=breast"]).data.name == "breast"
+    (tmp_path / "breast").mkdir()
+    (tmp_path / "synthetic").mkdir()
+    for name in ("breast", "synthetic"):
+        with pytest.raises(RecipeError) as caught:
+            load("skin_ns", [f"data={name}"])
+        assert f"write data=./{name} for the one on disk, data.name={name}" in str(caught.value)
+    assert load("skin_ns", ["data=./breast"]).data.options()["path"] == "./breast"
+    assert load("skin_ns", ["data.name=breast"]).data.name == "breast"
+    assert load("skin_ns", ["data.name=synthetic"]).data.name == "synthetic-skin"
+    assert "path" not in load("skin_ns", ["data.name=breast"]).data.options()
