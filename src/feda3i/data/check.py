@@ -16,7 +16,7 @@ from feda3i.data.decode import MIN_SIZE, Options, check_size
 from feda3i.data.duplicates import Fingerprint, find_duplicates, fingerprint
 from feda3i.data.estimate import EPOCHS, Estimate, estimate
 from feda3i.data.listing import Listed, Listing, list_cases
-from feda3i.data.picture import mask_values
+from feda3i.data.masks import mask_values
 from feda3i.data.problems import CaseError, Level, Problem, errors_of
 from feda3i.data.split import split_cases
 

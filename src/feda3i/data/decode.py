@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from feda3i.data.base import Images, Masks
+from feda3i.data.masks import read_mask
 from feda3i.data.pairs import Pair
-from feda3i.data.picture import Note, Picture, read_image, read_mask
+from feda3i.data.picture import Note, Picture, read_image
 from feda3i.data.problems import CaseError
 from feda3i.data.resize import ASPECTS, Aspect, resize_image, resize_mask, resize_spacing
 from feda3i.errors import RecipeError

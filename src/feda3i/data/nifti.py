@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.data.limits import MAX_FILE_BYTES, MAX_VOXELS
-from feda3i.data.picture import Note, binarise
+from feda3i.data.masks import binarise
+from feda3i.data.picture import Note
 from feda3i.data.problems import CaseError, reading
 from feda3i.errors import DataError
 

@@ -44,7 +44,7 @@ def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
         except (ValueError, OSError, EOFError) as error:
             raise DataError(f"cannot be read as an array: {error}") from None
         return array
-    from feda3i.data.picture import read_mask
+    from feda3i.data.masks import read_mask
 
     return read_mask(file.read_bytes(), classes=classes).pixels
 

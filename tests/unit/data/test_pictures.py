@@ -4,13 +4,10 @@ import zlib
 import numpy as np
 import pytest
 from data_files import lesion
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from feda3i.data.limits import MAX_PIXELS
-from feda3i.data.picture import mask_values, read_image, read_mask
+from feda3i.data.picture import read_image
 from feda3i.data.problems import CaseError
 
 
@@ -123,50 +120,3 @@ def test_bombs_are_refused_by_their_header():
 def test_text_is_not_a_picture():
     with pytest.raises(CaseError, match="not a picture"):
         read_image(b"hello")
-
-
-@given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
-def test_two_valued_masks_are_exact_in_every_encoding(mask):
-    for picture in (
-        Image.fromarray(mask),
-        Image.fromarray(mask.astype(np.uint8) * 255),
-        Image.fromarray(mask.astype(np.uint8)),
-        Image.fromarray(mask.astype(np.uint16) * 65535),
-        Image.fromarray(np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=-1)),
-    ):
-        found = read_mask(encode(picture))
-        np.testing.assert_array_equal(found.pixels, mask)
-        assert not found.notes
-
-
-def test_mask_saved_as_jpeg_is_cut_at_half_and_noted():
-    _, mask = lesion(height=64, width=64)
-    found = read_mask(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))
-    assert kinds(found) == {"mask with values between"}
-    np.testing.assert_array_equal(found.pixels, mask)
-    assert len(mask_values(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))) > 2
-
-
-def test_small_integers_need_declared_classes():
-    values = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
-    with pytest.raises(CaseError, match="declare all classes"):
-        read_mask(encode(values))
-    np.testing.assert_array_equal(read_mask(encode(values), classes=2).pixels, values)
-    with pytest.raises(CaseError, match="expected 0 to 2"):
-        read_mask(encode(values * 100), classes=2)
-
-
-def test_palette_masks_mean_colours_for_one_class_and_indices_for_several():
-    picture = Image.fromarray(np.array([[0, 1, 2]], np.uint8))
-    picture.putpalette([0, 0, 0, 128, 0, 0, 0, 128, 0])
-    assert read_mask(encode(picture), classes=2).pixels.tolist() == [[0, 1, 2]]
-    assert read_mask(encode(picture)).pixels.tolist() == [[0, 1, 1]]
-
-
-def test_mask_in_the_alpha_channel_is_found():
-    _, mask = lesion()
-    white = np.full((*mask.shape, 4), 255, np.uint8)
-    white[..., 3] = mask * 255
-    found = read_mask(encode(white))
-    np.testing.assert_array_equal(found.pixels, mask)
-    assert kinds(found) == {"alpha channel"}

@@ -1,0 +1,176 @@
+"""Masks as pictures: every file has one reading, or it is refused."""
+
+import io
+
+import numpy as np
+import pytest
+from data_files import lesion
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+from test_pictures import encode, kinds
+
+from feda3i.data.masks import mask_values, read_mask
+from feda3i.data.problems import CaseError
+
+BLACK, WHITE, RED, GREEN = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0)
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9))))
+def test_two_valued_masks_are_exact_in_every_encoding(mask):
+    for picture in (
+        Image.fromarray(mask),
+        Image.fromarray(mask.astype(np.uint8) * 255),
+        Image.fromarray(mask.astype(np.uint8)),
+        Image.fromarray(mask.astype(np.uint16) * 65535),
+        Image.fromarray(np.repeat(mask[..., None].astype(np.uint8) * 255, 3, axis=-1)),
+    ):
+        found = read_mask(encode(picture))
+        np.testing.assert_array_equal(found.pixels, mask)
+        assert not found.notes
+
+
+def test_mask_saved_as_jpeg_is_cut_at_half_and_noted():
+    _, mask = lesion(height=64, width=64)
+    found = read_mask(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))
+    assert kinds(found) == {"mask with values between"}
+    np.testing.assert_array_equal(found.pixels, mask)
+    assert len(mask_values(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))) > 2
+
+
+def test_small_integers_need_declared_classes():
+    values = np.array([[0, 1, 2], [2, 1, 0]], np.uint8)
+    with pytest.raises(CaseError, match="declare all classes"):
+        read_mask(encode(values))
+    np.testing.assert_array_equal(read_mask(encode(values), classes=2).pixels, values)
+    with pytest.raises(CaseError, match="expected 0 to 2"):
+        read_mask(encode(values * 100), classes=2)
+
+
+def palette(index, *colours, **options):
+    picture = Image.fromarray(np.asarray(index, np.uint8))
+    picture.putpalette([channel for colour in colours for channel in colour])
+    return encode(picture, **options)
+
+
+def test_the_index_of_a_palette_is_the_class():
+    data = palette([[0, 1, 2]], BLACK, RED, GREEN)
+    assert read_mask(data, classes=2).pixels.tolist() == [[0, 1, 2]]
+    with pytest.raises(CaseError, match="2 colours where one class is declared"):
+        read_mask(data)
+
+
+@pytest.mark.parametrize("colours", [(WHITE, RED), (BLACK, RED), (BLACK, BLACK), (RED, WHITE)])
+@pytest.mark.parametrize("index", [[[0, 1]], [[0, 0]], [[0, 7]]])
+def test_coloured_palettes_mean_their_index(colours, index):
+    table = [colours[0], *[colours[1]] * 7]
+    assert read_mask(palette(index, *table)).pixels.tolist() == [[int(i > 0) for i in index[0]]]
+
+
+@pytest.mark.parametrize(
+    ("index", "colours"),
+    [([[0, 1]], (WHITE, BLACK)), ([[0, 0]], (WHITE, BLACK)), ([[1, 1]], (WHITE, BLACK))],
+)
+def test_a_palette_that_can_be_read_in_two_ways_is_refused(index, colours):
+    with pytest.raises(CaseError, match="without palette"):
+        read_mask(palette(index, *colours))
+
+
+def test_a_grey_picture_stored_with_a_palette_is_grey():
+    assert read_mask(palette([[0, 1]], BLACK, WHITE)).pixels.tolist() == [[0, 1]]
+    assert read_mask(palette([[2, 1]], WHITE, BLACK, WHITE)).pixels.tolist() == [[1, 0]]
+    _, mask = lesion(height=64, width=64)
+    with Image.open(io.BytesIO(encode(mask.astype(np.uint8) * 255, "JPEG"))) as smeared:
+        found = read_mask(encode(smeared.convert("L").convert("P")))
+    np.testing.assert_array_equal(found.pixels, mask)
+
+
+def test_the_transparent_entry_of_a_palette_is_background():
+    data = palette([[0, 1]], WHITE, RED, transparency=0)
+    assert read_mask(data).pixels.tolist() == [[0, 1]]
+    with pytest.raises(CaseError, match="without palette"):
+        read_mask(palette([[0, 1]], WHITE, RED, transparency=1))
+
+
+COLOUR = st.tuples(*[st.integers(0, 255)] * 3)
+
+
+@given(COLOUR, COLOUR, arrays(bool, st.tuples(st.integers(1, 5), st.integers(1, 5))))
+def test_a_palette_of_two_is_read_by_its_index_or_refused(background, foreground, mask):
+    try:
+        found = read_mask(palette(mask, background, foreground))
+    except CaseError:
+        return
+    np.testing.assert_array_equal(found.pixels, mask)
+
+
+@given(COLOUR, COLOUR, arrays(bool, st.tuples(st.integers(1, 5), st.integers(1, 5))))
+def test_two_colours_are_bright_on_dark_or_refused(background, foreground, mask):
+    pixels = np.where(mask[..., None], foreground, background).astype(np.uint8)
+    try:
+        found = read_mask(encode(pixels))
+    except CaseError:
+        return
+    bright = pixels.max(axis=-1)
+    np.testing.assert_array_equal(found.pixels, bright > bright.max() / 2)
+    hues = {tuple(np.rint(p * (255 / max(p.max(), 1)))) for p in pixels[found.pixels == 1]}
+    assert all(np.ptp([h[c] for h in hues]) <= 8 for c in range(3) if hues)
+
+
+def discs(*colours):
+    """Return discs of one colour each, side by side on black."""
+    image = np.zeros((40, 40 * len(colours), 3), np.uint8)
+    rows, columns = np.mgrid[:40, :40]
+    inside = (rows - 20) ** 2 + (columns - 20) ** 2 <= 14**2
+    for place, colour in enumerate(colours):
+        image[:, 40 * place : 40 * (place + 1)][inside] = colour
+    return image
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "BMP", "JPEG"])
+def test_colours_are_classes_or_an_error(kind):
+    for colours in ((RED, GREEN), (RED, WHITE), (RED, RED, GREEN)):
+        with pytest.raises(CaseError, match="several colours"):
+            read_mask(encode(discs(*colours), kind))
+        with pytest.raises(CaseError, match="mask values"):
+            read_mask(encode(discs(*colours), kind), classes=2)
+    for colour in (RED, GREEN, WHITE, (255, 128, 0)):
+        found = read_mask(encode(discs(colour, colour), kind))
+        assert (found.pixels == discs(WHITE, WHITE)[..., 0] / 255).mean() > 0.99
+
+
+def test_one_pixel_of_another_colour_is_seen():
+    image = discs(RED)
+    image[20, 20] = GREEN
+    with pytest.raises(CaseError, match="several colours"):
+        read_mask(encode(image))
+    with pytest.raises(CaseError, match="several colours"):
+        read_mask(encode(np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 0]]], np.uint8)))
+
+
+def test_shades_of_one_colour_are_one_class():
+    image = discs(RED)
+    image[20, :6, 0] = (20, 60, 100, 140, 180, 220)  # a smoothed border
+    assert read_mask(encode(image)).pixels[20, :6].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_two_bright_values_have_no_background():
+    with pytest.raises(CaseError, match="dark background"):
+        read_mask(encode(np.array([[200, 255]], np.uint8)))
+
+
+def test_mask_in_the_alpha_channel_is_found():
+    _, mask = lesion()
+    white = np.full((*mask.shape, 4), 255, np.uint8)
+    white[..., 3] = mask * 255
+    found = read_mask(encode(white))
+    np.testing.assert_array_equal(found.pixels, mask)
+    assert kinds(found) == {"alpha channel"}
+
+
+def test_what_alpha_hides_is_background():
+    _, mask = lesion()
+    for hidden, shown in (((255, 255, 255, 0), (0, 0, 0, 255)), ((0, 255, 0, 0), (255, 0, 0, 255))):
+        data = encode(np.where(mask[..., None], shown, hidden).astype(np.uint8))
+        np.testing.assert_array_equal(read_mask(data).pixels, mask)
