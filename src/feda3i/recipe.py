@@ -47,6 +47,7 @@ class DataSection(NamedSection):
     """Where the cases come from: a registered data set, a plug-in, or a path to a folder."""
 
     name: str = "synthetic-skin"
+    """A data set (``feda3i list``), a plug-in (``file.py:function``), or the path of a folder."""
     synthetic: str | None = None
     """The synthetic family that stands in for this data set with ``data=synthetic``."""
 
@@ -55,38 +56,48 @@ class NoiseSection(NamedSection):
     """How the masks of the training cases are disturbed; ``none`` leaves them as they are."""
 
     name: str = "none"
+    """A noise model (``feda3i list``), a plug-in (``file.py:Class``), or ``none``."""
 
 
 class ModelSection(NamedSection):
     """The network and its options, e.g. ``width`` and ``input`` of the U-Net."""
 
     name: str = "unet"
+    """A network (``feda3i list``) or a plug-in (``file.py:factory``)."""
 
 
 class MethodSection(NamedSection):
     """The method and its hyper-parameters."""
 
     name: str = "fedavg"
+    """A method (``feda3i list``) or a plug-in (``file.py:Class``)."""
 
 
 class TrainSection(Section):
     """How a site trains. The defaults are the paper's."""
 
     epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """How often a site passes over its cases in a round."""
     batch: Annotated[int, Field(ge=1, le=4096)] = 8
+    """Cases of one optimiser step; a site with fewer takes all it has."""
     lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
+    """Learning rate of Adam."""
     betas: tuple[
         Annotated[float, Field(ge=0, lt=1)],
         Annotated[float, Field(ge=0, lt=1)],
     ] = (0.9, 0.99)
+    """Decay rates of Adam's two running means."""
 
 
 class EngineSection(Section):
     """Where sites run and how long the server waits; changes no number of a complete run."""
 
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
+    """Processes that train sites side by side (local engine); ``auto``: one per core."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    """``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
     min_sites: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Sites that must answer for a round to count; with fewer the run stops."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
 
@@ -95,6 +106,7 @@ class EvaluateSection(Section):
     """When the global model is scored on the test cases; the last round always is."""
 
     every: Annotated[int, Field(ge=1)] = 1
+    """Rounds between two scorings of the test cases."""
     distances: bool = False
     """Also score HD95 and ASSD in every evaluation, not only in the last."""
 
@@ -103,8 +115,11 @@ class Recipe(Section):
     """Everything that determines a run."""
 
     title: str = ""
+    """What the console calls the run."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of every draw: partition, noise, initialisation, order of cases."""
     rounds: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Rounds of training and averaging."""
     data: DataSection = DataSection()
     noise: NoiseSection = NoiseSection()
     model: ModelSection = ModelSection()

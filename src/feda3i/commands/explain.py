@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from feda3i.errors import RecipeError, nearest
@@ -27,7 +29,10 @@ def list_names() -> None:
     for word, registry in registries().items():
         print(f"{word + ':':9} {', '.join(registry.names())}")
     print(f"{'recipe:':9} {', '.join(built_in())}")
-    print("\nfeda3i explain NAME says what a method does and what leaves a site.")
+    print(
+        "\nfeda3i explain NAME says what a thing does, of a method also what leaves a site;\n"
+        "feda3i explain KEY (train.lr, data.size, feda3i.r) what a key of a recipe means."
+    )
 
 
 def known_names() -> list[str]:
@@ -41,12 +46,12 @@ def known_names() -> list[str]:
 def explain(names: Sequence[str], size: int, channels: int) -> None:
     """Print what is known about a thing; ``explain model NAME`` shows the stages of a network."""
     found = registries()
-    if len(names) == 2 and names[0] in (*found, "recipe"):
+    if len(names) == 2 and names[0] in (*found, "recipe", "key"):
         kind, name = names
     elif len(names) == 1:
         kind, name = _kind_of(names[0], found), names[0]
     else:
-        kinds = ", ".join((*found, "recipe"))
+        kinds = ", ".join((*found, "recipe", "key"))
         raise RecipeError(f"expected NAME, or one of {kinds} and NAME; found '{' '.join(names)}'")
     if kind == "method":
         print(method_card(name))
@@ -54,6 +59,8 @@ def explain(names: Sequence[str], size: int, channels: int) -> None:
         print(model_card(name, size, channels))
     elif kind == "recipe":
         print(recipe_card(name))
+    elif kind == "key":
+        print(key_card(name))
     else:
         thing = found[kind].get(name)
         print(f"{name} ({kind})\n\n{inspect.getdoc(thing) or 'No description.'}")
@@ -69,7 +76,11 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
 
     if name in built_in() or name.endswith(".toml"):
         return "recipe"
-    hint = nearest(name, known_names()) or "."
+    from feda3i.keys import all_keys, find_keys
+
+    if find_keys(name):
+        return "key"
+    hint = nearest(name, [*known_names(), *(key.name for key in all_keys())]) or "."
     raise RecipeError(f"nothing is called '{name}'{hint} Try 'feda3i list'")
 
 
@@ -78,14 +89,14 @@ def recipe_card(name: str) -> str:
     from feda3i.recipe import find
 
     text = find(name).read_text(encoding="utf-8").strip()
-    return f"{name} (recipe)\n\n{text}\n\nRun it: feda3i run {name} [key=value ...]"
+    run = f"Run it: feda3i run {name} [key=value ...]"
+    return f"{name} (recipe)\n\n{text}\n\n{run}"
 
 
 def method_card(name: str) -> str:
     """Return a method's card with its wire and its hyper-parameters."""
-    from dataclasses import MISSING, fields
-
     from feda3i.engine.wire import ALWAYS
+    from feda3i.keys import options_of
     from feda3i.methods import REGISTRY
 
     kind: Any = REGISTRY.get(name)
@@ -98,14 +109,43 @@ def method_card(name: str) -> str:
     down = (*wire.settings, *(f"network '{name}'" for name in wire.params))
     lines.append(f"    to a site: the network's parameters{''.join(f', {d}' for d in down)}")
     lines += ["", "Options (method.NAME=VALUE)"]
-    for field in fields(kind):
-        default = "" if field.default is MISSING else f" = {_default(field.default)}"
-        lines.append(f"    {field.name}{default}")
+    for key in options_of("method", name, kind):
+        lines.append(f"    {key.name.partition('.')[2]} = {key.default} ({key.takes})")
+        lines += textwrap.wrap(key.meaning, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return "\n".join(lines)
 
 
-def _default(value: Any) -> str:
-    return repr(getattr(value, "default", value))
+def key_card(name: str) -> str:
+    """Return what a key of a recipe takes and means, and what the built-in recipes set it to."""
+    from feda3i.keys import Key, find_keys
+
+    alike: dict[Key, list[str]] = {}  # what several data sets share is said once
+    for key in find_keys(name):
+        alike.setdefault(replace(key, owner=""), []).append(key.owner)
+    if not alike:
+        raise RecipeError(f"there is no key '{name}' in a recipe; all are in docs/recipe-keys.md")
+    lines = []
+    for key, owners in alike.items():
+        of = ", ".join(filter(None, owners))
+        lines.append(f"{key.name}{f' ({of})' if of else ''}")
+        lines.append(f"    {key.takes}; default: {key.default}")
+        lines += textwrap.wrap(key.meaning, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    lines += ["", *_in_recipes(name)] if "." in name or len(alike) == 1 else []
+    return "\n".join(lines).rstrip()
+
+
+def _in_recipes(name: str) -> list[str]:
+    """Return what the built-in recipes set a key to."""
+    from feda3i.recipe import built_in, find, read_toml
+
+    lines = []
+    for recipe in built_in():
+        value: Any = read_toml(find(recipe))
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            lines.append(f"    {recipe:<16} {value}")
+    return ["In the recipes", *lines] if lines else []
 
 
 def model_card(name: str, size: int, channels: int) -> str:

@@ -16,7 +16,38 @@ from feda3i.noise.federation import apply_noise, build_model
 from feda3i.recipe import Recipe
 
 DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
-OWN = ("setting", *DRAWN, "assignment", "annotators", "seed")
+OWN = {
+    "setting": (
+        "text",
+        "Name of one of the paper's settings: skin-ns, skin-ne, breast-ns, breast-ne.",
+    ),
+    "mu_max": (
+        "number from 0",
+        "Largest mean offset of a site that draws too large, px at 256 px a side.",
+    ),
+    "mu_min": (
+        "number to 0",
+        "Most negative mean offset of a site that draws too small, px at 256 px a side.",
+    ),
+    "sigma_max": (
+        "number from 0",
+        "Largest spread of a site's offsets, px at 256 px; sites get half to all of it.",
+    ),
+    "p_d": ("number from 0 to 1", "Share of sites that draw too large."),
+    "assignment": (
+        "exact or bernoulli",
+        "Draw exactly that share of the sites, or each site by chance.",
+    ),
+    "annotators": (
+        "table",
+        "Annotators by site instead of drawn ones: {site-01 = {mu = 5, sigma = 2}, ...}.",
+    ),
+    "seed": (
+        "whole number from 0",
+        "Seed of annotators and noisy masks, if it is not to be the run's.",
+    ),
+}
+"""Options of ``[noise]`` beside those of the noise model: what each takes and means."""
 
 
 def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:

@@ -81,6 +81,7 @@ class ADELE(Method):
     scales: Annotated[
         tuple[Annotated[float, Field(gt=0, le=4)], ...], Field(min_length=1, max_length=8)
     ] = (0.7, 1.0, 1.5)
+    """Sizes at which every batch passes the network, as shares of the images' own."""
     multiple: Annotated[int, Field(ge=1, le=64)] = 1
     """Round scaled sides to a multiple of this, for networks that need one."""
     indicator: Literal["image", "pixel"] = "image"

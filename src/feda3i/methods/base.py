@@ -35,6 +35,7 @@ class Method:
     """FedAvg with cross-entropy; every hook may be overridden."""
 
     loss: Literal["ce", "dc"] = "ce"
+    """``ce``: cross-entropy. ``dc``: half cross-entropy, half soft Dice."""
 
     wire: ClassVar[Wire] = Wire()
     trains_on: ClassVar[Literal["given", "clean"]] = "given"

@@ -59,7 +59,7 @@ class FedA3I(Method):
         by less than ``settled`` (relative) in two rounds, at half of the run at the latest.
     r
         The say of the group that draws larger, 0..1; ``"share"`` is the group's share of the sites,
-        ``"pooled"`` has no groups' masses at all (two readings of "IntraGW only", METHODS.md 3.7).
+        ``"pooled"`` has no groups' masses at all (two readings of "IntraGW only").
     weighting
         ``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
         ``"fedavg"`` no quality at all.
@@ -92,6 +92,7 @@ class FedA3I(Method):
     fewest_cases: Annotated[int, Field(ge=1)] = 1
     repeat_every: Annotated[int, Field(ge=0)] = 0
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """With t1 = "auto": the share of itself that the loss must still lose in two rounds."""
 
     wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
 

@@ -1,0 +1,51 @@
+"""Make docs/recipe-keys.md from the code: python docs/make_keys.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from feda3i.keys import Key, all_keys
+
+PAGE = Path(__file__).with_name("recipe-keys.md")
+HEAD = """# All keys of a recipe
+
+Made from the code by `python docs/make_keys.py`; `feda3i explain KEY` prints one. A recipe is a
+TOML file; every key can be changed on the command line with `key=value`. `data=NAME` is short for
+`data.name=NAME`, and so are `noise=`, `model=` and `method=`. Options of a method can be given as
+`feda3i.t1=4`; they are ignored, with a note, when another method is chosen.
+
+## In every recipe
+"""
+TITLES = {"data": "Data set", "noise": "Noise", "model": "Network", "method": "Method"}
+
+
+def page() -> str:
+    """Return the page: the keys that all recipes have, then the options of each thing."""
+    keys = all_keys()
+    parts = [HEAD, table(key for key in keys if not key.owner)]
+    for section, title in TITLES.items():
+        owners = dict.fromkeys(
+            k.owner for k in keys if k.owner and k.name.startswith(f"{section}.")
+        )
+        for owner in owners:
+            own = (k for k in keys if k.owner == owner and k.name.startswith(f"{section}."))
+            parts += [f"\n## {title} {owner}\n".replace("Noise the", "Noise: the"), table(own)]
+    parts.append(
+        "\n## Networks of MONAI\n\nOptions go to MONAI's constructor as they are; its `channels` "
+        "is called `features` here. `model.input` works for every network.\n"
+    )
+    return "".join(parts)
+
+
+def table(keys: Iterable[Key]) -> str:
+    """Return a table of keys."""
+    rows = ["", "| key | takes | default | meaning |", "|---|---|---|---|"]
+    for key in keys:
+        cells = (key.takes, key.default, key.meaning)
+        rows.append(f"| `{key.name}` | " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
