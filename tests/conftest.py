@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import pytest
 
 from feda3i import cli, contract, recipe
+from listeners import StopAfter
 from short import TINY
 
 
@@ -64,3 +65,22 @@ def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "run"
     run(recipe.load("demo", [*TINY, "method=fedavg", "noise=none"]), path)
     return path
+
+
+@pytest.fixture
+def broken(tiny_recipe, tmp_path):
+    """Return the folder of a run that was broken off after the first of its three rounds."""
+    from feda3i.engine.run import run
+
+    path = tmp_path / "broken"
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_recipe(), path, listener=StopAfter())
+    return path
+
+
+@pytest.fixture
+def done(tiny_recipe, tmp_path):
+    """Return the folder of a run of one round that came to its end."""
+    from feda3i.engine.run import run
+
+    return run(tiny_recipe("rounds=1"), tmp_path / "done").path

@@ -116,17 +116,25 @@ def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     return value
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file so that it is either the old one or the new one whole, also after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with temporary.open("wb") as file:
+        with open(os.open(temporary, flags, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> Path:
+    """Make a folder for pixels, which only the user may enter, and return it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    return folder
 
 
 def seal(data: bytes) -> bytes:

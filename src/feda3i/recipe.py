@@ -23,6 +23,8 @@ from feda3i.overrides import chosen, split
 from feda3i.values import check_plain, refuse_flag
 
 FOLDER = Path(__file__).parent / "recipes"
+PLACES = ("path", "cache")
+"""Options of ``[data]`` that say where the data lie, not what they are."""
 
 
 class Section(BaseModel):
@@ -135,9 +137,16 @@ class Recipe(Section):
         plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
         return plain
 
-    def digest(self) -> str:
-        """Return a hash of all that may change a number of the run (not of the engine)."""
+    def shared(self) -> dict[str, Any]:
+        """Return the recipe without the places of this machine: what may be passed on."""
         plain = self.to_dict()
+        data = plain["data"].items()
+        plain["data"] = {k: v for k, v in data if not (k in PLACES and isinstance(v, str))}
+        return plain
+
+    def digest(self) -> str:
+        """Return a hash of all that may change a number of the run (not of engine and places)."""
+        plain = self.shared()
         for key in ("engine", "title", "methods"):
             plain.pop(key, None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
@@ -157,9 +166,15 @@ def load(
     """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides.
 
     Options of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) are
-    checked, left out and told to ``tell``.
+    checked, left out and told to ``tell``. The recorded recipe of a run is completed by what its
+    folder knows of this machine.
     """
-    values = {} if source is None else read_toml(find(source))
+    from feda3i.local import with_local
+
+    values: dict[str, Any] = {}
+    if source is not None:
+        file = find(source)
+        values = with_local(read_toml(file), file.parent)
     common, own = split(overrides)
     for override in common:
         _apply(values, override)

@@ -42,11 +42,10 @@ def poisoned_model(finished, path, section, name, **options):
 
 
 def poisoned_run(finished, path, section, name, **options):
-    """Copy a run as if it had been broken off, with a recipe that names code."""
+    """Copy a run, with a recipe that names code."""
     import tomli_w
 
     shutil.copytree(finished, path)
-    (path / "DONE").unlink()
     values = recipe.read_toml(path / "recipe.toml")
     values[section] = {"name": name, **options}
     (path / "recipe.toml").write_text(tomli_w.dumps(values))
@@ -73,9 +72,12 @@ def test_a_model_file_runs_no_command(feda3i, finished, pictures, tmp_path, sect
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_received_run_runs_no_command(feda3i, finished, tmp_path, section):
     target = tmp_path / "PWNED"
-    path = poisoned_run(finished, tmp_path / "run", section, EVIL, cmd=f"touch {target}")
-    for command in (("resume", path), ("evaluate", path)):
-        code, _, err = feda3i(*command)
+    for command in ("resume", "evaluate"):
+        path = tmp_path / command
+        poisoned_run(finished, path, section, EVIL, cmd=f"touch {target}")
+        if command == "resume":
+            (path / "DONE").unlink()
+        code, _, err = feda3i(command, path)
         assert code == 1
         assert f"{section} '{EVIL}'" in err
     assert not target.exists()
@@ -92,6 +94,7 @@ def test_what_is_trusted_is_still_looked_at_before_it_is_called(finished, tmp_pa
         cmd=f"touch {target}",
         **({"setting": "skin-ns"} if section == "noise" else {}),
     )
+    (path / "DONE").unlink()
     with pytest.raises(RecipeError, match=r"expected a (class|function|subclass)"):
         resume(path, trust_code=True)
     assert not target.exists()
@@ -166,7 +169,7 @@ def test_the_file_of_a_module_is_found_without_importing_it(tmp_path):
     ],
 )
 def test_odd_metadata_are_an_error_of_ours(finished, tmp_path, change):
-    from feda3i.engine.folder import read_model
+    from feda3i.engine.model_file import read_model
 
     with safe_open(finished / "model.safetensors", framework="pt") as file:
         about = {**json.loads(file.metadata()["feda3i"]), **change}

@@ -112,6 +112,7 @@ def run(
     """Start a run at the server, show its rounds, and wait for its end."""
     need_flower()
     from feda3i.commands.run import load_named
+    from feda3i.engine.lock import is_free
     from feda3i.flower.app import write_app
     from feda3i.flower.control import Control
     from feda3i.flower.deployment import read_env
@@ -122,7 +123,7 @@ def run(
     check_no_path(loaded)
     name = name or own_name
     folder = Path(read_env(server / "server.env")["FEDA3I_RUNS"]) / name
-    if folder.exists() and not resume:
+    if not resume and not is_free(folder):
         raise RunError(f"'{folder}' exists; go on with it (--resume) or choose another --name")
     app_folder = write_app(server / "apps" / name, loaded, name, is_resumed=resume)
     with Control(server) as control:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_file
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 def evaluate(folder: Path, data: Path | None, csv: Path | None, trust_code: bool = False) -> None:
     """Score on the run's test cases, or on a folder of images and masks."""
-    from feda3i.engine.federation import federation_of
+    from feda3i.engine.federation import check_recipe
     from feda3i.engine.folder import RunFolder
+    from feda3i.engine.manifest import check_data_kept, moved
     from feda3i.engine.scoring import score_cases
     from feda3i.engine.transport import one_thread
     from feda3i.metrics import summarise
@@ -25,9 +27,14 @@ def evaluate(folder: Path, data: Path | None, csv: Path | None, trust_code: bool
     with one_thread():
         station, params = open_model(folder, trust_code)
         if data is None:
-            recipe = RunFolder.open(folder).recipe()
+            run = RunFolder.open(folder)
+            recipe = run.recipe()
             check_trust(recipe, folder, trust_code)
-            cases = federation_of(recipe).test
+            cases = check_recipe(recipe).test
+            found = {"test": len(cases), "test_sha256": cases.digest()}
+            check_data_kept(run.manifest(), found, folder, found)
+            for line in moved(run.manifest()):
+                print(line, file=sys.stderr)
         else:
             cases = cases_of(data, station)
         rows = score_cases(station, params, cases, range(len(cases)), True)
@@ -45,12 +52,17 @@ def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
 
     Code that the file names is loaded only if it is trusted; which, is then said.
     """
-    from feda3i.engine.folder import RunFolder, read_model
+    from feda3i.engine.folder import RunFolder
+    from feda3i.engine.model_file import read_model
     from feda3i.engine.station import Station
     from feda3i.errors import RunError
     from feda3i.trust import announce
 
-    path = folder if folder.is_file() else RunFolder.open(folder).model
+    path = folder
+    if not folder.is_file():
+        run = RunFolder.open(folder)
+        run.check_model()
+        path = run.model
     job, tensors = read_model(path, trust_code=trust_code)
     announce(job.recipe)
     empty = _no_cases(job.shape, job.channels)

@@ -100,7 +100,9 @@ def note(text: str) -> None:
 
 def free_folder(parent: Path, stem: str) -> Path:
     """Return a folder name that is not taken, with a number if needed."""
+    from feda3i.engine.lock import is_free
+
     path, number = parent / stem, 2
-    while path.exists():
+    while not is_free(path):
         path, number = parent / f"{stem}-{number}", number + 1
     return path

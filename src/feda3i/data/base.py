@@ -139,6 +139,14 @@ class Federation:
         """Return one site's cases."""
         return self.train.take(np.asarray(self.sites[name]))
 
+    def digest_of_sites(self) -> str:
+        """Return the SHA-256 of which case belongs to which site."""
+        sha = hashlib.sha256()
+        for name in self.names():
+            sha.update("\0".join((name, *(self.train.ids[i] for i in self.sites[name]))).encode())
+            sha.update(b"\n")
+        return sha.hexdigest()
+
     def with_masks(self, masks: Masks, **notes: Any) -> Federation:
         """Return the federation with other training masks; the old ones become the clean ones."""
         clean = self.train.masks if self.clean_masks is None else self.clean_masks

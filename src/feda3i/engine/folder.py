@@ -1,34 +1,33 @@
 """The run folder: recipe, manifest, events, checkpoint, model, DONE.
 
+A folder is a run from the moment its manifest is there; before, it holds nothing of worth.
+
 Everything is written whole or not at all. The checkpoint names how far the event log reached when
 it was written; a resume cuts the log there, so that no round is told twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import importlib.metadata
 import json
-import os
-import platform
 import shutil
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from feda3i import __version__
-from feda3i.codec import pack, seal, unpack, unseal, write_file
+from feda3i.codec import make_private, pack, seal, unpack, unseal, write_file
 from feda3i.engine.job import Job
 from feda3i.engine.layout import Layout
-from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.engine.lock import Lock, check_links, clear_start, is_free, sweep
+from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
+from feda3i.engine.model_file import model_bytes
+from feda3i.errors import RunError, WireError
+from feda3i.local import with_local, write_local
 from feda3i.recipe import Recipe, read_toml, validate
-from feda3i.trust import check_trust
+from feda3i.report.events import read_events
 from feda3i.types import Params
-
-FORMAT = 1
-MAX_SIDE = 2**16
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
 
 
 class RunFolder:
@@ -41,24 +40,39 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.done = path / "DONE"
         self.cache = path / "cache"
-        self._lock: IO[bytes] | None = None
+        self._lock: Lock | None = None
+        self._is_new = False
 
     @classmethod
     def claim(cls, path: Path) -> RunFolder:
-        """Make and hold a new run folder; what another run left is never overwritten."""
+        """Make and hold a new run folder; what anybody else left is never touched."""
         folder = cls(path)
         if path.exists() and not path.is_dir():
             raise RunError(f"expected a folder to make at '{path}', found a file")
-        if (path / "manifest.json").exists():
-            raise RunError(
-                f"'{path}' already holds a run; go on with it (feda3i resume {path}) or choose "
-                f"another folder with --out"
-            )
-        if path.exists() and any(not _is_ours(file.name) for file in path.iterdir()):
-            raise RunError(f"'{path}' already holds something else; choose another --out")
-        (path / "state").mkdir(parents=True, exist_ok=True)
-        folder._hold()
+        folder._check_free()
+        folder._is_new = not path.exists()
+        path.mkdir(parents=True, exist_ok=True)
+        folder._lock = Lock(path)
+        try:
+            folder._check_free()  # another process may have been here before the lock
+            clear_start(path)
+            (path / "state").mkdir()
+        except BaseException:
+            folder.close()
+            raise
         return folder
+
+    def _check_free(self) -> None:
+        if self.is_run:
+            raise RunError(
+                f"'{self.path}' already holds a run; go on with it (feda3i resume {self.path}) or "
+                f"choose another folder with --out"
+            )
+        if not is_free(self.path):
+            raise RunError(
+                f"'{self.path}' already holds something that no run made; choose a new or empty "
+                f"folder with --out"
+            )
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
@@ -69,9 +83,22 @@ class RunFolder:
 
     def begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         """Write recipe and manifest; from now on the run can be resumed."""
-        write_file(self.path / "recipe.toml", recipe.to_toml().encode())
+        import tomli_w
+
+        write_local(self.path, recipe)
+        write_file(self.path / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
         text = json.dumps(manifest_of(recipe, facts), indent=2, sort_keys=True)
         write_file(self.path / "manifest.json", text.encode())
+
+    def abandon(self) -> None:
+        """Leave no trace of a run that failed before it began; one that began stays."""
+        if self.is_run or self._lock is None:
+            return
+        clear_start(self.path)
+        self._lock.remove()
+        if self._is_new:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
 
     @classmethod
     def open(cls, path: Path, *, to_write: bool = False) -> RunFolder:
@@ -79,6 +106,11 @@ class RunFolder:
         folder = cls(path)
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
+        if not folder.is_run and any(path.iterdir()) and is_free(path):
+            raise RunError(
+                f"'{path}' never became a run: it was broken off before its first files were "
+                f"written, and nothing is lost. Start it again: feda3i run RECIPE --out {path}"
+            )
         manifest = folder.manifest()
         if manifest.get("format") != FORMAT:
             raise RunError(
@@ -87,7 +119,9 @@ class RunFolder:
                 f"Use that version, or repeat the run"
             )
         if to_write:
-            folder._hold()
+            check_links(path)
+            folder._lock = Lock(path)
+            sweep(path)
         return folder
 
     def manifest(self) -> dict[str, Any]:
@@ -98,11 +132,26 @@ class RunFolder:
             raise RunError(f"'{self.path}' is not a run folder: it has no manifest.json") from None
         except (OSError, ValueError) as error:
             raise RunError(f"'{self.path}/manifest.json' cannot be read: {error}") from None
+        if not isinstance(content, dict):
+            raise RunError(f"'{self.path}/manifest.json' is damaged: expected an object")
         return content
 
     def recipe(self) -> Recipe:
-        """Return the recipe of the run."""
-        return validate(read_toml(self.path / "recipe.toml"))
+        """Return the recipe of the run, with the places of this machine, if it is still the same.
+
+        Raises ``RunError`` if it was changed in more than ``engine.*``.
+        """
+        recipe = validate(with_local(read_toml(self.path / "recipe.toml"), self.path))
+        check_recipe_kept(self.manifest(), recipe, self.path, self._first_recipe())
+        return recipe
+
+    def _first_recipe(self) -> dict[str, Any] | None:
+        """Return the recipe that the event log begins with."""
+        try:
+            recipe = next(read_events(self.events, "start"))["recipe"]
+        except (RunError, StopIteration, ValueError, KeyError, TypeError):
+            return None
+        return recipe if isinstance(recipe, dict) else None
 
     @property
     def is_run(self) -> bool:
@@ -137,116 +186,71 @@ class RunFolder:
 
     def cut_events(self, size: int) -> None:
         """Drop events that were written after the checkpoint."""
+        self.check_events(size)
         if self.events.exists():
             with self.events.open("r+b") as file:
                 file.truncate(size)
 
+    def check_events(self, size: int) -> None:
+        """Raise ``RunError`` if the log is shorter than it was when the checkpoint was written."""
+        found = self.events.stat().st_size if self.events.exists() else 0
+        if found < size:
+            raise RunError(
+                f"the event log '{self.events}' has {found} bytes, and its checkpoint was written "
+                f"after {size}: a part is lost. Restore it from a copy, or repeat the run in "
+                f"another folder: feda3i run {self.path}/recipe.toml --out NEW"
+            )
+
+    def check_unplayed(self) -> None:
+        """Raise ``RunError`` if rounds were played although there is no checkpoint of them."""
+        if self.events.exists() and self.events.stat().st_size:
+            raise RunError(
+                f"'{self.path}' has events of rounds, but its checkpoint '{self.checkpoint}' is "
+                f"gone. Restore it from a copy, or repeat the run in another folder: feda3i run "
+                f"{self.path}/recipe.toml --out NEW"
+            )
+
     # -- the end ----------------------------------------------------------------------------------
 
     def finish(self, job: Job, layout: Layout, params: Params) -> str:
-        """Write the model and DONE; return the model's SHA-256."""
+        """Write the model and DONE, and drop the pixels; return the model's SHA-256."""
         data = model_bytes(job, layout, params)
         digest = hashlib.sha256(data).hexdigest()
         write_file(self.model, data)
+        self.drop_cache()
         write_file(self.done, f"{digest}\n".encode())
-        shutil.rmtree(self.cache, ignore_errors=True)
         return digest
 
-    def _hold(self) -> None:
-        """Lock the folder for this process; the lock ends with the process, however it ends."""
-        self._lock = (self.path / ".lock").open("wb")
+    def check_model(self) -> str:
+        """Return the SHA-256 of the finished model; ``RunError`` unless it is the one of DONE."""
         try:
-            import fcntl
+            expected = self.done.read_text(encoding="utf-8").strip()
+            found = hashlib.sha256(self.model.read_bytes()).hexdigest()
+        except FileNotFoundError as error:
+            name = Path(error.filename).name
+            raise RunError(
+                f"'{self.path}' has no {name}: its run is not done; feda3i resume {self.path}"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise RunError(f"'{self.path}': its model or DONE cannot be read: {error}") from None
+        if found != expected:
+            raise RunError(
+                f"'{self.model}' is not the model that this run made: expected SHA-256 "
+                f"{expected[:12]} (DONE), found {found[:12]}. Remove DONE, then feda3i resume "
+                f"{self.path} writes it again from the checkpoint"
+            )
+        return found
 
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            return  # no such locks on this system
-        except OSError:
-            raise RunError(f"another process is working on '{self.path}'; wait for it") from None
+    def make_cache(self) -> Path:
+        """Return the folder for pixels, which only the user may enter and the end removes."""
+        return make_private(self.cache)
+
+    def drop_cache(self) -> None:
+        """Remove the pixels that processes shared and the masks that were drawn."""
+        shutil.rmtree(self.cache, ignore_errors=True)
 
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-def _is_ours(name: str) -> bool:
-    """Return whether a run that was broken off before it began may have left this."""
-    return name in (".lock", "state", "cache", "recipe.toml") or name.startswith("noise-")
-
-
-def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what identifies a run: versions, seeds, hashes, machine."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return {
-        "format": FORMAT,
-        "feda3i": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "recipe_sha256": recipe.digest(),
-        "seed": recipe.seed,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "packages": versions,
-        **facts,
-    }
-
-
-def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
-    """Return the model as a safetensors file that says how to build its network."""
-    from safetensors.torch import save
-
-    # Without the engine's section and the place of the data: where a model was trained must not
-    # change the file, and a name of a hospital's folder must not travel with it.
-    recipe = {key: value for key, value in job.recipe.to_dict().items() if key != "engine"}
-    recipe["data"] = {key: value for key, value in recipe["data"].items() if key != "path"}
-    about = {
-        "format": FORMAT,
-        "recipe": recipe,
-        "channels": job.channels,
-        "classes": job.classes,
-        "shape": list(job.shape),
-    }
-    # One key only: the library writes several metadata keys in no fixed order.
-    return bytes(
-        save(layout.tensors(params), metadata={"feda3i": json.dumps(about, sort_keys=True)})
-    )
-
-
-def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, Any]]:
-    """Return the job and the named tensors of a model file.
-
-    A model file may come from anywhere: unless its code is trusted, it names what is installed.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {})["feda3i"])
-            names = list(file.keys())
-            tensors = {name: file.get_tensor(name) for name in names}
-    except FileNotFoundError:
-        raise RunError(f"there is no model at '{path}'; is the run done? feda3i resume") from None
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
-    try:
-        recipe = validate(about["recipe"])
-        job = Job(recipe, int(about["channels"]), int(about["classes"]), _shape(about["shape"]))
-    except (KeyError, TypeError, ValueError, RecipeError) as error:
-        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
-    if not (1 <= job.channels <= 64 and 1 <= job.classes <= 255):
-        raise RunError(f"'{path}': {job.channels} channels and {job.classes} classes cannot be")
-    check_trust(recipe, path, trust_code)
-    return job, tensors
-
-
-def _shape(sides: Any) -> tuple[int, ...]:
-    shape = tuple(int(side) for side in sides)
-    if not all(1 <= side <= MAX_SIDE for side in shape):
-        raise ValueError(f"expected a size of 1 to {MAX_SIDE} px per side, found {shape}")
-    return shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from feda3i.engine.folder import RunFolder
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
+from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
 from feda3i.engine.scoring import Row
 from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.errors import RecipeError, RunError
+from feda3i.local import working_directory
 from feda3i.methods.base import Method
 from feda3i.recipe import Recipe
 from feda3i.report.console import Listener, Silent
-from feda3i.report.events import EventLog
+from feda3i.report.events import EventLog, read_events
 from feda3i.trust import check_trust
 from feda3i.types import Params
 
@@ -61,12 +64,18 @@ def run(
         given = check_recipe(recipe) if federation is None else federation
         job = job_of(recipe, given)
         job.layout(job.network())
+        job.device()
+        if federation is not None or recipe.noise.name == "none":
+            as_trained(given, job.method)
         folder = RunFolder.claim(path)
         try:
             if federation is None:
-                federation = disturb(given, recipe, path)
+                federation = disturb(given, recipe, folder.make_cache())
             folder.begin(recipe, {"data": describe(federation)})
             return _carry_out(folder, job, federation, listener or Silent())
+        except BaseException:
+            folder.abandon()
+            raise
         finally:
             folder.close()
 
@@ -90,20 +99,34 @@ def resume(
                 f"'{path}' was run over the network, and its sites keep their memory; go on at its "
                 f"server: feda3i deploy run {path}/recipe.toml --name {path.name} --resume"
             )
+        recipe = folder.recipe()
+        if folder.is_done:
+            return finished(folder)
+        check_trust(recipe, folder.path, trust_code)
+        check_code_kept(folder.manifest(), recipe, path, working_directory(path))
         with one_thread():
-            recipe = folder.recipe()
-            check_trust(recipe, folder.path, trust_code)
-            federation = federation_of(recipe, path) if federation is None else federation
-            found, expected = describe(federation), folder.manifest()["data"]
-            if found["sha256"] != expected["sha256"]:
-                raise RunError(
-                    f"the data of '{path}' changed since the run began (SHA-256 "
-                    f"{expected['sha256'][:12]} then, {found['sha256'][:12]} now); a resumed run "
-                    f"would not be the same run"
-                )
-            return _carry_out(folder, job_of(recipe, federation), federation, listener or Silent())
+            if federation is None:
+                federation = federation_of(recipe, folder.make_cache())
+            check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
+            return _carry_out(
+                folder,
+                job_of(recipe, federation),
+                federation,
+                listener or Silent(),
+                moved(folder.manifest()),
+            )
     finally:
         folder.close()
+
+
+def finished(folder: RunFolder) -> Result:
+    """Return the result of a run that is done; there is nothing to do but to see that it is."""
+    digest = folder.check_model()
+    saved = folder.load()
+    if saved is not None:
+        folder.check_events(int(saved["events"]))
+    folder.drop_cache()
+    return Result(folder.path, digest, _last_scores(folder))
 
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
@@ -120,17 +143,24 @@ def describe(federation: Federation) -> dict[str, Any]:
         "cases": len(federation.train),
         "test": len(federation.test),
         "sites": {name: len(federation.sites[name]) for name in federation.names()},
+        "sites_sha256": federation.digest_of_sites(),
         "classes": list(federation.classes),
-        "notes": dict(federation.notes),
+        "notes": {key: value for key, value in federation.notes.items() if key != "path"},
     }
 
 
-def _carry_out(folder: RunFolder, job: Job, federation: Federation, listener: Listener) -> Result:
+def _carry_out(
+    folder: RunFolder,
+    job: Job,
+    federation: Federation,
+    listener: Listener,
+    changed: Sequence[str] = (),
+) -> Result:
     """Play all rounds that are left, on the local engine."""
     federation = as_trained(federation, job.method)
     transport = LocalTransport(job, federation, folder.path)
     try:
-        return play(folder, job, transport, listener)
+        return play(folder, job, transport, listener, changed)
     finally:
         transport.close()
 
@@ -151,16 +181,29 @@ def as_trained(federation: Federation, method: Method) -> Federation:
     return federation
 
 
-def play(folder: RunFolder, job: Job, transport: Transport, listener: Listener) -> Result:
-    """Play all rounds that are left, with any engine, and finish the run folder."""
+def play(
+    folder: RunFolder,
+    job: Job,
+    transport: Transport,
+    listener: Listener,
+    changed: Sequence[str] = (),
+) -> Result:
+    """Play all rounds that are left, with any engine, and finish the run folder.
+
+    What ``changed`` since the run began (versions, processor) is told and noted in the log.
+    """
     server, first = _server(folder, job, transport)
+    for line in changed:
+        listener.note(line)
     log = EventLog(folder.events)
     method = job.method.card().split(":")[0]
     listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
     try:
         if first == 1:
-            log.write("start", recipe=job.recipe.to_dict(), stages=list(server.stages))
+            log.write("start", recipe=job.recipe.shared(), stages=list(server.stages))
+        if changed:
+            log.write("resume", round=first, changed=list(changed))
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
                 _look_around(server, transport, number, log)
@@ -186,8 +229,8 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     server = Server(job, layout, layout.read(network), transport.sites())
     saved = folder.load()
     if saved is None:
+        folder.check_unplayed()
         job.method.start(server)
-        folder.cut_events(0)
         folder.save(0, server.params, server.state)
         return server, 1
     layout.check(saved["params"])
@@ -242,8 +285,6 @@ def _rows(
 
 
 def _last_scores(folder: RunFolder) -> dict[str, float]:
-    from feda3i.report.events import read_events
-
     last: dict[str, float] = {}
     for event in read_events(folder.events, "score"):
         if event["split"] == "test":

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from feda3i.codec import pack, seal, unpack, unseal, write_file
+from feda3i.codec import make_private, pack, seal, unpack, unseal, write_file
 from feda3i.data.base import Cases, Index
 from feda3i.engine.job import Job
 from feda3i.engine.site import SCORING_BATCH, Site, channels_last, image_tensor
@@ -117,7 +117,7 @@ class Station:
 
     def remember(self, order: Order, memory: Memory) -> None:
         """Store the memory after this order and drop what no resume can need any more."""
-        self.memory_folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.memory_folder)  # a method may keep masks there
         stored = [key for key in self._stored(order.site) if key < _key(order)]
         first = self._read(order.site, stored[-1])["first"] if stored else list(_key(order))
         tree = {"first": first, "memory": memory}

@@ -1,4 +1,4 @@
-"""Worker processes: started as ``python -m feda3i.engine.worker``, spoken to through pipes.
+"""Worker processes: started as ``feda3i.engine.worker``, spoken to through pipes.
 
 Frames are a length and a packed tree (``feda3i.codec``), so nothing is pickled and a script needs
 no ``if __name__ == "__main__"``. Cases are shared through memory-mapped files: they exist once,
@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.codec import pack, unpack
+from feda3i.codec import make_private, pack, unpack
 from feda3i.data.base import Federation
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
@@ -42,14 +42,21 @@ _AHEAD = 4
 _SCORE_CHUNK = 16
 
 
+_START = (
+    "import sys; sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
+    "from feda3i.engine.worker import main; main()"
+)
+"""Without the working directory (-P), where a file called json.py would be imported. What this
+process can import, plug-ins among it, comes after everything that is installed."""
+
+
 class WorkerPool:
     """Some processes that answer orders; replies are given back in the order of the orders."""
 
     def __init__(self, job: Job, federation: Federation, folder: Path, count: int) -> None:
         self._tests = len(federation.test)
         self._trains = len(federation.train)
-        shared = folder / "cache"
-        shared.mkdir(parents=True, exist_ok=True)
+        shared = make_private(folder / "cache")
         hello = pack(
             {
                 "recipe": job.recipe.to_dict(),
@@ -120,7 +127,7 @@ class _Worker:
     def __init__(self, hello: bytes, number: int) -> None:
         self.number = number
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "feda3i.engine.worker"],
+            [sys.executable, "-P", "-c", _START, *map(os.path.abspath, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ENVIRONMENT},

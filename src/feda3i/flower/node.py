@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from feda3i.codec import make_private
 from feda3i.data.base import Cases, Federation, Index
 from feda3i.engine.job import Job, make_method
 from feda3i.errors import DataError, RecipeError
@@ -184,7 +185,7 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
             "noise is for simulations: the masks of a real site are taken as they are; noise=none"
         )
     options = folder_options(recipe)
-    cache.mkdir(parents=True, exist_ok=True)
+    make_private(cache)
     listing, _ = list_cases(path, Options(**options))
     has_test = any(case.split == "test" for case in listing.cases)
     train = load_folder(path, split="train" if has_test else None, cache=cache, **options)

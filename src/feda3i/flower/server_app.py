@@ -23,7 +23,8 @@ from flwr.serverapp import Grid, ServerApp
 from feda3i.data.base import Cases
 from feda3i.engine.folder import RunFolder
 from feda3i.engine.job import Job
-from feda3i.engine.run import Result, describe, job_of, play
+from feda3i.engine.manifest import check_data_kept, moved
+from feda3i.engine.run import Result, describe, finished, job_of, play
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.node import check_names, folder_options
@@ -112,10 +113,13 @@ def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float 
     facts["sites"] = roster.cases()
     folder, run = _open(settings, facts)
     try:
+        if folder.is_done:
+            return finished(folder)
         transport = FlowerTransport(
             grid, roster, job, layout, run, folder=folder.path, test=test, poll=poll
         )
-        return play(folder, job, transport, listener)
+        changed = moved(folder.manifest()) if settings.is_resumed else []
+        return play(folder, job, transport, listener, changed)
     finally:
         folder.close()
 
@@ -163,11 +167,15 @@ def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, s
         about = {"engine": "flower", "run": run, "data": facts}
         return RunFolder.create(settings.folder, settings.recipe, about), run
     folder = RunFolder.open(settings.folder, to_write=True)
-    manifest = folder.manifest()
-    if manifest.get("engine") != "flower" or "run" not in manifest:
+    try:
+        manifest = folder.manifest()
+        if manifest.get("engine") != "flower" or "run" not in manifest:
+            raise RunError(f"'{settings.folder}' was not made over the network: feda3i resume")
+        if folder.recipe().digest() != settings.recipe.digest():
+            raise RunError(f"the recipe is not the one that '{settings.folder}' was started with")
+        # Sites come and go, and only they know their cases; the test cases are the server's.
+        check_data_kept(manifest, facts, settings.folder, ("test", "test_sha256"))
+    except RunError:
         folder.close()
-        raise RunError(f"'{settings.folder}' was not made over the network: feda3i resume")
-    if folder.recipe().digest() != settings.recipe.digest():
-        folder.close()
-        raise RunError(f"the recipe is not the one that '{settings.folder}' was started with")
+        raise
     return folder, str(manifest["run"])

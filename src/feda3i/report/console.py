@@ -21,6 +21,9 @@ from rich.text import Text
 class Listener(Protocol):
     """What the round loop tells while it works."""
 
+    def note(self, text: str) -> None:
+        """Say something about the run as a whole."""
+
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Say that a run starts after ``done`` rounds."""
 
@@ -36,6 +39,9 @@ class Listener(Protocol):
 
 class Silent:
     """A listener that says nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Say nothing."""
@@ -73,6 +79,10 @@ class Live:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
         self._last: dict[str, Any] = {}
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""

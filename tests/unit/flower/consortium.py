@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.engine.folder import read_model
+from feda3i.engine.model_file import read_model
 from feda3i.engine.run import Result
 from feda3i.engine.transport import one_thread
 from feda3i.flower.client_app import app

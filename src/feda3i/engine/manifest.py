@@ -1,0 +1,190 @@
+"""The manifest: what identifies a run (versions, hashes, machine), and what of it changed since."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from feda3i import __version__
+from feda3i.errors import RunError
+from feda3i.recipe import Recipe
+from feda3i.trust import Code, named_code
+
+FORMAT = 1
+PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
+COMPARED = ("sha256", "test_sha256", "sites_sha256", "cases", "test", "sites", "classes")
+"""What must be the same of the data when a run goes on."""
+
+
+def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what identifies a run: versions, seeds, hashes, machine."""
+    return {
+        "format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "recipe_sha256": recipe.digest(),
+        "seed": recipe.seed,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "code": {code.section: _code(code) for code in named_code(recipe)},
+        **_versions(),
+        "processor": dict(processor()),
+        **facts,
+    }
+
+
+def _versions() -> dict[str, Any]:
+    return {
+        "feda3i": __version__,
+        "python": platform.python_version(),
+        "packages": {package: _version(package) for package in PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _code(code: Code) -> dict[str, str]:
+    return {"name": code.name, "sha256": code.sha256()}
+
+
+@cache
+def processor() -> Mapping[str, str]:
+    """Return the processor's name, the instructions torch uses, and oneDNN's limit if one is set.
+
+    Rounding depends on them: the same run on another kind of processor differs in last digits.
+    """
+    import torch
+
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "none"
+    return {
+        "name": _processor_name(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "onednn_limit": limit,
+    }
+
+
+def _processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+# -- what changed ---------------------------------------------------------------------------------
+
+
+def moved(manifest: Mapping[str, Any]) -> list[str]:
+    """Return one line each for versions and processor that are not those of the run's start."""
+    now = _versions()
+    then = {key: manifest.get(key, now[key]) for key in now}
+    versions = [_change(key, then[key], now[key]) for key in ("feda3i", "python")]
+    if isinstance(then["packages"], dict):
+        versions += [_change(p, then["packages"].get(p, v), v) for p, v in now["packages"].items()]
+    lines = []
+    if any(versions):
+        lines.append(
+            f"other versions than at the start of this run ({_join(versions)}): results may differ "
+            f"from here on in their last digits or more"
+        )
+    before = manifest.get("processor", processor())
+    if isinstance(before, dict):
+        parts = [_change(k, before.get(k, value), value) for k, value in processor().items()]
+        if any(parts):
+            lines.append(
+                f"another kind of processor than at the start of this run ({_join(parts)}): the "
+                f"rest will not repeat it to the bit"
+            )
+    return lines
+
+
+def _change(name: str, then: object, now: object) -> str:
+    return "" if then == now else f"{name} {then}, now {now}"
+
+
+def _join(changes: Iterable[str]) -> str:
+    return "; ".join(change for change in changes if change)
+
+
+def check_recipe_kept(
+    manifest: Mapping[str, Any], recipe: Recipe, path: Path, start: Mapping[str, Any] | None
+) -> None:
+    """Raise ``RunError`` if the recipe is not that of the start; ``engine.*`` may be another.
+
+    Parameters
+    ----------
+    start
+        The recipe as the event log has it, to say what was changed.
+    """
+    then, now = str(manifest.get("recipe_sha256")), recipe.digest()
+    if then == now:
+        return
+    changes = _join(_differences(start, recipe.shared())) if start else ""
+    raise RunError(
+        f"'{path}/recipe.toml' is not the recipe that this run was started with (SHA-256 "
+        f"{then[:12]} then, {now[:12]} now){': ' if changes else ''}{changes}. Undo the change "
+        f"(only engine.* may change), or start another run: feda3i run {path}/recipe.toml --out NEW"
+    )
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
+    old, new = dict(_flat(then)), dict(_flat(now))
+    ignored = ("engine", "title", "methods")
+    keys = [key for key in sorted({*old, *new}) if key.split(".")[0] not in ignored]
+    return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def check_data_kept(
+    manifest: Mapping[str, Any], found: Mapping[str, Any], path: Path, keys: Iterable[str]
+) -> None:
+    """Raise ``RunError`` if the data are not those of the run's start."""
+    expected = manifest.get("data")
+    if not isinstance(expected, dict):
+        raise RunError(f"'{path}/manifest.json' is damaged: it says nothing of the data")
+    for key in keys:
+        if key in expected and key in found and expected[key] != found[key]:
+            then, now = _short(expected[key]), _short(found[key])
+            raise RunError(
+                f"the data of '{path}' changed since the run began ({key.replace('_', ' ')}: "
+                f"{then} then, {now} now); restore them, or start another run"
+            )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def check_code_kept(
+    manifest: Mapping[str, Any], recipe: Recipe, path: Path, cwd: Path | None
+) -> None:
+    """Raise ``RunError`` if a plug-in's file is not the one that the run was started with."""
+    recorded = manifest.get("code")
+    for code in named_code(recipe):
+        then = recorded.get(code.section) if isinstance(recorded, dict) else None
+        if isinstance(then, dict) and then.get("sha256") != code.sha256():
+            hint = f"; the run was started in '{cwd}'" if cwd and cwd != Path.cwd() else ""
+            raise RunError(
+                f"{code}: expected the file that '{path}' was started with (SHA-256 "
+                f"{str(then.get('sha256'))[:12]}), found {code.sha256()[:12] or 'none'} at "
+                f"'{code.file}'{hint}"
+            )

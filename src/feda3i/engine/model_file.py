@@ -1,0 +1,71 @@
+"""The model as a safetensors file that says how to build its network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from feda3i.engine.job import Job
+from feda3i.engine.layout import Layout
+from feda3i.engine.manifest import FORMAT
+from feda3i.errors import RecipeError, RunError
+from feda3i.recipe import validate
+from feda3i.trust import check_trust
+from feda3i.types import Params
+
+MAX_SIDE = 2**16
+
+
+def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
+    """Return the model as a safetensors file that says how to build its network."""
+    from safetensors.torch import save
+
+    # Without the engine's section and the place of the data: where a model was trained must not
+    # change the file, and a name of a hospital's folder must not travel with it.
+    recipe = {key: value for key, value in job.recipe.shared().items() if key != "engine"}
+    about = {
+        "format": FORMAT,
+        "recipe": recipe,
+        "channels": job.channels,
+        "classes": job.classes,
+        "shape": list(job.shape),
+    }
+    # One key only: the library writes several metadata keys in no fixed order.
+    return bytes(
+        save(layout.tensors(params), metadata={"feda3i": json.dumps(about, sort_keys=True)})
+    )
+
+
+def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, Any]]:
+    """Return the job and the named tensors of a model file.
+
+    A model file may come from anywhere: unless its code is trusted, it names what is installed.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {})["feda3i"])
+            names = list(file.keys())
+            tensors = {name: file.get_tensor(name) for name in names}
+    except FileNotFoundError:
+        raise RunError(f"there is no model at '{path}'; is the run done? feda3i resume") from None
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
+    try:
+        recipe = validate(about["recipe"])
+        job = Job(recipe, int(about["channels"]), int(about["classes"]), _shape(about["shape"]))
+    except (KeyError, TypeError, ValueError, RecipeError) as error:
+        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
+    if not (1 <= job.channels <= 64 and 1 <= job.classes <= 255):
+        raise RunError(f"'{path}': {job.channels} channels and {job.classes} classes cannot be")
+    check_trust(recipe, path, trust_code)
+    return job, tensors
+
+
+def _shape(sides: Any) -> tuple[int, ...]:
+    shape = tuple(int(side) for side in sides)
+    if not all(1 <= side <= MAX_SIDE for side in shape):
+        raise ValueError(f"expected a size of 1 to {MAX_SIDE} px per side, found {shape}")
+    return shape

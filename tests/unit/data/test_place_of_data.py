@@ -1,0 +1,91 @@
+"""Where the data of a run lie, and whether they are still the same."""
+
+import shutil
+import stat
+
+import pytest
+from data_files import plain_tree
+
+from feda3i.engine.run import resume, run
+from feda3i.errors import RunError
+from feda3i.recipe import load
+from listeners import StopAfter
+
+
+def contents(folder):
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def test_a_relative_path_is_that_of_the_first_working_directory(tiny_recipe, tmp_path, monkeypatch):
+    plain_tree(tmp_path / "one" / "data", 16)
+    plain_tree(tmp_path / "two" / "data", 20)
+    monkeypatch.chdir(tmp_path / "one")
+    small = tiny_recipe("data=data", "data.size=32", "rounds=2")
+    whole = run(small, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(small, tmp_path / "run", listener=StopAfter())
+    monkeypatch.chdir(tmp_path / "two")
+    assert resume(tmp_path / "run").sha256 == whole.sha256
+
+
+def test_the_place_of_the_data_is_in_one_private_file(tiny_recipe, tmp_path, feda3i):
+    tree = plain_tree(tmp_path / "st-elsewhere", 16)
+    small = ["rounds=1", "data.size=32"]
+    path = run(tiny_recipe(f"data={tree}", *small), tmp_path / "run").path
+    named = [name for name, data in contents(path).items() if b"st-elsewhere" in data]
+    assert named == ["local.json"]
+    assert stat.S_IMODE((path / "local.json").stat().st_mode) == 0o600
+    # The recorded recipe can still be repeated here, and elsewhere with another place.
+    again, moved = tmp_path / "again", tmp_path / "moved"
+    assert run(load(path / "recipe.toml"), again).sha256 == resume(path).sha256
+    shutil.move(tree, tmp_path / "other")
+    copy = tmp_path / "copy.toml"
+    shutil.copy(path / "recipe.toml", copy)
+    place = f"data.path={tmp_path / 'other'}"
+    assert run(load(copy, [place]), moved).sha256 == resume(path).sha256
+    code, _, err = feda3i("evaluate", moved)
+    assert code == 0, err
+
+
+def test_changed_test_masks_and_other_sites_are_noticed(tiny_recipe, tmp_path, feda3i, monkeypatch):
+    tree = plain_tree(tmp_path / "data", 16)
+    small = tiny_recipe(f"data={tree}", "data.size=32", "data.cache=false", "rounds=2")
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(small, path, listener=StopAfter())
+    whole = tmp_path / "whole"
+    run(small, whole)
+    import feda3i.engine.federation as module
+
+    original = module.load_data
+
+    def changed(recipe):
+        federation = original(recipe)
+        masks = federation.test.masks.copy()
+        masks[0, 3, 3] ^= 1
+        from dataclasses import replace
+
+        return replace(federation, test=replace(federation.test, masks=masks))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "load_data", changed)
+        with pytest.raises(RunError, match="test sha256"):
+            resume(path)
+        code, _, err = feda3i("evaluate", whole)
+        assert code == 1
+        assert "test sha256" in err
+
+    def swapped(recipe):
+        from dataclasses import replace
+
+        federation = original(recipe)
+        first, second, *_ = federation.names()
+        sites = dict(federation.sites)
+        sites[first], sites[second] = sites[second], sites[first]
+        return replace(federation, sites=sites)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "load_data", swapped)
+        with pytest.raises(RunError, match="sites"):
+            resume(path)
+    assert resume(path).sha256 == resume(whole).sha256

@@ -1,0 +1,45 @@
+"""What a worker process may import."""
+
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from feda3i import recipe
+from feda3i.engine.run import run
+print(run(recipe.load(None, sys.argv[2:]), Path(sys.argv[1])).sha256)
+"""
+
+
+def test_workers_import_nothing_from_the_working_directory_but_find_plug_ins(tmp_path):
+    here, scripts = tmp_path / "here", tmp_path / "scripts"
+    here.mkdir()
+    scripts.mkdir()
+    for name in ("numpy", "json", "torch"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'PWNED')!r}, 'w')\n")
+    (here / "by_file.py").write_text(
+        "from feda3i.methods.base import Method\nclass Mine(Method):\n    pass\n"
+    )
+    (scripts / "beside.py").write_text(
+        "from torch import nn\n"
+        "def make(channels, classes):\n"
+        "    return nn.Sequential(nn.Conv2d(channels, 4, 1), nn.ReLU(), nn.Conv2d(4, classes, 1))\n"
+    )
+    (scripts / "start.py").write_text(SCRIPT)
+    overrides = ["rounds=1", "data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2"]
+    overrides += ["data.size=32", "train.epochs=1", "method=by_file.py:Mine", "model=beside:make"]
+    shas = []
+    for workers in (1, 2):
+        arguments = [str(tmp_path / f"run{workers}"), *overrides, f"engine.workers={workers}"]
+        done = subprocess.run(
+            [sys.executable, str(scripts / "start.py"), *arguments],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        shas.append(done.stdout.strip())
+    assert shas[0] == shas[1]
+    assert not (tmp_path / "PWNED").exists()
