@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 FLOWER := $(VENV)/.flower
 DEV := $(VENV)/.dev
 
-.PHONY: demo demo-flower test test-all lint format bench clean
+.PHONY: demo demo-flower test test-all lint format soak bench clean
 
 demo: $(DEMO)
 	$(BIN)/feda3i demo
@@ -31,6 +31,10 @@ lint: $(DEV)
 format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Kill it wherever it hurts, on full disks and beside itself; ten minutes, counts at the end.
+soak: $(DEV)
+	$(BIN)/python tests/soak/soak.py
 
 bench: $(DEV)
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b; done

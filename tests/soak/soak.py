@@ -1,0 +1,279 @@
+"""``make soak``: kill the program wherever it hurts; every run must end with the same model.
+
+Kinds of harm: kill -9 at random moments (of forks, and of processes from their first instruction),
+kill -9 at every step that changes the disk (of ``run``, then of ``resume``), worker processes
+killed, full disks, and two processes at once. After each, ``resume`` must end the run with the
+model of an undisturbed one, or ``run`` must take the folder if it never became a run.
+
+    python tests/soak/soak.py [--seed N] [--scale X] [--smoke] [--keep]
+
+Prints counts; exit code 1 on any failure. Needs Linux; about ten minutes on two cores.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # forks of a process with threads may hang
+
+sys.path.insert(0, str(Path(__file__).parent))
+from drive import Child, Plant, Process, limit_files, note_modules, small_disk
+
+ROUNDS = 3
+TINY = ("data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32")
+TINY += ("model.width=4", "train.epochs=1", f"rounds={ROUNDS}", "engine.workers=1")
+RECIPES = {
+    "noise": (*TINY, "method=feda3i", "method.t1=1"),
+    "memory": (*TINY, "method=elr", "noise=none"),
+}
+
+
+def problems_of(path: Path, sha256: str) -> list[str]:
+    """Return what is wrong with the folder of a run that came to its end."""
+    found = []
+    if not (path / "DONE").is_file():
+        return ["it is not done"]
+    done = (path / "DONE").read_text().strip()
+    model = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()
+    if not done == model == sha256:
+        found.append(f"another model: DONE {done[:12]}, file {model[:12]}, expected {sha256[:12]}")
+    try:
+        events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    except ValueError as error:
+        return [*found, f"the event log is damaged: {error}"]
+    rounds = [event["round"] for event in events if event["event"] == "round"]
+    if rounds != list(range(1, ROUNDS + 1)) or [e["event"] for e in events].count("start") != 1:
+        found.append(f"the event log tells rounds {rounds}")
+    left = [p.name for p in path.rglob("*") if p.name == "cache" or ".tmp" in p.name]
+    return found + ([f"left over: {', '.join(left)}"] if left else [])
+
+
+class Soak:
+    """Harm runs in all ways, count, and remember what failed."""
+
+    def __init__(self, folder: Path, seed: int, recipes: tuple[str, ...]) -> None:
+        self.folder, self.recipes = folder, recipes
+        self.rng = random.Random(seed)
+        self.kills: Counter[str] = Counter()
+        self.runs: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.sha: dict[str, str] = {}
+        self.seconds: dict[str, float] = {}
+
+    def warm_up(self) -> None:
+        """Import here what a run imports, so that forks start with it; nothing runs here."""
+        import feda3i.engine.run  # noqa: F401 - torch, before the first fork
+
+        notes = self.folder / "modules.txt"
+        for name in self.recipes:
+            path = self.folder / f"warm-{name}"
+            Child(self.command(name, path), self.log(path), lambda: note_modules(notes)).wait()
+            for module in notes.read_text().split():
+                with contextlib.suppress(Exception):
+                    importlib.import_module(module)
+            shutil.rmtree(path)
+        if threading.active_count() > 1:
+            raise SystemExit("a fork would be unsafe: an import started a thread")
+
+    def measure(self, kinds: tuple[type[Child], ...]) -> None:
+        """Run every recipe undisturbed, in each way to start it."""
+        for name in self.recipes:
+            for kind in kinds:
+                path = self.folder / f"whole-{name}-{kind.__name__}"
+                started = time.monotonic()
+                code = kind(self.command(name, path), self.log(path)).wait()
+                self.seconds[f"{name} {kind.__name__}"] = time.monotonic() - started
+                if code:
+                    raise SystemExit(f"an undisturbed run failed:\n{self.log(path).read_text()}")
+                sha = (path / "DONE").read_text().strip()
+                if self.sha.setdefault(name, sha) != sha:
+                    raise SystemExit("two undisturbed runs differ")
+
+    def log(self, path: Path) -> Path:
+        """Return where the output of a run goes."""
+        return path.with_name(f"{path.name}.log")
+
+    def command(self, name: str, path: Path) -> list[str]:
+        """Return what a user would type next: ``resume`` if there is a run, else ``run``."""
+        if (path / "manifest.json").exists():
+            return ["resume", str(path), "--quiet"]
+        return ["run", "demo", *RECIPES[name], "--out", str(path), "--quiet"]
+
+    def end(self, kind: str, name: str, path: Path) -> None:
+        """Bring a harmed run to its end and look at it."""
+        self.runs[kind] += 1
+        try:
+            code = Child(self.command(name, path), self.log(path)).wait()
+            found = [f"exit code {code}"] if code else problems_of(path, self.sha[name])
+        except (OSError, KeyError, TimeoutError) as error:
+            found = [repr(error)]
+        if found:
+            tail = self.log(path).read_text(errors="replace")[-600:]
+            self.failures.append(f"{kind}: {path.name}: {'; '.join(found)}\n{tail}")
+            print(f"FAILED {self.failures[-1]}", flush=True)
+        elif path.exists():
+            shutil.rmtree(path)
+
+    # -- kinds of harm ----------------------------------------------------------------------------
+
+    def at_random(self, kind: str, start: type[Child], runs: int, within: float = 1.0) -> None:
+        """Kill at random moments, up to three times in a run; ``within`` is a share of the run."""
+        for number in range(runs):
+            name = self.rng.choice(self.recipes)
+            path = self.folder / f"{kind.replace(' ', '-')}-{number}"
+            for _ in range(self.rng.randint(1, 3)):
+                child = start(self.command(name, path), self.log(path))
+                most = self.seconds[f"{name} {start.__name__}"] * within
+                time.sleep(self.rng.uniform(0, most))
+                self.kills[kind] += child.kill()
+            self.end(kind, name, path)
+
+    def planted(self, share: float) -> None:
+        """Kill at each step that changes the disk, in ``run`` and then in ``resume``."""
+        for name in self.recipes:
+            for kind in ("planted in run", "planted in resume"):
+                steps = self._steps(kind, name, 10**9)
+                wanted = max(1, round(len(steps) * share))
+                for step in sorted(self.rng.sample(range(len(steps)), wanted)):
+                    self._steps(kind, name, step, steps[step])
+
+    def _steps(self, kind: str, name: str, die_at: int, label: str = "") -> list[str]:
+        """Die at a step; without one to die at, return the labels of all."""
+        path = self.folder / f"{kind.replace(' ', '-')}-{name}-{die_at}"
+        notes = path.with_name(f"{path.name}.steps")
+        if kind == "planted in resume":
+            self._break_off(name, path)
+        plant = Plant(path, die_at, notes)
+        child = Child(self.command(name, path), self.log(path), plant.install)
+        died = child.wait() == -signal.SIGKILL
+        if label:
+            self.kills[kind] += died
+            if not died:
+                self.failures.append(f"{kind}: {name}: never came to step {die_at} ({label})")
+        self.end(kind, name, path)
+        return notes.read_text().splitlines()
+
+    def _break_off(self, name: str, path: Path) -> None:
+        """Leave a run in the middle, with a half-written checkpoint beside the last good one."""
+        source = self.folder / f"broken-{name}"
+        if not source.exists():
+            labels = self._steps("planted in run", name, 10**9)
+            last = max(k for k, label in enumerate(labels) if label == "event round")
+            plant = Plant(source, last)
+            Child(self.command(name, source), self.log(source), plant.install).wait()
+        shutil.copytree(source, path)
+
+    def workers(self, runs: int) -> None:
+        """Kill a worker process, or the server while its workers work."""
+        for number in range(runs):
+            path = self.folder / f"workers-{number}"
+            command = [*self.command("noise", path), "engine.workers=2"]
+            child = Child(command, self.log(path))
+            time.sleep(self.rng.uniform(0.5, 1.5) * self.seconds["noise Process"])
+            victims = _children(child.pid) if number % 2 == 0 else []
+            if victims:
+                os.kill(self.rng.choice(victims), signal.SIGKILL)
+                self.kills["workers"] += child.wait() == 1
+            else:
+                self.kills["workers"] += child.kill()
+            self.end("workers", "noise", path)
+
+    def full_disks(self, runs: int) -> None:
+        """Run out of space, on a small disk if this user may mount one, else by a limit."""
+        for number in range(runs):
+            name = self.rng.choice(self.recipes)
+            path = self.folder / f"limit-{number}"
+            limit = limit_files(int(2 ** self.rng.uniform(6, 18)))
+            code = Child(self.command(name, path), self.log(path), limit).wait()
+            self._refused("full disk", path, code)
+            self.end("full disk (limit)", name, path)
+            disk = self.folder / f"disk-{number}"
+            with small_disk(disk, int(2 ** self.rng.uniform(12, 18))) as grow:
+                if grow is None:
+                    continue
+                code = Child(self.command(name, disk / "run"), self.log(disk)).wait()
+                self._refused("full disk", disk, code)
+                grow()
+                self.end("full disk (tmpfs)", name, disk / "run")
+
+    def _refused(self, kind: str, path: Path, code: int) -> None:
+        """Note as a failure anything but success or an error of ours."""
+        text = self.log(path).read_text(errors="replace")
+        if code not in (0, 1) or "Traceback" in text or "bug" in text:
+            self.failures.append(f"{kind}: {path.name}: exit code {code}\n{text[-600:]}")
+
+    def two_at_once(self, runs: int) -> None:
+        """Start two processes on one folder: one works, the other is told so."""
+        for number in range(runs):
+            name = self.rng.choice(self.recipes)
+            path = self.folder / f"two-{number}"
+            if number % 2:
+                self._break_off(name, path)
+            pair = [Child(self.command(name, path), self.log(path)) for _ in range(2)]
+            codes = sorted(child.wait() for child in pair)
+            if codes not in ([0, 0], [0, 1]):
+                self.failures.append(f"two at once: {path.name}: exit codes {codes}")
+            self._refused("two at once", path, codes[1])
+            self.end("two at once", name, path)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def main() -> int:
+    """Soak, and print what was done."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scale", type=float, default=1.0, help="more or less of everything")
+    parser.add_argument("--smoke", action="store_true", help="a few of each kind, for the tests")
+    parser.add_argument("--keep", action="store_true", help="keep the folder, too, if all is well")
+    options = parser.parse_args()
+    scale = 0.05 if options.smoke else options.scale
+
+    def count(number: int) -> int:
+        return max(1, round(number * scale))
+
+    folder = Path(tempfile.mkdtemp(prefix="feda3i-soak-"))
+    soak = Soak(folder, options.seed, ("noise",) if options.smoke else tuple(RECIPES))
+    started = time.monotonic()
+    soak.warm_up()
+    soak.measure((Child,) if options.smoke else (Child, Process))
+    soak.planted(0.02 if options.smoke else min(1.0, scale))
+    soak.at_random("random", Child, count(60))
+    if not options.smoke:
+        soak.at_random("process", Process, count(20))
+        soak.at_random("first second", Process, count(20), within=0.3)
+        soak.workers(count(8))
+    soak.full_disks(count(12))
+    soak.two_at_once(count(12))
+    for kind in sorted({*soak.runs, *soak.kills}):
+        print(f"{kind:20} {soak.runs[kind]:5} runs {soak.kills[kind]:5} kills")
+    print(
+        f"{sum(soak.runs.values())} runs, {sum(soak.kills.values())} kills, "
+        f"{len(soak.failures)} failures, {time.monotonic() - started:.0f} s"
+    )
+    if soak.failures or options.keep:
+        print(f"what is left lies in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if soak.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
