@@ -27,7 +27,7 @@ from flwr.serverapp.strategy import FedAvg
 from feda3i.errors import RecipeError, WireError
 from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.grouping import Rule
-from feda3i.quality.weights import Balance
+from feda3i.quality.weights import Mass
 from feda3i.types import Floats
 
 EARLY, SURVEY = "early", "survey"
@@ -70,7 +70,7 @@ class FedA3I(FedAvg):
         *,
         stages: Stages = None,
         rule: Rule = "mixture",
-        r: Balance = 0.5,
+        r: Mass = 0.5,
         seed: int = 0,
         power: float = 1.0,
         scale: float = 1.0,

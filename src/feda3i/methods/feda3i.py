@@ -11,13 +11,22 @@ What changes against FedAvg
     share the say r : 1 - r (Eq. 6). From then on stage j of L is averaged with
     alpha_j * quality + (1 - alpha_j) * quantity weights, alpha_j = (j - 1) / (L - 1) (Eq. 7).
     Training at the sites is unchanged.
+Safe by default
+    With few sites the paper's rule may give one site half of the say and another none. By default
+    (safe = true) the sites' offsets from the warmed-up model's contour are balanced instead: the
+    weights change as little as it takes for those who draw larger and those who draw smaller to
+    hold each other in check, no site gets less than a quarter of its share, four times its share,
+    or more than 40 % of the say, and with three sites or fewer nothing changes. safe = false is
+    the paper's own rule; its recipes set it, and r, weighting, rule, statistic, floor, ceiling,
+    shrink and bic_guard belong to it.
 What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; in answer to the survey,
     per class: the mean inner and outer loss (with the statistic "contour" both per pixel of contour
-    instead, with "both" all four; the others are sent as not-a-number), and how many cases had a
-    contour.
+    instead, with "both" all four; the others are sent as not-a-number), how many cases had a
+    contour, and, if safe, how many pixels outside the model's contour the site draws (median over
+    its cases) with the standard error.
 Cost
     FedAvg plus one evaluation of the training cases per survey.
 Departures
@@ -30,6 +39,7 @@ Departures
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -45,7 +55,9 @@ if TYPE_CHECKING:
     from feda3i.engine.site import Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
-SURVEY = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour", "usable_cases")
+LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")
+SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error")
+PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -57,6 +69,9 @@ class FedA3I(Method):
     t1
         Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
         by less than ``settled`` (relative) in two rounds, at half of the run at the latest.
+    safe
+        Balance the sites within bounds, so that nobody is silenced or crowned; ``False`` is the
+        paper's rule.
     r
         The say of the group that draws larger, 0..1; ``"share"`` is the group's share of the sites,
         ``"pooled"`` has no groups' masses at all (two readings of "IntraGW only").
@@ -78,6 +93,7 @@ class FedA3I(Method):
     """
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
+    safe: bool = True
     r: Share | Literal["share", "pooled"] = 0.5
     weighting: Literal["full", "intra", "fedavg"] = "full"
     rule: Literal["mixture", "sign", "difference", "midrange", "none"] = "mixture"
@@ -101,6 +117,20 @@ class FedA3I(Method):
             raise ValueError(
                 "scale + bias must not exceed 1: no stage can be more than all quality"
             )
+        if self.safe:
+            self._check_safe()
+
+    def _check_safe(self) -> None:
+        """Refuse options that would have no effect."""
+        defaults = {field.name: field.default for field in fields(self)}
+        chosen = [name for name in PAPER_OPTIONS if getattr(self, name) != defaults[name]]
+        if self.weighting == "intra":
+            chosen.append("weighting")
+        if chosen:
+            raise ValueError(
+                f"{', '.join(chosen)} belong to the paper's rule and have no effect while "
+                f"safe = true; set safe = false as well, or leave them out"
+            )
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -118,7 +148,12 @@ class FedA3I(Method):
         # Sites that were away or joined later are asked with the same early model as the others:
         # later models have begun to learn the noise, so that their answers could not be compared.
         unknown = tuple(site for site in sorted(server.sites) if site not in state["surveys"])
-        return Plan(survey=unknown, survey_params=state["early"], gather=True)
+        plan = Plan(survey=unknown, survey_params=state["early"], gather=True)
+        return self.revise(server, round, plan)
+
+    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
+        """Average as FedAvg does where the survey found no reason to change anybody's say."""
+        return replace(plan, gather=not server.state.get("keeps_shares", False))
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Rate all sites after a survey; after a fit, see whether the warm-up has settled."""
@@ -136,20 +171,33 @@ class FedA3I(Method):
         }
         if not found:
             return
-        rating = quality.rate_sites(
+        counts = {site: float(server.sites[site]) for site in found}
+        if self.safe:
+            rating = quality.balance_by_offset(found, counts)
+            size = quality.shares(list(counts.values()))
+            weights = rating.weights(rating.sites, list(counts.values()))
+            server.state["keeps_shares"] = bool(np.array_equal(weights, size))
+        else:
+            rating = self._by_groups(server, found, counts)
+        server.state["rating"] = rating.to_dict()
+        said = quality.say_lines(rating, rating.sites, list(counts.values()))
+        server.record(survey=rating.to_dict(), said=said)
+
+    def _by_groups(
+        self, server: Server, found: dict[str, quality.SiteSurvey], counts: dict[str, float]
+    ) -> quality.Rating:
+        return quality.rate_sites(
             found,
             statistic=self.statistic,
             rule=self.rule,
             r="share" if self.weighting == "intra" else self.r,
             seed=int(server.rng("grouping").integers(2**31)),
-            counts={site: float(server.sites[site]) for site in found},
+            counts=counts,
             floor=self.floor,
             ceiling=self.ceiling,
             shrink=self.shrink,
             bic_guard=self.bic_guard,
         )
-        server.state["rating"] = rating.to_dict()
-        server.record(survey=rating.to_dict())
 
     def weights(self, server: Server, replies: Replies) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
@@ -179,16 +227,21 @@ class FedA3I(Method):
     def survey(self, site: Site) -> Numbers:
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
         masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
-        found = quality.survey_site(masks, classes=site.classes, fewest_cases=self.fewest_cases)
+        found = quality.survey_site(
+            masks, classes=site.classes, fewest_cases=self.fewest_cases, offsets=self.safe
+        )
         unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
         mean = unused if self.statistic == "contour" else found.mean
         contour = unused if self.statistic == "mean" else found.contour
+        offset = unused if found.offset is None else found.offset
         return {
             "inner_loss": mean[:, 0].tolist(),
             "outer_loss": mean[:, 1].tolist(),
             "inner_per_contour": contour[:, 0].tolist(),
             "outer_per_contour": contour[:, 1].tolist(),
             "usable_cases": found.cases.tolist(),
+            "offset": offset[:, 0].tolist(),
+            "offset_error": offset[:, 1].tolist(),
         }
 
 
@@ -202,6 +255,7 @@ def survey_of(numbers: Numbers) -> quality.SiteSurvey:
         mean=pair(numbers["inner_loss"], numbers["outer_loss"]),
         contour=pair(numbers["inner_per_contour"], numbers["outer_per_contour"]),
         cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
+        offset=pair(numbers["offset"], numbers["offset_error"]),
     )
 
 

@@ -40,13 +40,14 @@ class Grouping:
         ``(site,)`` how far a mask is off within its group (Eq. 5): q1 - q2 in the larger group,
         q2 - q1 in the smaller one, their absolute value in a single group.
     rule, reason
-        What was asked for, and the path taken in words.
+        What was asked for (``"balance"``: sides of the centre, not groups), and the path taken in
+        words.
     """
 
     labels: tuple[Label, ...]
     posterior: FloatArray
     strength: FloatArray
-    rule: Rule
+    rule: Rule | Literal["balance"]
     reason: str
 
     def __len__(self) -> int:

@@ -14,21 +14,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import RecipeError, nearest
+from feda3i.quality.balance import Balance, balance_sites
 from feda3i.quality.grouping import Grouping, Label, Rule, group_sites
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 from feda3i.quality.survey import STATISTICS, SiteSurvey, Statistic
-from feda3i.quality.weights import GROUPS, Balance, effective_sites, shares, site_weights
+from feda3i.quality.weights import GROUPS, Mass, effective_sites, shares, site_weights
 
 
 @dataclass(frozen=True)
 class Part:
-    """The sites judged by one statistic of one class (1 is the first foreground class)."""
+    """The sites judged by one statistic of one class (1 is the first foreground class).
+
+    ``offset`` is ``(site, 2)``, pixels and standard error, where sites were balanced by it.
+    """
 
     statistic: Statistic
     class_number: int
     q: FloatArray
     grouping: Grouping
     weights: FloatArray
+    offset: FloatArray | None = None
+
+    @property
+    def shared_as(self) -> tuple[Label, ...]:
+        """Return the groups that keep their mass when sites are away; balanced sites are one."""
+        labels = self.grouping.labels
+        if self.grouping.rule != "balance":
+            return labels
+        return tuple("unrated" if label == "unrated" else "all" for label in labels)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found, for the event log and the checkpoint."""
@@ -39,6 +52,7 @@ class Part:
             "grouping": self.grouping.to_dict(),
             "weights": to_json(self.weights),
             "effective_sites": effective_sites(self.weights),
+            **({} if self.offset is None else {"offset": to_json(self.offset)}),
         }
 
     @classmethod
@@ -50,6 +64,7 @@ class Part:
             q=from_json(data["q"]).reshape(-1, 2),
             grouping=Grouping.from_dict(data["grouping"]),
             weights=from_json(data["weights"]),
+            offset=from_json(data["offset"]).reshape(-1, 2) if "offset" in data else None,
         )
 
 
@@ -81,8 +96,7 @@ class Rating:
         place = {name: position for position, name in enumerate(self.sites)}
         here = np.array([place.get(name, len(self.sites)) for name in present], dtype=np.intp)
         judged = [
-            (np.append(part.weights, 0.0), (*part.grouping.labels, "unrated"))
-            for part in self.parts
+            (np.append(part.weights, 0.0), (*part.shared_as, "unrated")) for part in self.parts
         ]
         return _combine(judged, here, shares(counts))
 
@@ -107,7 +121,7 @@ def rate_sites(
     *,
     statistic: Statistic | Literal["both"] = "mean",
     rule: Rule = "mixture",
-    r: Balance = 0.5,
+    r: Mass = 0.5,
     seed: int = 0,
     counts: Mapping[str, float] | None = None,
     floor: float = 0.0,
@@ -157,6 +171,46 @@ def rate_sites(
             )
             parts.append(Part(one, k + 1, q, groups, weights))
     return Rating(sites, tuple(parts))
+
+
+def balance_by_offset(
+    surveys: Mapping[str, SiteSurvey | None], counts: Mapping[str, float]
+) -> Rating:
+    """Weigh all sites by ``balance_sites``, for every class: the rule for few sites.
+
+    Parameters
+    ----------
+    surveys
+        What each site found, with offsets; ``None`` for a site that could not be asked.
+    counts
+        Cases of every site.
+    """
+    sites = tuple(surveys)
+    quantity = [counts[name] for name in sites]
+    parts = []
+    for k, q in enumerate(_columns(surveys, "mean")):
+        offset = np.full((len(sites), 2), np.nan)
+        for row, survey in enumerate(surveys.values()):
+            if survey is not None and survey.offset is not None:
+                offset[row] = survey.offset[k]
+        found = balance_sites(offset[:, 0], offset[:, 1], quantity)
+        groups = _sides(offset[:, 0], np.isfinite(offset).all(axis=1), found)
+        rated = groups.is_rated()
+        weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
+        parts.append(Part("mean", k + 1, q, groups, weights, offset))
+    return Rating(sites, tuple(parts))
+
+
+def _sides(offset: FloatArray, rated: NDArray[np.bool_], found: Balance) -> Grouping:
+    """Return on which side of the centre each site draws, and how far from it."""
+    middle = np.median(offset[rated]) if rated.any() else 0.0
+    away = offset - (found.centre if np.isfinite(found.centre) else middle)
+    labels: list[Label] = [
+        "unrated" if not is_rated else "larger" if gap > 0 else "smaller"
+        for is_rated, gap in zip(rated, away, strict=True)
+    ]
+    unknown = np.full(len(offset), np.nan)
+    return Grouping(tuple(labels), unknown, np.abs(away), "balance", found.reason)
 
 
 def restrict(

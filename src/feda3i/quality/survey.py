@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.quality.numbers import FloatArray, from_json, to_json
+from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.regions import Regions, find_regions
 
 if TYPE_CHECKING:
@@ -38,11 +39,15 @@ class SiteSurvey:
         ``(class, 2)``: mean over cases of the band's loss sum per pixel of contour.
     cases
         ``(class,)`` number of cases with a contour. No such case: ``NaN`` above.
+    offset
+        ``(class, 2)``: how far the site draws outside the model's contour, in pixels, and the
+        standard error of that; ``None`` if it was not asked for.
     """
 
     mean: FloatArray
     contour: FloatArray
     cases: NDArray[np.int64]
+    offset: FloatArray | None = None
 
     def q(self, statistic: Statistic = "mean") -> FloatArray:
         """Return ``(class, 2)`` for one of the two statistics."""
@@ -54,6 +59,7 @@ class SiteSurvey:
             "mean": to_json(self.mean),
             "contour": to_json(self.contour),
             "cases": self.cases.tolist(),
+            **({} if self.offset is None else {"offset": to_json(self.offset)}),
         }
 
     @classmethod
@@ -63,6 +69,7 @@ class SiteSurvey:
             mean=from_json(data["mean"]),
             contour=from_json(data["contour"]),
             cases=np.asarray(data["cases"], dtype=np.int64),
+            offset=from_json(data["offset"]) if "offset" in data else None,
         )
 
 
@@ -110,6 +117,7 @@ def survey_site(
     classes: int = 1,
     fewest_cases: int = 1,
     cache: RegionsCache | None = None,
+    offsets: bool = False,
 ) -> SiteSurvey:
     """Return a site's difficulty per class, from one pass over its cases.
 
@@ -125,8 +133,11 @@ def survey_site(
     cache
         Filled with the bands of each (position, class) and read the next time. Use one for one
         fixed set of masks in one order.
+    offsets
+        Also measure how far the masks lie outside the model's contour.
     """
     cache = {} if cache is None else cache
+    away: list[list[float]] = [[] for _ in range(classes)]
     sums = np.zeros((classes, len(STATISTICS), 2))
     cases = np.zeros(classes, dtype=np.int64)
     position = 0
@@ -145,10 +156,13 @@ def survey_site(
                 if regions is not None:
                     sums[k] += _difficulty(one[k], regions)
                     cases[k] += 1
+                    if offsets:
+                        away[k].append(contour_offset(given == k + 1, one[k] > 0))
             position += 1
     usable = cases >= max(fewest_cases, 1)
     q = np.where(usable[:, None, None], sums / np.maximum(cases, 1)[:, None, None], np.nan)
-    return SiteSurvey(mean=q[:, 0], contour=q[:, 1], cases=cases)
+    offset = np.stack([site_offset(each, fewest_cases) for each in away]) if offsets else None
+    return SiteSurvey(mean=q[:, 0], contour=q[:, 1], cases=cases, offset=offset)
 
 
 def _difficulty(logits: NDArray[np.floating], regions: Regions) -> FloatArray:

@@ -13,7 +13,7 @@ from feda3i.errors import RecipeError, nearest
 from feda3i.quality.grouping import Grouping, Label, strengths
 from feda3i.quality.numbers import FloatArray
 
-Balance = float | Literal["share", "pooled"]
+Mass = float | Literal["share", "pooled"]
 GROUPS: tuple[Label, ...] = ("larger", "smaller", "all")
 
 
@@ -34,7 +34,7 @@ def shares(counts: ArrayLike) -> FloatArray:
 def site_weights(
     q: ArrayLike,
     groups: Grouping | Sequence[Label],
-    r: Balance = 0.5,
+    r: Mass = 0.5,
     *,
     floor: float = 0.0,
     ceiling: float | None = None,

@@ -115,6 +115,8 @@ class Live:
         self._done = int(event["round"])
         self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
         sites = f"sites {event['answered']}/{event['asked']}"
+        for line in event.get("said", ()):
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
         if self._bar is not None:
             self._bar.update(self._task, facts=sites + self._facts(), completed=self._done)
             return

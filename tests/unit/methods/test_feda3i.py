@@ -11,7 +11,8 @@ from feda3i.errors import RecipeError
 
 
 def play(federation, rounds=3, lose=("", ()), **options):
-    subject = contract.Subject("feda3i", options)
+    """Run the paper's own rule unless told otherwise."""
+    subject = contract.Subject("feda3i", {"safe": False, **options})
     return contract.outcome_of(subject.recipe(rounds=rounds), federation, lose=lose)
 
 
@@ -169,3 +170,72 @@ def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn):
 def test_options_out_of_range_are_refused(options, words):
     with pytest.raises(RecipeError, match=words):
         make_method("feda3i", options)
+
+
+# -- the safe rule ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def uneven():
+    """Return eight sites: two that draw two pixels too large, six two pixels too small."""
+    import cv2
+
+    federation = contract.tiny_federation(sites=8)
+    masks = federation.train.masks.copy()
+    kernel = np.ones((5, 5), np.uint8)
+    for number, site in enumerate(federation.names()):
+        change = cv2.dilate if number < 2 else cv2.erode
+        for case in federation.sites[site]:
+            masks[case] = change(masks[case], kernel)
+    return federation.with_masks(masks)
+
+
+def play_warm(federation, rounds):
+    """Run the safe rule with a warm-up that ends with a model that finds contours."""
+    recipe = contract.Subject("feda3i", {"t1": rounds - 1}).recipe(
+        rounds=rounds, train={"epochs": 8, "batch": 2}
+    )
+    return contract.outcome_of(recipe, federation)
+
+
+def test_by_default_nobody_is_silenced_or_crowned(uneven):
+    event = rounds_of(play_warm(uneven, 4))[-1]
+    part = event["survey"]["parts"][0]
+    assert part["grouping"]["rule"] == "balance"
+    assert part["grouping"]["labels"][:2] == ["larger", "larger"]
+    weights = np.array(list(event["weights"].values()))[:, -1]
+    assert weights.sum() == pytest.approx(1)
+    assert weights[:2].min() > 1 / 8 > weights[2:].max() > weights.min() > 0.25 / 8 - 1e-9
+    assert weights.max() <= 0.4
+
+
+def test_with_three_sites_the_safe_rule_is_fedavg_bit_by_bit(federation):
+    assert len(federation.sites) == 3
+    ours = play(federation, t1=1, safe=True)
+    assert np.array_equal(ours.values, fedavg(federation).values)
+    said = [line for event in rounds_of(ours) for line in event.get("said", ())]
+    assert len(said) == 1
+    assert "rated sites of at least 4: everybody keeps the share of cases" in said[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"r": 0.3}, {"rule": "sign"}, {"statistic": "both"}, {"floor": 0.1}, {"weighting": "intra"}],
+    ids=str,
+)
+def test_options_of_the_papers_rule_are_refused_while_safe(options):
+    with pytest.raises(RecipeError, match="safe = false"):
+        make_method("feda3i", options)
+    make_method("feda3i", {**options, "safe": False})
+
+
+def test_offsets_leave_a_site_only_if_the_safe_rule_asks_for_them(drawn):
+    for safe in (False, True):
+        part = rounds_of(play(drawn, rounds=3, t1=2, safe=safe))[-1]["survey"]["parts"][0]
+        assert ("offset" in part) is safe
+
+
+def test_the_console_hears_who_has_unusual_say(drawn):
+    said = rounds_of(play(drawn, rounds=2, t1=1))[-1]["said"]
+    assert said[0].startswith("survey of 6 sites: two Gaussians")
+    assert any("0 % of the say" in line and "noisiest of" in line for line in said[1:])

@@ -1,0 +1,184 @@
+"""Does every site keep a fair say? FedAvg, the paper's rule and the safe rule from 3 to 40 sites.
+
+For each number of sites, noise setting, data set and seed: 240 local steps of FedAvg (shared),
+then a few rounds of each variant from there. One JSON line per variant; what is in the file is not
+run again, so a killed run goes on, and further variants use the warm-ups that were kept.
+
+    python benchmarks/fair_say.py OUT.jsonl [--data synthetic-skin FOLDER ...] [--sites 3 5 8]
+    python benchmarks/fair_say.py OUT.jsonl --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i import quality, recipe
+from feda3i.codec import pack, unpack, write_file
+from feda3i.data.base import Federation
+from feda3i.engine.federation import federation_of
+from feda3i.engine.loop import Round, summarise_scores
+from feda3i.engine.run import job_of
+from feda3i.engine.server import Server
+from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.report.console import Silent
+
+T1, AFTER, LAST = 10, 6, 4
+VARIANTS: dict[str, dict[str, Any]] = {
+    "FedAvg": {"weighting": "fedavg"},
+    "paper": {"safe": False},
+    "safe": {},
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One federation to try the variants on."""
+
+    data: str
+    setting: str
+    sites: int
+    seed: int
+
+    def recipe(self, options: dict[str, Any]) -> recipe.Recipe:
+        """Return 32 px, width 8, 24 steps of 4 cases a round: the paper's 250 steps in minutes."""
+        changes = [
+            f"seed={self.seed}",
+            f"rounds={T1 + AFTER}",
+            f"data={self.data}",
+            "data.size=32",
+            f"data.sites={self.sites}",
+            "data.cases=16",
+            "data.test=100",
+            f"noise.setting={self.setting}",
+            "noise.name=contour",
+            "model.width=8",
+            "model.momentum=0.3",
+            "train.epochs=6",
+            "train.batch=4",
+            "engine.workers=1",
+        ]
+        values = recipe.load(None, changes).to_dict()
+        values["method"] = {"name": "feda3i", "t1": T1, **options}
+        return recipe.validate(values)
+
+    @property
+    def label(self) -> dict[str, Any]:
+        """Return the place as columns."""
+        return {**vars(self), "data": Path(self.data).name}
+
+
+def rows_of(place: Place, variants: list[str], kept: Path) -> Iterator[dict[str, Any]]:
+    """Yield one row per variant."""
+    base = place.recipe({})
+    federation = federation_of(base)
+    name = "-".join(str(part) for part in place.label.values())
+    with one_thread(), tempfile.TemporaryDirectory() as folder:
+        transport = LocalTransport(job_of(base, federation), federation, Path(folder))
+        warm = _warm_up(place, transport, federation, kept / f"{name}.warm", Path(folder))
+        for variant in variants:
+            row = _branch(VARIANTS[variant], place, warm, transport, federation, Path(folder))
+            yield {**place.label, "variant": variant, **row}
+        transport.close()
+
+
+def _warm_up(
+    place: Place, transport: LocalTransport, federation: Federation, file: Path, folder: Path
+) -> Server:
+    job = job_of(place.recipe({}), federation)
+    network = job.network()
+    layout = job.layout(network)
+    server = Server(job, layout, layout.read(network), transport.sites())
+    if file.exists():
+        server.params = unpack(file.read_bytes())["params"]
+        return server
+    for number in range(1, T1 + 1):
+        Round(server, transport, number, Silent(), folder).play()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_file(file, pack({"params": server.params}))
+    return server
+
+
+def _branch(
+    options: dict[str, Any],
+    place: Place,
+    warm: Server,
+    transport: LocalTransport,
+    federation: Federation,
+    folder: Path,
+) -> dict[str, Any]:
+    job = job_of(place.recipe(options), federation)
+    server = Server(job, warm.layout, warm.params, warm.sites, copy.deepcopy(warm.state))
+    scores = []
+    for number in range(T1 + 1, T1 + AFTER + 1):
+        Round(server, transport, number, Silent(), folder).play()
+        rows = transport.score(server.params, "test", False)
+        scores.append(summarise_scores(rows)["dice"])
+    row: dict[str, Any] = {"dice": float(np.mean(scores[-LAST:])), "rounds": scores}
+    if "rating" in server.state:
+        mu = {site: one["mu"] for site, one in federation.notes["annotators"].items()}
+        row.update(_facts(server, mu))
+    return row
+
+
+def _facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
+    rating = quality.Rating.from_dict(server.state["rating"])
+    cases = np.array([server.sites[site] for site in rating.sites], dtype=float)
+    weights = rating.weights(rating.sites, cases)
+    truth = np.array([mu[site] for site in rating.sites]) * 256 / server.job.shape[0]
+    return {
+        "mu": truth.round(2).tolist(),
+        "q": [part.q.round(6).tolist() for part in rating.parts],
+        "labels": [list(part.grouping.labels) for part in rating.parts],
+        "weights": weights.round(5).tolist(),
+        "bias": float(weights @ truth),
+        "bias_fedavg": float(cases / cases.sum() @ truth),
+        "effective_sites": quality.effective_sites(weights),
+        "largest_say": float(weights.max()),
+        "silenced": int((weights < 1e-9).sum()),
+    }
+
+
+def main() -> None:
+    """Run what is missing, or print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", nargs="+", default=["synthetic-skin"])
+    parser.add_argument("--settings", nargs="+", default=["skin-ns", "skin-ne"])
+    parser.add_argument("--sites", nargs="+", type=int, default=[3, 5, 8, 12, 20, 40])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
+    parser.add_argument("--part", default="1/1", help="I/N: only every N-th place, from the I-th")
+    arguments = parser.parse_args()
+    places = [
+        Place(data, setting, sites, seed)
+        for seed, sites, setting, data in product(
+            arguments.seeds, arguments.sites, arguments.settings, arguments.data
+        )
+    ]
+    part, parts = (int(number) for number in arguments.part.split("/"))
+    for place in places[part - 1 :: parts]:
+        done = set()
+        if arguments.out.exists():
+            found = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+            done = {row["variant"] for row in found if place.label.items() <= row.items()}
+        missing = [one for one in arguments.variants if one not in done]
+        if not missing:
+            continue
+        for row in rows_of(place, missing, arguments.out.with_suffix("")):
+            with arguments.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(place.label, row["variant"], f"{row['dice']:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
