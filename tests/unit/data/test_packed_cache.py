@@ -162,3 +162,40 @@ def test_a_chosen_folder_is_used(tree, tmp_path):
     load_folder(tree, cache=tmp_path / "elsewhere")
     assert len(list((tmp_path / "elsewhere").iterdir())) == 3
     assert not (tree / packed.FOLDER).exists()
+
+
+@pytest.mark.parametrize("kind", ["images", "masks"])
+def test_a_file_of_the_same_size_and_date_is_noticed(tree, reads, kind):
+    before = load_folder(tree)
+    two = (tree / kind / "case0.png", tree / kind / "case1.png")
+    other, picture = sorted(two, key=lambda file: file.stat().st_size)
+    info = picture.stat()
+    data = other.read_bytes().ljust(info.st_size, b"\0")  # readers stop at the end of a PNG
+    picture.write_bytes(data)
+    os.utime(picture, ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert picture.stat().st_size == info.st_size
+    assert picture.stat().st_mtime_ns == info.st_mtime_ns
+    reads.clear()
+    after = load_folder(tree)
+    assert reads
+    assert after.digest() == load_folder(tree, cache=False).digest() != before.digest()
+
+
+def test_the_content_counts_where_no_change_is_dated(tree, monkeypatch):
+    """On Windows ``st_ctime`` is the time of making: three blocks of every file are hashed, too."""
+    fstat = os.fstat
+
+    def undated(handle):
+        info = list(fstat(handle))
+        return os.stat_result([*info[:9], 0], {"st_ctime_ns": 0})
+
+    monkeypatch.setattr(packed.os, "fstat", undated)
+    file = tree / "big"
+    for size in (10, 4096, 10_000, 50_000):
+        file.write_bytes(bytes(size))
+        old = packed._touch(str(file))
+        for place in (0, size // 2, size - 1):
+            data = bytearray(size)
+            data[place] = 1
+            file.write_bytes(data)
+            assert packed._touch(str(file)) != old
