@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -41,11 +42,13 @@ def ordered_map(
         return
     # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start)
+    with safe_path():  # the pool starts a process that looks after its semaphores
+        pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start)
     waiting: deque[Future[OutT]] = deque()
     try:
         for job in jobs:
-            waiting.append(pool.submit(_run, call, job, fixed))
+            with safe_path():
+                waiting.append(pool.submit(_run, call, job, fixed))
             if len(waiting) >= _AHEAD * count:
                 yield waiting.popleft().result()
         while waiting:
@@ -57,6 +60,24 @@ def ordered_map(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def safe_path() -> Iterator[None]:
+    """Let processes started here import nothing from the working directory.
+
+    A spawned process gets this one's path in the end, but imports some modules before: a file
+    called pickle.py or struct.py in the working directory would be executed.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 def leave_with_parent() -> None:

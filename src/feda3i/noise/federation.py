@@ -202,11 +202,17 @@ def _run(jobs: list[Job], masks: Masks, ids: Sequence[str], workers: int) -> Ite
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
+    from feda3i.data.parallel import safe_path
+
     # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), context, _single_thread) as pool:
+    with safe_path():
+        made = ProcessPoolExecutor(min(workers, len(jobs)), context, _single_thread)
+    with made as pool:
         try:
-            yield from pool.map(_noise_of, *zip(*tasks, strict=True))
+            with safe_path():
+                drawn = pool.map(_noise_of, *zip(*tasks, strict=True))
+            yield from drawn
         except BrokenProcessPool:
             raise RunError(
                 "a worker process died (out of memory, or a script without "

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
+import pytest
+from PIL import Image
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -42,4 +46,40 @@ def test_workers_import_nothing_from_the_working_directory_but_find_plug_ins(tmp
         assert done.returncode == 0, done.stderr
         shas.append(done.stdout.strip())
     assert shas[0] == shas[1]
+    assert not (tmp_path / "PWNED").exists()
+
+
+COMMAND = """
+import sys
+from feda3i.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("command", ["prepare", "noise"])
+def test_processes_that_read_or_draw_import_nothing_from_there_either(tmp_path, command):
+    here = tmp_path / "here"
+    for kind in ("images", "masks"):
+        for number in range(4):
+            pixels = np.zeros((32, 32), np.uint8)
+            pixels[8:20, 8:20] = 255
+            (here / "data" / kind).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(here / "data" / kind / f"c{number}.png")
+    for name in ("pickle", "struct", "signal", "numpy"):
+        (here / f"{name}.py").write_text(f"open({str(tmp_path / 'PWNED')!r}, 'w')\n")
+    script = tmp_path / "feda3i.sh.py"  # as the installed command: its folder is not this one
+    script.write_text(COMMAND)
+    arguments = {
+        "prepare": ("prepare", "folder", "data", "out", "--size", "32", "--workers", "2"),
+        "noise": ("noise", "apply", "data/masks", "out", "--mu=2", "--sigma=1", "--workers=2"),
+    }[command]
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     assert not (tmp_path / "PWNED").exists()
