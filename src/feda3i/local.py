@@ -68,5 +68,8 @@ def _places(local: Mapping[str, Any]) -> dict[str, Any]:
 def _found(value: Any, cwd: Path) -> Any:
     if not isinstance(value, str):
         return value
-    there = cwd / Path(value).expanduser()
-    return str(there) if there.exists() else value
+    try:
+        there = cwd / Path(value).expanduser()
+        return str(there) if there.exists() else value
+    except (OSError, RuntimeError, ValueError):  # no such user, or no name of a file
+        return value

@@ -55,9 +55,12 @@ class RunFolder:
         folder._lock = Lock(path)
         try:
             folder._check_free()  # another process may have been here before the lock
+            folder._lock.mark()
             clear_start(path)
             (path / "state").mkdir()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError):
+                folder.abandon()
             folder.close()
             raise
         return folder
@@ -177,6 +180,7 @@ class RunFolder:
             return None
         try:
             tree: dict[str, Any] = unpack(unseal(self.checkpoint.read_bytes()))
+            _check_checkpoint(tree)
         except (OSError, WireError) as error:
             raise RunError(
                 f"the checkpoint '{self.checkpoint}' cannot be used: {error}. Restore it from a "
@@ -254,3 +258,12 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _check_checkpoint(tree: Any) -> None:
+    """Raise ``WireError`` unless a tree is what ``save`` writes; it may come from elsewhere."""
+    kinds = {"round": int, "params": Params, "state": dict, "events": int}
+    if not isinstance(tree, dict) or any(not isinstance(tree.get(k), kinds[k]) for k in kinds):
+        raise WireError(f"expected {', '.join(kinds)}, found something else")
+    if tree["round"] < 0 or tree["events"] < 0:
+        raise WireError("round and length of the log cannot be negative")

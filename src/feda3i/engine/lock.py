@@ -49,11 +49,13 @@ class Lock:
             raise RunError(f"another process is working on '{folder}'; wait for it") from None
         if not self._is_current():
             raise RunError(f"another process has just removed '{folder}'; try again")
-        if self._file.read(len(MARK) + 1) != MARK:
-            self._file.seek(0)
-            self._file.write(MARK)
-            self._file.truncate()
-            self._file.flush()
+
+    def mark(self) -> None:
+        """Write whose folder this is; a folder with it is ours to clear if its start dies."""
+        self._file.seek(0)
+        self._file.write(MARK)
+        self._file.truncate()
+        self._file.flush()
 
     def _is_current(self) -> bool:
         """Return whether the locked file still has its name: the last holder may have gone."""
@@ -94,6 +96,17 @@ def _mark(folder: Path) -> bytes | None:
             return file.read(len(MARK) + 1)
     except OSError:
         return None
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a process works on this folder now."""
+    if not (folder / NAME).is_file():
+        return False
+    try:
+        Lock(folder).close()
+    except RunError:
+        return True
+    return False
 
 
 def clear_start(folder: Path) -> None:

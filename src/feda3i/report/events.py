@@ -42,13 +42,26 @@ def read_events(path: Path, kind: str | None = None) -> Iterator[Event]:
     """Yield the events of a log; a last line without an end (a crash) is left out."""
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"the event log cannot be read: {error}") from None
-    for line in text.splitlines(keepends=True):
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"the event log '{path}' cannot be read: {error}") from None
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         if line.endswith("\n"):
-            event = json.loads(line)
+            event = _event(line)
+            if event is None:
+                raise RunError(
+                    f"the event log '{path}' is damaged: line {number} is not an event; restore it "
+                    f"from a copy"
+                )
             if kind is None or event["event"] == kind:
                 yield event
+
+
+def _event(line: str) -> Event | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and "event" in event else None
 
 
 def plain(value: Any) -> Any:

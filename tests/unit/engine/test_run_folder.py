@@ -119,6 +119,10 @@ def test_the_default_folder_of_a_dead_start_is_taken_again(tmp_path):
     first.mkdir()
     (first / ".lock").write_bytes(lock.MARK)
     assert free_folder(tmp_path, "demo") == first
+    held = lock.Lock(first)
+    assert free_folder(tmp_path, "demo") != first
+    held.close()
+    assert free_folder(tmp_path, "demo") == first
     (first / "manifest.json").write_text("{}")
     assert free_folder(tmp_path, "demo") != first
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from feda3i.codec import pack, seal, write_file
 from feda3i.engine import manifest
+from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import resume, run
 from feda3i.errors import RunError
 from feda3i.report.events import read_events
@@ -157,6 +159,27 @@ def test_a_short_log_is_an_error_that_names_both_lengths(broken, left):
     with pytest.raises(RunError, match=rf"has {left or 0} bytes.*after {whole}"):
         resume(broken)
     assert not log.exists() or log.stat().st_size == left
+
+
+@pytest.mark.parametrize(
+    "change", [{"round": "x"}, {"events": -1}, {"params": 3}, {"state": None}, {"round": None}]
+)
+def test_a_checkpoint_from_elsewhere_is_looked_at(broken, change):
+    folder = RunFolder.open(broken)
+    tree = {**folder.load(), **change}
+    write_file(folder.checkpoint, seal(pack(tree)))
+    with pytest.raises(RunError, match=r"checkpoint\.bin' cannot be used"):
+        resume(broken)
+
+
+@pytest.mark.parametrize("line", [b"[" * 9000, b'{"event', b"7", b"\xff\xfe"])
+def test_a_damaged_log_names_itself(done, line, feda3i):
+    log = done / "events.jsonl"
+    log.write_bytes(line + b"\n" + log.read_bytes())
+    code, _, err = feda3i("resume", done)
+    assert code == 1
+    assert "events.jsonl' " in err
+    assert "bug" not in err
 
 
 def test_done_means_nothing_to_do(done):
