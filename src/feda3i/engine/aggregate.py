@@ -68,7 +68,7 @@ class Fold:
         self._empty()
         if self.weight != expected_weight:
             self._total /= self.weight
-        return Params(self._total.astype(np.float32), self._counts.copy())
+        return Params(self._total.astype(self._partial.numpy().dtype), self._counts.copy())
 
 
 def combine(rows: NDArray[np.float32], weights: Floats, spans: Spans) -> NDArray[np.float32]:
@@ -90,11 +90,11 @@ def combine(rows: NDArray[np.float32], weights: Floats, spans: Spans) -> NDArray
     array([0.5, 0.5, 0. , 0. ], dtype=float32)
     """
     check_weights(weights, len(rows))
-    # float32 throughout: a float64 copy of all rows would cost three times the whole sum.
-    columns = weights.astype(np.float32)
+    # In the rows' precision: a float64 copy of all rows would cost three times the whole sum.
+    columns = weights.astype(rows.dtype)
     if columns.ndim == 1:
         return np.asarray(columns @ rows)
-    out = np.empty(rows.shape[1], np.float32)
+    out = np.empty(rows.shape[1], rows.dtype)
     for start, stop, stage in spans:
         np.matmul(columns[:, stage], rows[:, start:stop], out=out[start:stop])
     return out

@@ -14,6 +14,7 @@ from feda3i.errors import RecipeError, WireError
 from feda3i.types import Params
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
     from feda3i.models.stages import Stage
@@ -34,25 +35,31 @@ class Entry:
 
 @dataclass(frozen=True)
 class Layout:
-    """The entries of a network's state in order of the state dict."""
+    """The entries of a network's state in order of the state dict.
+
+    ``dtype`` is that of the values: float32, or torch's default where a caller changed it.
+    """
 
     entries: tuple[Entry, ...]
     stages: tuple[str, ...]
+    dtype: str = "float32"
 
     @classmethod
     def of(cls, network: nn.Module, stages: Sequence[Stage]) -> Layout:
         """Lay out a network whose stages are known (``feda3i.models.stages.find_stages``)."""
         import torch
 
+        dtype = torch.get_default_dtype()
         number = {key: j for j, stage in enumerate(stages) for key in stage.keys}
         trained = {name for name, _ in network.named_parameters()}
         ends = {False: 0, True: 0}
         entries = []
         for name, tensor in network.state_dict().items():
             is_integer = not tensor.is_floating_point()
-            if tensor.dtype not in (torch.float32, torch.int64):
+            if tensor.dtype not in (dtype, torch.int64):
                 raise RecipeError(
-                    f"expected network tensors of float32 or int64, found {name}: {tensor.dtype}"
+                    f"expected network tensors of {_name(dtype)} or int64, "
+                    f"found {name}: {tensor.dtype}"
                 )
             start, stop = ends[is_integer], ends[is_integer] + tensor.numel()
             ends[is_integer] = stop
@@ -60,7 +67,7 @@ class Layout:
             entries.append(
                 Entry(name, shape, start, stop, number[name], is_integer, name in trained)
             )
-        return cls(tuple(entries), tuple(stage.name for stage in stages))
+        return cls(tuple(entries), tuple(stage.name for stage in stages), _name(dtype))
 
     @property
     def floats(self) -> tuple[Entry, ...]:
@@ -96,7 +103,7 @@ class Layout:
 
     def read(self, network: nn.Module) -> Params:
         """Return a copy of the network's state as flat vectors."""
-        params = Params(np.empty(self.size, np.float32), np.empty(self.integers, np.int64))
+        params = Params(np.empty(self.size, self.dtype), np.empty(self.integers, np.int64))
         state = network.state_dict()
         for entry in self.entries:
             vector = params.counts if entry.is_integer else params.values
@@ -139,3 +146,7 @@ class Layout:
         """Return a short hash that two sides compare before they exchange parameters."""
         text = ";".join(f"{e.name}:{e.shape}:{e.is_integer}:{e.stage}" for e in self.entries)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

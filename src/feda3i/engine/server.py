@@ -80,9 +80,9 @@ class Gathered:
         shape = (sites, layout.size)
         if 4 * sites * layout.size > IN_MEMORY:
             with tempfile.TemporaryFile(dir=folder) as file:  # the map keeps it; no name remains
-                self._rows: NDArray[np.float32] = np.memmap(file, np.float32, "w+", shape=shape)
+                self._rows: NDArray[np.float32] = np.memmap(file, layout.dtype, "w+", shape=shape)
         else:
-            self._rows = np.empty(shape, np.float32)
+            self._rows = np.empty(shape, layout.dtype)
         self._counts = np.zeros((sites, layout.integers), np.int64)
         self._filled = 0
 

@@ -183,13 +183,15 @@ def image_tensor(images: NDArray[np.uint8], device: torch.device) -> Tensor:
     """
     tensor = torch.from_numpy(images).to(device)
     tensor = tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
-    return tensor.to(torch.float32, memory_format=channels_last(tensor.ndim - 2))
+    return tensor.to(torch.get_default_dtype(), memory_format=channels_last(tensor.ndim - 2))
 
 
 def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) -> Tensor:
     """Return ``(case, *space)`` values 0..C as ``(case, class, *space)`` floats of 0 and 1."""
     tensor = torch.from_numpy(masks).to(device)
-    return torch.stack([tensor == k + 1 for k in range(classes)], dim=1).to(torch.float32)
+    return torch.stack([tensor == k + 1 for k in range(classes)], dim=1).to(
+        torch.get_default_dtype()
+    )
 
 
 def channels_last(dimensions: int) -> torch.memory_format:

@@ -197,7 +197,10 @@ def _as_array(values: Any) -> NDArray[Any]:
 
 def _as_logits(values: Any) -> NDArray[np.floating]:
     # torch's bfloat16 has no counterpart in NumPy, and half precision would lose the sums.
-    array = _as_array(values.detach().float() if hasattr(values, "detach") else values)
+    if hasattr(values, "detach"):
+        values = values.detach()
+        values = values if values.dtype.itemsize >= 4 else values.float()
+    array = _as_array(values)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 

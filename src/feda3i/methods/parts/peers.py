@@ -77,7 +77,7 @@ class Votes:
 def _images(server: Server, numbers: range) -> Tensor:
     shape = (server.job.channels, *server.job.shape)
     images = [server.rng("probe", i).random(shape, dtype=np.float32) for i in numbers]
-    return torch.from_numpy(255 * np.stack(images))
+    return torch.from_numpy(255 * np.stack(images)).to(torch.get_default_dtype())
 
 
 def _answers(
