@@ -67,7 +67,7 @@ def bench(nodes: int, folder: Path) -> None:
         for name in names:
             watch(consortium, name)
             consortium.start_site(name)
-        status = consortium.wait_run(consortium.start_run(plan, "bench"), 3600)
+        status = consortium.wait_run(consortium.start_run(plan, "bench"))
         process, used = processes(consortium)
     local = run(plan, folder / "local")
     model = (local.path / "model.safetensors").stat().st_size

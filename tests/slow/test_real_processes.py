@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from feda3i.flower.demo import recipe_of
 from feda3i.flower.processes import Consortium
 from feda3i.recipe import validate
 from feda3i.report.events import read_events
+from waiting import HANG, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -37,11 +37,22 @@ def rounds_of(consortium, run_name):
     return list(read_events(path, "round")) if path.exists() else []
 
 
-def wait_for_round(consortium, run_name, number, seconds=240):
-    end = time.monotonic() + seconds
-    while len(rounds_of(consortium, run_name)) < number:
-        assert time.monotonic() < end, consortium.log("server").read_text()[-3000:]
-        time.sleep(0.2)
+def wait_for_round(consortium, run, run_name, number):
+    with Control(consortium.server) as control:
+
+        def is_over():
+            status = control.status(run)
+            if len(rounds_of(consortium, run_name)) >= number:
+                return True
+            assert not status.is_finished, f"{status.text}: {status.details}"
+            return False
+
+        wait_until(is_over, lambda: consortium.log("server").read_text()[-3000:], pause=0.2)
+
+
+def wait_for_nodes(consortium, sites):
+    with Control(consortium.server) as control:
+        wait_until(lambda: all(control.nodes()[site] == "online" for site in sites), pause=0.2)
 
 
 def test_both_engines_make_the_same_model(tmp_path):
@@ -57,7 +68,7 @@ def test_both_engines_make_the_same_model(tmp_path):
                 [sys.executable, "-m", "feda3i", *command, "--server", str(consortium.server)],
                 capture_output=True,
                 text=True,
-                timeout=400,
+                timeout=HANG,
                 check=False,
             )
             assert done.returncode == 0, done.stderr
@@ -81,7 +92,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
             break
     assert processes_of(out)
     demo.send_signal(signal.SIGINT)
-    assert demo.wait(60) == 130
+    assert demo.wait(HANG) == 130
     assert processes_of(out) == []
 
 
@@ -98,7 +109,7 @@ def processes_of(folder):
 
 
 def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path):
-    recipe = small(recipe_of(4, "fedavg", rounds=6), min_sites=2, deadline=150)
+    recipe = small(recipe_of(4, "fedavg", rounds=6), min_sites=2, deadline=HANG)
     with Consortium(tmp_path / "c", names(4), patience=20) as consortium:
         consortium.start_server()
         for name in names(3):
@@ -107,9 +118,10 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         consortium.add("intruder")  # its key is not registered
         consortium.start_site("intruder")
 
+        wait_for_nodes(consortium, names(3))
         first = consortium.start_run(recipe, "faults")
-        wait_for_round(consortium, "faults", 1)
-        assert "the node ended with code" in consortium.log("intruder").read_text()
+        wait_for_round(consortium, first, "faults", 1)
+        wait_until(lambda: "the node ended with code" in consortium.log("intruder").read_text())
         with Control(consortium.server) as control:
             assert set(control.nodes()) == set(names(4))
         consortium.stop("intruder")
@@ -117,20 +129,19 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         # Killed in the middle of round 2 and started again at once: it is back some time later.
         consortium.kill("site-02")
         consortium.start_site("site-02")
-        wait_for_round(consortium, "faults", 2)
+        wait_for_round(consortium, first, "faults", 2)
 
         # Stopped in round 3 and not started again; a new site comes instead.
         consortium.stop("site-03")
         consortium.start_site("site-04")
-        wait_for_round(consortium, "faults", 4)
+        wait_for_round(consortium, first, "faults", 4)
 
         # The whole server dies: SuperLink, SuperExec and the server's app.
         consortium.kill("server")
-        time.sleep(1)
         consortium.start_server()
         second = consortium.start_run(recipe, "faults", is_resumed=True)
         assert second != first
-        consortium.wait_run(second, 300)
+        consortium.wait_run(second)
 
         events = rounds_of(consortium, "faults")
         joined = list(read_events(consortium.runs / "faults" / "events.jsonl", "join"))

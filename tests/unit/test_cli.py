@@ -1,13 +1,13 @@
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from short import TINY
+from waiting import HANG, wait_until
 
 
 def test_run_says_where_the_result_lies(feda3i, tmp_path):
@@ -160,14 +160,15 @@ def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
     events = path / "events.jsonl"
-    while time.monotonic() < deadline and not (
-        events.exists() and '"round":2' in events.read_text().replace(" ", "")
-    ):
-        time.sleep(0.02)
+
+    def has_begun():
+        assert process.poll() is None, process.stderr.read()
+        return events.exists() and '"round":2' in events.read_text().replace(" ", "")
+
+    wait_until(has_begun)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANG)
     assert process.returncode == 130, err
     assert f"feda3i resume {path}" in err
     assert "Traceback" not in err

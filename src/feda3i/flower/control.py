@@ -70,7 +70,7 @@ class Control:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def wait(self, patience: float = 120.0) -> None:
+    def wait(self, patience: float = 600.0) -> None:
         """Wait until the SuperLink answers."""
         end = time.monotonic() + patience
         while True:

@@ -26,6 +26,9 @@ from feda3i.flower.control import Control, Status
 from feda3i.flower.deployment import Plan, write_consortium, write_site
 from feda3i.recipe import Recipe
 
+PATIENCE = 1800.0
+"""Seconds after which a process that neither answers nor ends is given up."""
+
 
 class Consortium:
     """A server and its sites on this machine.
@@ -98,16 +101,19 @@ class Consortium:
     def start_server(self) -> None:
         """Start SuperLink and SuperExec and wait until all sites are registered."""
         log = self._start("server", self.server / "start.sh", {})
-        with Control(self.server) as control:
-            control.wait()
-        end = time.monotonic() + 60
-        while True:
-            with Control(self.server) as control:
-                if set(control.nodes()) >= set(self.sites):
-                    return
+        end = time.monotonic() + PATIENCE
+        while not self._is_ready():
+            # A busy machine may take minutes; a server that has ended will never answer.
             if time.monotonic() > end or self._processes["server"].poll() is not None:
                 raise RunError(f"the server did not start; see {log}")
             time.sleep(0.3)
+
+    def _is_ready(self) -> bool:
+        try:
+            with Control(self.server) as control:
+                return set(control.nodes()) >= set(self.sites)
+        except RunError:
+            return False  # it does not answer yet
 
     def start_site(self, site: str) -> None:
         """Start a site's node."""
@@ -143,7 +149,7 @@ class Consortium:
     def stop(self, name: str) -> None:
         """Ask a site to stop, as an engineer there would, and wait until it has."""
         self._signal(name, signal.SIGTERM)
-        self._processes[name].wait(20)
+        self._processes[name].wait(PATIENCE)
         self.kill(name)
 
     def stop_all(self) -> None:
@@ -173,15 +179,14 @@ class Consortium:
         with Control(self.server) as control:
             return control.start(app)
 
-    def wait_run(self, run: int, seconds: float) -> Status:
+    def wait_run(self, run: int) -> Status:
         """Wait for the end of a run; raise ``RunError`` if it is not a good one."""
-        end = time.monotonic() + seconds
         with Control(self.server) as control:
             while True:
                 status = control.status(run)
                 if status.is_completed:
                     return status
-                if status.is_finished or time.monotonic() > end:
+                if status.is_finished:
                     raise RunError(f"the run is {status.text}: {status.details}")
                 time.sleep(1)
 

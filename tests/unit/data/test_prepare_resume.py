@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from data_files import plain_tree, save_pair, tree_bytes
@@ -12,6 +11,7 @@ from feda3i.data.folder import load_folder
 from feda3i.data.own import prepare_folder
 from feda3i.data.prepared import JOURNAL
 from feda3i.errors import DataError
+from waiting import wait_until
 
 OPTIONS = Options(size=24)
 
@@ -114,16 +114,24 @@ if __name__ == "__main__":
 """
 
 
-def is_group_gone(group, seconds=10.0):
+def is_group_gone(group):
     """Return whether all processes of a killed parent have ended, too."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
     return False
+
+
+def kill_after_some_masks(script, masks):
+    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    enough = len(list(masks.glob("*.png"))) + 8
+    wait_until(
+        lambda: process.poll() is not None or len(list(masks.glob("*.png"))) >= enough, pause=0.005
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: is_group_gone(process.pid))
 
 
 @pytest.mark.slow
@@ -134,15 +142,6 @@ def test_killed_at_any_moment_and_repeated_gives_the_same_bytes(tmp_path, worker
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(source=str(source), out=str(tmp_path / "out"), workers=workers))
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
-        done = tmp_path / "out" / "masks"
-        start = len(list(done.glob("*.png"))) if done.exists() else 0
-        while process.poll() is None and (
-            not done.exists() or len(list(done.glob("*.png"))) < start + 8
-        ):
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert is_group_gone(process.pid)
+        kill_after_some_masks(script, tmp_path / "out" / "masks")
     subprocess.run([sys.executable, str(script)], check=True)
     assert tree_bytes(tmp_path / "out") == tree_bytes(tmp_path / "reference")

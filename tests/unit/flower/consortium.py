@@ -15,6 +15,7 @@ from feda3i.flower.server_app import ServerSettings, serve
 from feda3i.recipe import Recipe, validate
 from feda3i.report.console import Silent
 from feda3i.report.events import read_events
+from waiting import HANG
 
 
 def tiny(
@@ -33,7 +34,7 @@ def tiny(
         "method": {"name": method, **(options or {})},
         "train": {"epochs": 1, "batch": 2},
         "evaluate": {"every": 100},
-        "engine": {"workers": 1, "device": "cpu", "min_sites": "all", "deadline": 20},
+        "engine": {"workers": 1, "device": "cpu", "min_sites": "all", "deadline": HANG},
     }
     for key, change in changes.items():
         values[key] = {**values[key], **change} if isinstance(change, dict) else change

@@ -13,6 +13,7 @@ from feda3i.errors import RecipeError
 from feda3i.flower.inprocess import InProcessGrid, task_identity
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
 from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
+from waiting import HANG
 
 Q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
 CASES = [4, 8, 4, 2, 6]
@@ -55,7 +56,7 @@ def play(strategy, rounds, online=None):
         grid.online = online
     with task_identity():
         arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
-        result = strategy.start(grid, arrays, num_rounds=rounds, timeout=10)
+        result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
     return {name: array.numpy() for name, array in result.arrays.items()}, asked
 
 
@@ -103,7 +104,7 @@ def test_a_node_that_comes_later_is_asked_with_the_early_model():
     strategy.aggregate_train = aggregate
     with task_identity():
         arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
-        strategy.start(grid, arrays, num_rounds=3, timeout=10)
+        strategy.start(grid, arrays, num_rounds=3, timeout=HANG)
     late = [(number, when) for number, when, _ in asked if number == 3]
     assert late == [(3, 3)]
     early = {when: value for _, when, value in asked}
