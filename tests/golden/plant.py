@@ -151,6 +151,12 @@ PLANTS = (
         lambda f: lambda stages, *a, **k: np.arange(1, stages + 1) / stages,
     ),
     Plant(
+        "the safe say balanced a pixel off the middle",
+        "feda3i, safe",
+        "feda3i.quality.balance:_balanced",
+        lambda f: lambda offset, centre, width, size: f(offset, centre + 1, width, size),
+    ),
+    Plant(
         "the survey takes the losses inside the contour for those outside",
         "feda3i, two classes",
         "feda3i.quality.survey:_difficulty",
