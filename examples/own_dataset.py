@@ -49,7 +49,8 @@ def annotators(
         Of the split and of the cases drawn.
     """
     root = Path(path).expanduser()
-    gold = load_folder(root, size=size, channels=1)
+    # The masks in annotators/ are in no case of this folder: they are read below.
+    gold = load_folder(root, size=size, channels=1, unused="allow")
     order = rng(seed, "split").permutation(len(gold))
     tested, trained = np.sort(order[:test]), np.sort(order[test:])
     drawn = {who.name: sorted(who.glob("*.png")) for who in (root / "annotators").iterdir()}

@@ -34,6 +34,9 @@ TrustCode = Annotated[
     bool,
     typer.Option("--trust-code", help="Load the plug-ins that the file names: they run as you."),
 ]
+AllowUnused = Annotated[
+    bool, typer.Option("--allow-unused", help="Pictures that are in no case are no error.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
 
 
@@ -103,15 +106,16 @@ def resume(
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Annotated[
-        Path | None, typer.Option(help="Score on this folder of images/ and masks/ instead.")
+        Path | None, typer.Option(help="Score on this folder of images and masks, or CSV, instead.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the scores of every case here.")] = None,
+    allow_unused: AllowUnused = False,
     trust_code: TrustCode = False,
 ) -> None:
-    """Score the model of a run case by case: Dice, IoU, HD95, ASSD."""
+    """Score the model of a run case by case and site by site: Dice, IoU, HD95, ASSD."""
     from feda3i.commands.evaluate import evaluate as command
 
-    command(folder, data, csv, trust_code)
+    command(folder, data, csv, trust_code, allow_unused)
 
 
 @app.command()
@@ -172,10 +176,17 @@ def explain(
 @app.command()
 def check(
     names: Annotated[
-        list[str], typer.Argument(help="DIR with images/ and masks/; or: method NAME.")
+        list[str],
+        typer.Argument(help="Folder of images and masks, or a CSV table; or: method NAME."),
     ],
     size: Annotated[int | None, typer.Option(help="Size to train at, in pixels.")] = None,
-    classes: Annotated[str, typer.Option(help="Names of the foreground classes.")] = "lesion",
+    classes: Annotated[
+        str, typer.Option(help="Names of the mask values 1, 2, ..., with commas.")
+    ] = "",
+    group: Annotated[
+        str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
+    ] = None,
+    allow_unused: AllowUnused = False,
     mail: Annotated[
         Path | None, typer.Option(help="Write a summary free of names and pixels here.")
     ] = None,
@@ -193,7 +204,14 @@ def check(
     from feda3i.commands.check import check as command
 
     command(
-        Path(names[0]), size=size, classes=classes, mail=mail, problems=problems, workers=workers
+        Path(names[0]),
+        size=size,
+        classes=classes,
+        group=group,
+        allow_unused=allow_unused,
+        mail=mail,
+        problems=problems,
+        workers=workers,
     )
 
 

@@ -305,11 +305,14 @@ def _renamed(
     if old.get("name") == value:
         return old
     if section == "data":
+        from feda3i.data.registry import is_data, is_ours
+
         _refuse_both(str(value))
-        is_path = ":" not in str(value) and Path(str(value)).is_dir()
+        is_path = ":" not in str(value) and is_data(Path(str(value)))
         if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
-        kept = ("synthetic", "sites", "cases", "test", "size")
+        # A data set of the user's own has options of its own: those of another are not for it.
+        kept = ("synthetic", "sites", "cases", "test", "size") if is_ours(str(value)) else ()
         return {**{key: old[key] for key in kept if key in old}, "name": value}
     return {**options, "name": value}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_file
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,40 +12,56 @@ from feda3i.errors import DataError
 
 if TYPE_CHECKING:
     from feda3i.data.base import Cases
+    from feda3i.data.usage import Unused
     from feda3i.engine.station import Station
 
 
-def evaluate(folder: Path, data: Path | None, csv: Path | None, trust_code: bool = False) -> None:
+def evaluate(
+    folder: Path,
+    data: Path | None,
+    csv: Path | None,
+    trust_code: bool = False,
+    allow_unused: bool = False,
+) -> None:
     """Score on the run's test cases, or on a folder of images and masks."""
-    from feda3i.engine.federation import check_recipe
-    from feda3i.engine.folder import RunFolder
-    from feda3i.engine.manifest import check_data_kept, moved
     from feda3i.engine.scoring import score_cases
     from feda3i.engine.transport import one_thread
-    from feda3i.metrics import summarise
-    from feda3i.trust import check_trust
+    from feda3i.report.scores import score_lines, worst_lines
 
     with one_thread():
         station, params = open_model(folder, trust_code)
+        classes: tuple[str, ...] = ()
         if data is None:
-            run = RunFolder.open(folder)
-            recipe = run.recipe()
-            check_trust(recipe, folder, trust_code)
-            cases = check_recipe(recipe).test
-            found = {"test": len(cases), "test_sha256": cases.digest()}
-            check_data_kept(run.manifest(), found, folder, found)
-            for line in moved(run.manifest()):
-                print(line, file=sys.stderr)
+            cases, classes = tested_cases(folder, trust_code)
         else:
-            cases = cases_of(data, station)
+            cases = cases_of(data, station, "allow" if allow_unused else "error")
+        cases, unit = in_own_pixels(cases)
         rows = score_cases(station, params, cases, range(len(cases)), True)
-    summary = summarise(rows)
     print(f"{len(cases)} cases, model {folder}")
-    for name, value in summary.items():
-        print(f"  {name:28} {_text(value)}")
+    for line in [*score_lines(rows, unit, classes), *worst_lines(rows, unit)]:
+        print(line)
     if csv is not None:
         write_rows(csv, rows)
         print(f"every case: {csv}")
+
+
+def tested_cases(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[str, ...]]:
+    """Return the test cases of a run and the names of their classes; they must be unchanged."""
+    from feda3i.engine.federation import check_recipe
+    from feda3i.engine.folder import RunFolder
+    from feda3i.engine.manifest import check_data_kept, moved
+    from feda3i.trust import check_trust
+
+    run = RunFolder.open(folder)
+    recipe = run.recipe()
+    check_trust(recipe, folder, trust_code)
+    federation = check_recipe(recipe)
+    cases = federation.test
+    found = {"test": len(cases), "test_sha256": cases.digest()}
+    check_data_kept(run.manifest(), found, folder, found)
+    for line in moved(run.manifest()):
+        print(line, file=sys.stderr)
+    return cases, federation.classes
 
 
 def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
@@ -74,11 +91,29 @@ def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
     return station, station.layout.read(station.network)
 
 
-def cases_of(path: Path, station: Station) -> Cases:
+def in_own_pixels(cases: Cases) -> tuple[Cases, str]:
+    """Return cases whose distances are in millimetres or pixels of the original, and the unit."""
+    if cases.spacing is not None:
+        return cases, "mm"
+    if cases.zoom is None:
+        return cases, "px"
+    return replace(cases, spacing=cases.zoom), "px of the original images"
+
+
+def cases_of(path: Path, station: Station, unused: Unused = "error") -> Cases:
     """Load a folder of images and masks as the model expects them."""
     from feda3i.data.folder import load_folder
 
-    cases = load_folder(path, size=station.job.shape[0], channels=station.job.channels)
+    job = station.job
+    several = [f"class-{k}" for k in range(1, job.classes + 1)] if job.classes > 1 else ()
+    cases = load_folder(
+        path,
+        size=job.shape[0],
+        channels=job.channels,
+        classes=several,
+        aspect=job.recipe.data.options().get("aspect", "squeeze"),
+        unused=unused,
+    )
     if cases.channels != station.job.channels:
         raise DataError(
             f"the model takes images of {station.job.channels} channels, found {cases.channels}"
@@ -106,7 +141,3 @@ def _no_cases(shape: tuple[int, ...], channels: int) -> Cases:
     from feda3i.data.base import Cases
 
     return Cases((), np.zeros((0, *shape, channels), np.uint8), np.zeros((0, *shape), np.uint8))
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -105,9 +105,12 @@ def folder(
     ] = None,
     classes: Annotated[
         str, typer.Option(help="Names of the mask values 1, 2, ..., with commas.")
-    ] = "lesion",
+    ] = "",
     per_site: Annotated[
-        bool, typer.Option(help="Each folder that holds images/ and masks/ is a real site.")
+        bool, typer.Option(help="Each folder that holds images and masks is a real site.")
+    ] = False,
+    allow_unused: Annotated[
+        bool, typer.Option("--allow-unused", help="Pictures that are in no case are no error.")
     ] = False,
     group: Annotated[
         str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
@@ -128,7 +131,7 @@ def folder(
     workers: Workers = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Prepare any folder with images/ and masks/.
+    """Prepare a folder of images and masks in any common layout.
 
     SOURCE may also be an archive or a CSV table (columns image and mask), or hold NIfTI files or
     DICOM with DICOM-SEG; TARGET is the only folder written.
@@ -154,6 +157,7 @@ def folder(
             options=options,
             per_site=per_site,
             group=group,
+            unused="allow" if allow_unused else "error",
             test_share=test_share,
             seed=seed,
             workers=workers,

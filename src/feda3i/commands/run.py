@@ -22,6 +22,7 @@ def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) ->
     from feda3i.engine.run import run as start
 
     loaded, name = load_named(recipe, overrides, quiet)
+    tell_data(loaded, quiet)
     announce(loaded)
     path = out or free_folder(Path("runs"), name)
     try:
@@ -29,6 +30,15 @@ def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) ->
     except KeyboardInterrupt:
         stop(path)
     show(result)
+
+
+def tell_data(recipe: Recipe, quiet: bool) -> None:
+    """Say what becomes of a folder's files and sites; warnings first, and even if quiet."""
+    from feda3i.data.preview import preview
+
+    warnings, lines = preview(recipe)
+    for line in [*warnings, *([] if quiet else lines)]:
+        print(line, file=sys.stderr)
 
 
 def need_recipe(name: str | None) -> str:

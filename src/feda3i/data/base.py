@@ -33,6 +33,11 @@ class Cases:
         Where each case comes from (scanner, archive); empty if unknown.
     spacing
         ``(case, dimension)`` size of a pixel in millimetres; ``None`` means distances in pixels.
+    sites
+        The real site that each case comes from; empty if unknown, or if sites are simulated.
+    zoom
+        ``(case, dimension)`` size of a pixel in pixels of the original file; ``None`` if the cases
+        have their original size, or if it is unknown.
     """
 
     ids: tuple[str, ...]
@@ -40,6 +45,8 @@ class Cases:
     masks: Masks
     sources: tuple[str, ...] = ()
     spacing: NDArray[np.float64] | None = None
+    sites: tuple[str, ...] = ()
+    zoom: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.images.shape[:-1] != self.masks.shape or len(self.ids) != len(self.masks):
@@ -76,6 +83,20 @@ class Cases:
             masks=self.masks[index],
             sources=tuple(self.sources[i] for i in index) if self.sources else (),
             spacing=None if self.spacing is None else self.spacing[index],
+            sites=tuple(self.sites[i] for i in index) if self.sites else (),
+            zoom=None if self.zoom is None else self.zoom[index],
+        )
+
+    def between(self, start: int, stop: int) -> Cases:
+        """Return the cases of an unbroken range; arrays mapped to memory stay so, uncopied."""
+        return Cases(
+            ids=self.ids[start:stop],
+            images=self.images[start:stop],
+            masks=self.masks[start:stop],
+            sources=self.sources[start:stop],
+            spacing=None if self.spacing is None else self.spacing[start:stop],
+            sites=self.sites[start:stop],
+            zoom=None if self.zoom is None else self.zoom[start:stop],
         )
 
     def digest(self) -> str:

@@ -14,12 +14,14 @@ from feda3i.data.base import Federation
 from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT
 from feda3i.data.decode import Options
 from feda3i.data.folder import folder, need_path
+from feda3i.data.match import match
 from feda3i.data.names import split_extension
-from feda3i.data.pairs import Pair, find_pairs, match
+from feda3i.data.pairs import Pair, find_pairs
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.problems import Problem
 from feda3i.data.resize import Aspect
 from feda3i.data.split import TEST_SHARE
+from feda3i.data.usage import Unused
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}
 NORMALS = 133
@@ -42,6 +44,7 @@ def breast(
     seed: int = 0,
     split_seed: int = 0,
     test_share: float = TEST_SHARE,
+    unused: Unused = "error",
     workers: int | None = None,
     cache: bool | Path = True,
 ) -> Federation:
@@ -51,8 +54,8 @@ def breast(
     ----------
     path
         What ``feda3i prepare breast`` has written, or a tree ``SOURCE/{images,masks}``.
-    sites, cases, test, size, aspect, partition, alpha, seed, split_seed, test_share, workers, cache
-        As for :func:`feda3i.data.folder.folder`.
+    sites, cases, test, size, aspect, partition, alpha, seed, split_seed, test_share, unused
+        As for :func:`feda3i.data.folder.folder`; so are ``workers`` and ``cache``.
     """
     return folder(
         need_path(path, BREAST),
@@ -67,6 +70,7 @@ def breast(
         seed=seed,
         split_seed=split_seed,
         test_share=test_share,
+        unused=unused,
         workers=workers,
         cache=cache,
     )
@@ -150,8 +154,8 @@ def _find_busi(entries: Sequence[Entry], normals: bool) -> tuple[list[Pair], lis
         target = masks if _MASK.fullmatch(stem) else images
         target[f"{kind}/{stem}"].append(entry)
     matched, problems = match(images, masks)
-    names = [(stem.split("/", 1)[1], image, found) for stem, image, found in matched]
-    return [Pair(f"busi/{s}", (i,), m, "busi", group=s) for s, i, m in names], problems
+    names = [(one.stem.split("/", 1)[1], one) for one in matched]
+    return [Pair(f"busi/{s}", o.images, o.masks, "busi", group=s) for s, o in names], problems
 
 
 def _count(pairs: Sequence[Pair], normals: bool) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,8 +17,11 @@ from feda3i.data.duplicates import Fingerprint, find_duplicates, fingerprint
 from feda3i.data.estimate import EPOCHS, Estimate, estimate
 from feda3i.data.listing import Listed, Listing, list_cases
 from feda3i.data.masks import mask_values
+from feda3i.data.plan import as_test, home
 from feda3i.data.problems import CaseError, Level, Problem, errors_of
+from feda3i.data.side_by_side import Objects, SiteFacts, measure, site_facts
 from feda3i.data.split import split_cases
+from feda3i.data.usage import Unused, Usage
 
 _AHEAD = 32  # cases decoded but not yet looked at, per thread
 
@@ -32,6 +35,8 @@ class Facts:
     share: float  # of the mask that is foreground
     values: frozenset[int]  # in the mask files
     print: Fingerprint
+    objects: Objects
+    spacing: tuple[float, ...]
     notes: tuple[tuple[str, str], ...]
 
 
@@ -50,16 +55,33 @@ class Report:
     cost: Estimate | None = None
     size: int | None = None
     channels: int = field(default=1)
+    usage: tuple[Usage, ...] = ()
 
     @property
     def is_fit(self) -> bool:
         """Return whether the folder can be trained on as it is."""
         return not errors_of(self.problems)
 
+    def side_by_side(self) -> dict[str, SiteFacts]:
+        """Return foreground and objects of every folder (site or source), by name."""
+        is_mm = bool(self.facts) and all(fact.spacing for fact in self.facts)
+        rows: dict[str, list[int]] = defaultdict(list)
+        for place, case in enumerate(self.cases):
+            rows[home(case) or "all"].append(place)
+        return {
+            name: site_facts(
+                [self.split[i] for i in rows[name]],
+                [self.facts[i].share for i in rows[name]],
+                [self.facts[i].objects for i in rows[name]],
+                "mm" if is_mm else "px",
+            )
+            for name in sorted(rows)
+        }
+
     def site_sizes(self) -> dict[str, int]:
         """Return training cases per folder (site or source)."""
         sides = zip(self.cases, self.split, strict=True)
-        return dict(Counter(c.site or c.source for c, side in sides if side == "train"))
+        return dict(Counter(home(c) for c, side in sides if side == "train"))
 
 
 def check_data(
@@ -67,19 +89,21 @@ def check_data(
     *,
     size: int | None = None,
     channels: int | None = None,
-    classes: Sequence[str] = ("lesion",),
+    classes: Sequence[str] = (),
+    group: str | None = None,
+    unused: Unused = "error",
     epochs: int = EPOCHS,
     width: int = 16,
     measure: bool = True,
     workers: int | None = None,
 ) -> Report:
-    """Look at every case of a folder, prepared or plain, and report what is wrong with it.
+    """Look at every case of a folder or table, and report what is wrong with it.
 
     Parameters
     ----------
     size
         Side in pixels that training will use; without it all cases must have one size.
-    channels, classes
+    channels, classes, group, unused
         As for loading.
     epochs, width
         Epochs per round and width of the U-Net that the estimate of time and traffic assumes.
@@ -91,7 +115,7 @@ def check_data(
     root = Path(path).expanduser()
     check_size(size)
     options = Options(size=None, channels=channels, classes=tuple(classes))
-    listing, problems = list_cases(root, options)
+    listing, problems = list_cases(root, options, group, unused)
     good, facts = [], []
     for case, found in _look(listing, workers or os.cpu_count() or 1):
         if isinstance(found, Facts):
@@ -100,8 +124,8 @@ def check_data(
             problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
         else:
             problems.append(found)
-    given = [case.split for case in good]
-    split = split_cases([c.source for c in good], [c.group for c in good], given)
+    given = as_test(good)
+    split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
     problems += _judge_masks(good, facts) + _judge_sizes(good, facts, size)
     problems += _judge_pairs(good, split, pairs) + _judge_set(split)
@@ -122,6 +146,7 @@ def check_data(
         cost=cost,
         size=size,
         channels=deep,
+        usage=listing.usage,
     )
 
 
@@ -130,16 +155,23 @@ def _look(listing: Listing, workers: int) -> Iterator[tuple[Listed, Facts | Prob
 
     def facts(case: Listed) -> Facts | Problem:
         try:
-            image, mask, _, notes = listing.read(case)
+            raw = listing.read(case)
+            image, mask = raw.image, raw.mask
         except CaseError as error:
             return error.problem(case.name)
         values = set(np.unique(mask).tolist())
         if case.pair is not None:
             files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
             values = {value for data in files for value in mask_values(data)}
-        share = float(np.count_nonzero(mask)) / mask.size
         return Facts(
-            mask.shape, image.shape[-1], share, frozenset(values), fingerprint(image), notes
+            shape=mask.shape,
+            channels=image.shape[-1],
+            share=float(np.count_nonzero(mask)) / mask.size,
+            values=frozenset(values),
+            print=fingerprint(image),
+            objects=measure(mask, raw.spacing),
+            spacing=raw.spacing,
+            notes=raw.notes,
         )
 
     remaining = iter(listing.cases)

@@ -17,6 +17,7 @@ from feda3i.data.resize import ASPECTS, Aspect, resize_image, resize_mask, resiz
 from feda3i.errors import RecipeError
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
+DEFAULT_CLASSES = ("lesion",)
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,11 @@ class Options:
     aspect
         What to do with pictures that are not square: ``squeeze``, ``crop`` or ``pad``.
     channels
-        1 (grey), 3 (colour) or ``None``: colour if any image has it.
+        1 (grey), 3 (colour), the number of files where each holds a channel, or ``None``: colour
+        if any image has it.
     classes
-        Names of the foreground classes; mask value k is ``classes[k - 1]``.
+        Names of the foreground classes; mask value k is ``classes[k - 1]``. Empty: as a
+        ``dataset.json`` says, else ``lesion``.
     bits
         Bits in use in 16-bit pictures.
     keep_empty
@@ -49,7 +52,7 @@ class Options:
     size: int | None = 256
     aspect: Aspect = "squeeze"
     channels: int | None = None
-    classes: tuple[str, ...] = ("lesion",)
+    classes: tuple[str, ...] = DEFAULT_CLASSES
     bits: int = 16
     keep_empty: bool = True
     volumes: bool = False
@@ -62,8 +65,8 @@ class Options:
                 self.size is not None and not 1 <= self.size <= MAX_SIZE
             ),
             f"aspect ({', '.join(ASPECTS)})": self.aspect not in ASPECTS,
-            "channels (1 or 3)": self.channels not in (None, 1, 3),
-            "classes (1 to 255 names)": not 1 <= len(self.classes) <= 255,
+            "channels (1 to 64)": self.channels is not None and not 1 <= self.channels <= 64,
+            "classes (1 to 255 names)": len(self.classes) > 255,
             "bits (9 to 16)": not 9 <= self.bits <= 16,
             "axis (0, 1 or 2)": self.axis not in (0, 1, 2),
             "window (low, high)": self.window is not None and not self.window[0] < self.window[1],
@@ -91,7 +94,8 @@ class RawCase:
     """One case decoded: image ``(*space, channel)``, mask ``(*space)``, both ``uint8``.
 
     ``part`` tells the slices of one volume apart; ``shape`` is the size before resizing;
-    ``spacing`` is in millimetres per pixel, empty if unknown.
+    ``spacing`` is in millimetres per pixel, ``zoom`` in pixels of the original per pixel, both
+    empty if unknown.
     """
 
     image: Images
@@ -100,25 +104,46 @@ class RawCase:
     shape: tuple[int, ...] = ()
     spacing: tuple[float, ...] = ()
     notes: tuple[Note, ...] = ()
+    zoom: tuple[float, ...] = ()
 
 
 def decode_pair(
     pair: Pair, images: list[bytes], masks: list[bytes], options: Options
 ) -> Iterator[RawCase]:
     """Yield the case, or the slices, that the bytes of a pair hold, at the wanted size."""
-    if pair.kind == "nifti":
-        from feda3i.data.nifti import read_nifti
-
-        found = read_nifti(images[0], masks, options)
-    elif pair.kind == "dicom":
+    if pair.kind == "dicom":
         from feda3i.data.dicom import read_dicom
 
         found = read_dicom(images, masks, options)
+    elif len(images) == 1 and options.channels in (None, 1, 3):
+        found = _read_one(pair.kind, images[0], masks, options)
     else:
-        found = iter([read_pictures(images[0], masks, options)])
+        found = _read_channels(pair.kind, images, masks, options)
     for case in found:
         if options.keep_empty or case.mask.any():
             yield fit(case, options)
+
+
+def _read_one(kind: str, image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
+    if kind == "nifti":
+        from feda3i.data.nifti import read_nifti
+
+        return read_nifti(image, masks, options)
+    return iter([read_pictures(image, masks, options)])
+
+
+def _read_channels(
+    kind: str, images: list[bytes], masks: list[bytes], options: Options
+) -> Iterator[RawCase]:
+    """Yield cases whose channels lie in files of their own, all grey and of one size."""
+    if options.channels not in (None, len(images)):
+        text = f"expected {options.channels} files of one channel each, found {len(images)}"
+        raise CaseError("channels differ", text)
+    one = replace(options, channels=1)
+    for parts in zip(*(_read_one(kind, image, masks, one) for image in images), strict=True):
+        pixels = np.concatenate([part.image for part in parts], axis=-1)
+        notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+        yield replace(parts[0], image=pixels, notes=notes)
 
 
 def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase:
@@ -161,7 +186,8 @@ def fit(case: RawCase, options: Options) -> RawCase:
     if case.mask.any() and not mask.any():
         notes = (*notes, ("lesion lost", f"nothing is left of it at {options.size} pixels"))
     spacing = resize_spacing(case.spacing, shape, size, options.aspect) if case.spacing else ()
-    return RawCase(image, mask, case.part, shape, spacing, notes)
+    zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size, options.aspect)
+    return RawCase(image, mask, case.part, shape, spacing, notes, zoom)
 
 
 def _text(shape: tuple[int, ...]) -> str:

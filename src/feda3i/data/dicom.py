@@ -14,7 +14,8 @@ from feda3i.data.archive import Entry, Reader
 from feda3i.data.limits import MAX_PIXELS, MAX_VOXELS
 from feda3i.data.names import DICOM, IMAGE_FOLDERS, MASK_FOLDERS, split_extension
 from feda3i.data.nifti import check_spacing, to_bytes
-from feda3i.data.pairs import Pair, place_of
+from feda3i.data.pairs import Pair
+from feda3i.data.places import place_of
 from feda3i.data.problems import CaseError, Problem, reading
 from feda3i.errors import DataError
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,13 @@ import numpy as np
 from feda3i.data.base import Cases, Federation, Index
 from feda3i.data.cards import Card
 from feda3i.data.decode import Options
-from feda3i.data.listing import Listed, Listing, list_cases
-from feda3i.data.names import unique_ids
+from feda3i.data.listing import Listing
 from feda3i.data.packed import Packed, pack
-from feda3i.data.partition import Parts, divide
-from feda3i.data.problems import raise_errors
+from feda3i.data.plan import Plan, Validation, as_test, home, list_folder, plan_folder
 from feda3i.data.resize import Aspect
-from feda3i.data.split import TEST_SHARE, split_cases
-from feda3i.errors import DataError, RecipeError
-from feda3i.seeding import rng
+from feda3i.data.split import TEST_SHARE
+from feda3i.data.usage import Unused
+from feda3i.errors import DataError
 
 
 def load_folder(
@@ -28,9 +25,10 @@ def load_folder(
     *,
     size: int | None = None,
     channels: int | None = None,
-    classes: Sequence[str] = ("lesion",),
+    classes: Sequence[str] = (),
     aspect: Aspect = "squeeze",
     split: str | None = None,
+    unused: Unused = "error",
     workers: int | None = None,
     cache: bool | Path = True,
 ) -> Cases:
@@ -39,26 +37,32 @@ def load_folder(
     Parameters
     ----------
     path
-        A folder made by ``feda3i prepare``, or any tree with ``images/`` and ``masks/``.
+        A folder made by ``feda3i prepare``, any tree of images and masks, or a CSV table.
     size
         Side in pixels; ``None`` takes the files as they are, which must then be of one size.
     channels
         1, 3 or ``None`` (colour if any image has it).
     classes
-        Names of the foreground classes; with one, masks are cut at half of their maximum.
+        Names of the foreground classes; with one, masks are cut at half of their maximum. By
+        default as a ``dataset.json`` says, else ``lesion``.
     aspect
         For pictures that are not square: ``squeeze``, ``crop`` or ``pad``.
     split
-        ``"train"`` or ``"test"`` for that part only (as the folder divides it).
+        ``"train"`` or ``"test"`` for that part only (as the folder divides it; validation cases
+        are test cases if there are no others).
+    unused
+        ``"error"`` if pictures that are in no case shall stop it, or ``"allow"``.
     workers
         Processes (or threads) that decode; one per core by default.
     cache
         Keep a packed copy for the next start (``True``), none (``False``), or in this folder.
     """
     options = Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes))
-    listing = _list(Path(path), options)
+    listing = list_folder(Path(path).expanduser(), options, unused=unused)
     if split is not None:
-        listing = listing.take([case for case in listing.cases if case.split == split])
+        sides = as_test(listing.cases)
+        found = [case for case, side in zip(listing.cases, sides, strict=True) if side == split]
+        listing = listing.take(found)
         if not listing.cases:
             raise DataError(f"'{path}' has no case in the split '{split}'")
     return _cases(listing, pack(listing, workers=workers, cache=cache))
@@ -72,7 +76,7 @@ def folder(
     test: int | None = None,
     size: int | None = None,
     channels: int | None = None,
-    classes: Sequence[str] = ("lesion",),
+    classes: Sequence[str] = (),
     aspect: Aspect = "squeeze",
     partition: str | None = None,
     alpha: float = 0.5,
@@ -80,6 +84,8 @@ def folder(
     split_seed: int = 0,
     test_share: float = TEST_SHARE,
     group: str | None = None,
+    unused: Unused = "error",
+    validation: Validation = "auto",
     workers: int | None = None,
     cache: bool | Path = True,
 ) -> Federation:
@@ -87,7 +93,7 @@ def folder(
 
     Parameters
     ----------
-    path, size, channels, classes, aspect, workers, cache
+    path, size, channels, classes, aspect, unused, workers, cache
         As for :func:`load_folder`.
     sites
         Number of sites; not needed with real sites (partition ``by-folder``).
@@ -104,28 +110,35 @@ def folder(
         For folders without train/test: the seed of the split, the share of each source set aside
         for testing, and the pattern that tells which cases belong together (by default a trailing
         ``-l``, ``-r`` or ``-s`` is a side of the same patient).
+    validation
+        What to do with validation cases: ``train`` or ``test`` with them, or (``auto``) test with
+        them at sites without test cases and leave them aside at the others.
     """
-    place = need_path(path, None)
-    options = Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes))
-    listing = _list(place, options, group)
-    train, tests = _divide_split(listing, test_share, split_seed)
-    parts, name = _divide_sites(train, partition, sites, alpha, seed)
-    packed = pack(listing.take([*train, *tests]), workers=workers, cache=cache)
-    both = _cases(listing.take([*train, *tests]), packed)
-    for limit in (cases, test):
-        if limit is not None and limit < 1:
-            raise RecipeError(
-                f"expected at least one case per site and one test case, found {limit}"
-            )
-    parts = {s: _draw(part, cases, seed, "cases", s) for s, part in parts.items()}
-    used = np.sort(np.concatenate(list(parts.values())))
-    wanted = _draw(np.arange(len(tests)), test, seed, "test") + len(train)
+    plan = plan_folder(
+        need_path(path, None),
+        Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes)),
+        sites=sites,
+        cases=cases,
+        test=test,
+        partition=partition,
+        alpha=alpha,
+        seed=seed,
+        split_seed=split_seed,
+        test_share=test_share,
+        group=group,
+        unused=unused,
+        validation=validation,
+    )
+    listing = plan.listing.take([*plan.train, *plan.tests])
+    packed = pack(listing, workers=workers, cache=cache)
+    both = _cases(listing, packed, plan.homes)
+    used = np.sort(np.concatenate(list(plan.parts.values())))
     return Federation(
         train=_take(both, used),
-        sites={site: np.searchsorted(used, part) for site, part in parts.items()},
-        test=_take(both, wanted),
+        sites={site: np.searchsorted(used, part) for site, part in plan.parts.items()},
+        test=_take(both, plan.wanted + len(plan.train)),
         classes=listing.options.classes,
-        notes=_notes(listing, name, seed, alpha, packed),
+        notes=_notes(plan, seed, alpha, packed),
     )
 
 
@@ -134,7 +147,7 @@ def need_path(path: str | Path | None, card: Card | None) -> Path:
     if path is not None:
         return Path(path).expanduser()
     if card is None:
-        raise DataError("no data folder given: add path=FOLDER")
+        raise DataError("no data given: add data=FOLDER (or data=TABLE.csv)")
     raise DataError(
         f"no data folder given. {card.text()}\n"
         f"then: feda3i prepare {card.name} SRC DST, and add data=DST "
@@ -142,61 +155,18 @@ def need_path(path: str | Path | None, card: Card | None) -> Path:
     )
 
 
-def _list(root: Path, options: Options, group: str | None = None) -> Listing:
-    listing, problems = list_cases(root, options, group)
-    raise_errors(problems, root)
-    if not listing.cases:
-        raise DataError(f"'{root}' holds no case")
-    return listing
-
-
-def _cases(listing: Listing, packed: Packed) -> Cases:
+def _cases(listing: Listing, packed: Packed, homes: Mapping[str, str] | None = None) -> Cases:
+    names = {h: h for h in map(home, listing.cases)} if homes is None else homes
+    sites = tuple(names.get(home(case), home(case)) for case in listing.cases)
     return Cases(
         ids=tuple(case.id for case in listing.cases),
         images=packed.images,
         masks=packed.masks,
         sources=tuple(case.source for case in listing.cases),
+        sites=sites if any(sites) and names else (),
         spacing=packed.spacing,
+        zoom=packed.zoom,
     )
-
-
-def _divide_split(listing: Listing, share: float, seed: int) -> tuple[list[Listed], list[Listed]]:
-    given = [case.split for case in listing.cases]
-    if not all(given):
-        sources = [case.source for case in listing.cases]
-        groups = [case.group for case in listing.cases]
-        given = split_cases(sources, groups, given, share=share, seed=seed)
-    sides = {
-        side: [c for c, s in zip(listing.cases, given, strict=True) if s == side]
-        for side in ("train", "test")
-    }
-    for side, found in sides.items():
-        if not found:
-            raise DataError(f"'{listing.root}' has no {side} cases: add some, or remove the split")
-    return sides["train"], sides["test"]
-
-
-def _divide_sites(
-    train: Sequence[Listed], partition: str | None, sites: int | None, alpha: float, seed: int
-) -> tuple[Parts, str]:
-    folders = [case.site or case.source for case in train]
-    name = partition or ("by-folder" if sites is None and len(set(folders)) > 1 else "iid")
-    parts = divide(
-        name,
-        sources=[case.source for case in train],
-        folders=folders,
-        sites=sites,
-        rng=rng(seed, "partition"),
-        alpha=alpha,
-    )
-    # Names of sites become names of files elsewhere, so folder names are made safe, too.
-    return dict(zip(unique_ids(list(parts)), parts.values(), strict=True)), name
-
-
-def _draw(part: Index, limit: int | None, seed: int, *scope: str) -> Index:
-    if limit is None or len(part) <= limit:
-        return part
-    return np.sort(rng(seed, "draw", *scope).permutation(part)[:limit])
 
 
 def _take(cases: Cases, index: Index) -> Cases:
@@ -204,27 +174,23 @@ def _take(cases: Cases, index: Index) -> Cases:
     start, stop = int(index[0]), int(index[-1]) + 1
     if stop - start != len(index):
         return cases.take(index)
-    return replace(
-        cases,
-        ids=cases.ids[start:stop],
-        images=cases.images[start:stop],
-        masks=cases.masks[start:stop],
-        sources=cases.sources[start:stop],
-        spacing=None if cases.spacing is None else cases.spacing[start:stop],
-    )
+    return cases.between(start, stop)
 
 
-def _notes(
-    listing: Listing, partition: str, seed: int, alpha: float, packed: Packed
-) -> dict[str, Any]:
+def _notes(plan: Plan, seed: int, alpha: float, packed: Packed) -> dict[str, Any]:
+    listing = plan.listing
     notes: dict[str, Any] = {
         "path": str(listing.root),
-        "partition": partition,
+        "partition": plan.partition,
         "seed": seed,
         "options": listing.options.record(),
         "mended": len(packed.notes),
+        "folders": {u.folder: u.record() for u in listing.usage},
     }
-    if partition == "dirichlet":
+    left = {"cases": plan.dropped, "test": plan.dropped_tests, "validation": plan.aside}
+    if any(left.values()):
+        notes["left_out"] = {name: count for name, count in left.items() if count}
+    if plan.partition == "dirichlet":
         notes["alpha"] = alpha
     if listing.manifest:
         notes["sha256"] = listing.manifest["sha256"]

@@ -15,11 +15,13 @@ from feda3i.data.base import Federation
 from feda3i.data.cards import ISIC2017
 from feda3i.data.decode import Options
 from feda3i.data.folder import folder, need_path
+from feda3i.data.match import match
 from feda3i.data.names import split_extension
-from feda3i.data.pairs import Pair, match
+from feda3i.data.pairs import Pair
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.problems import Problem
 from feda3i.data.resize import Aspect
+from feda3i.data.usage import Unused
 
 TestSet = Literal["test", "validation"]
 EXPECTED = {"training": 2000, "validation": 150, "test": 600}
@@ -40,6 +42,7 @@ def isic2017(
     partition: str = "iid",
     alpha: float = 0.5,
     seed: int = 0,
+    unused: Unused = "error",
     workers: int | None = None,
     cache: bool | Path = True,
 ) -> Federation:
@@ -49,7 +52,7 @@ def isic2017(
     ----------
     path
         What ``feda3i prepare isic2017`` has written, or a tree ``{train,test}/{images,masks}``.
-    sites, cases, test, size, aspect, partition, alpha, seed, workers, cache
+    sites, cases, test, size, aspect, partition, alpha, seed, unused, workers, cache
         As for :func:`feda3i.data.folder.folder`.
     """
     return folder(
@@ -63,6 +66,7 @@ def isic2017(
         partition=partition,
         alpha=alpha,
         seed=seed,
+        unused=unused,
         workers=workers,
         cache=cache,
     )
@@ -118,5 +122,5 @@ def find_isic2017(
                 problems.append(Problem("error", "set incomplete", f"{part} {kind}", text))
         matched, wrong = match(images, masks)
         problems += wrong
-        pairs += [Pair(s, (image,), m, source="isic2017", split=split) for s, image, m in matched]
+        pairs += [Pair(m.stem, m.images, m.masks, "isic2017", split=split) for m in matched]
     return pairs, problems

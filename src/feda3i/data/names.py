@@ -13,20 +13,36 @@ from feda3i.data.patterns import match_group
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 NIFTI = (".nii.gz", ".nii")
 DICOM = (".dcm", ".dicom")
+# Pictures and volumes that are not read: told, not passed over.
+UNREAD = (
+    *(".gif", ".webp", ".jp2", ".j2k", ".heic", ".heif", ".tga", ".ppm", ".pgm", ".psd", ".svs"),
+    *(".ndpi", ".mha", ".mhd", ".nrrd", ".ima"),
+)
 IMAGE_FOLDERS = frozenset({"images", "image", "imgs", "img", "original", "originals"})
 MASK_FOLDERS = frozenset(
     {"masks", "mask", "gt", "gts", "groundtruth", "ground_truth", "ground truth", "ground-truth"}
     | {"segmentation", "segmentations", "labels", "label", "annotations"}
 )
-SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+}
 
 # BUS-BRA writes case and side (bus_0358-l, bus_0358-r): both belong to one patient.
 GROUP = r"(?P<group>.+)-[lrs]"
 
-_MASK_ENDING = re.compile(
-    r"[-_ .]+(?:mask|masks|seg|segmentation|gt|groundtruth|label|annotation)(?:[-_ ]?\d+)?$",
-    re.IGNORECASE,
+_MASK_WORDS = (
+    "masks?|seg|segmentations?|gt|groundtruth|ground_truth|labels?|annotations?|lesions?|contours?"
 )
+_IMAGE_WORDS = "images?|imgs?|pics?|pictures?|photos?|originals?|orig|raw|scans?"
+_MASK_ENDING = re.compile(rf"[-_ .]+(?:{_MASK_WORDS})(?:[-_ ]?\d+)?$", re.IGNORECASE)
+_MASK_START = re.compile(rf"^(?:{_MASK_WORDS})[-_ .]+", re.IGNORECASE)
+_MASK_ONLY = re.compile(rf"(?:{_MASK_WORDS})(?:[-_ ]?\d+)?", re.IGNORECASE)
+_IMAGE_WORD = re.compile(
+    rf"^(?:{_IMAGE_WORDS})[-_ .]+|[-_ .]+(?:{_IMAGE_WORDS})$|^(?:{_IMAGE_WORDS})$", re.IGNORECASE
+)
+_FREE_WORDS = (re.compile(r"^[A-Za-z]+[-_ .]+"), re.compile(r"[-_ .]+[A-Za-z]+$"))
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
 
@@ -42,13 +58,50 @@ def split_extension(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def strip_mask_ending(stem: str) -> str:
-    """Return the image's stem for a mask's stem.
+def mask_keys(stem: str) -> list[str]:
+    """Return what may be left of a mask's stem without the word that makes it one.
 
-    >>> [strip_mask_ending(s) for s in ("ISIC_1_segmentation", "benign (4)_mask_1", "case7")]
-    ['ISIC_1', 'benign (4)', 'case7']
+    The word stands at the end, at the beginning or alone (then nothing but the folder is left); a
+    stem without such a word gives an empty list.
+
+    >>> [mask_keys(s) for s in ("ISIC_1_Segmentation", "benign (4)_mask_1", "mask_7", "case7")]
+    [['ISIC_1'], ['benign (4)'], ['7', ''], []]
     """
-    return _MASK_ENDING.sub("", stem)
+    folder, slash, name = stem.rpartition("/")
+    left = [pattern.sub("", name) for pattern in (_MASK_ENDING, _MASK_START)]
+    keys = [key for key in left if key not in ("", name)]
+    if _MASK_ONLY.fullmatch(name):
+        keys.append("")
+    return [folder + slash + key for key in keys]
+
+
+def mask_word(stem: str) -> str:
+    """Return the word that makes a stem a mask's, without its number; empty if there is none.
+
+    >>> mask_word("a_mask_2"), mask_word("Lesion-7"), mask_word("a")
+    ('mask', 'lesion', '')
+    """
+    name = stem.rpartition("/")[2]
+    for pattern in (_MASK_ENDING, _MASK_START, _MASK_ONLY):
+        found = pattern.search(name)
+        if found:
+            return re.sub(r"[^a-z]", "", found[0].lower())
+    return ""
+
+
+def image_keys(stem: str) -> tuple[list[str], list[str]]:
+    """Return what is left without a word for image (``img_7``), and without any word (``bus_7``).
+
+    >>> image_keys("img_7"), image_keys("bus_0001-l"), image_keys("a")
+    ((['7'], ['7']), ([], ['0001-l', 'bus_0001']), ([], []))
+    """
+    folder, slash, name = stem.rpartition("/")
+    worded = [_IMAGE_WORD.sub("", name, count=1)]
+    free = [pattern.sub("", name) for pattern in _FREE_WORDS]
+    return (
+        [folder + slash + key for key in worded if key != name],
+        [folder + slash + key for key in free if key != name],
+    )
 
 
 def group_of(name: str, pattern: str = GROUP) -> str:

@@ -31,19 +31,27 @@ from feda3i.data.store import FileStore, Store
 
 FORMAT = "feda3i-packed-1"
 FOLDER = ".feda3i-cache"
+_SIZES = ("spacing", "zoom")
 _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
 _MAX_PART_AGE = 24 * 3600
 
 
+Sizes = NDArray[np.float64] | None
+
+
 @dataclass(frozen=True)
 class Packed:
-    """Arrays of all cases of a listing; ``spacing`` is ``(case, dimension)`` in millimetres."""
+    """Arrays of all cases of a listing, and the sizes of their pixels, ``(case, dimension)``.
+
+    ``spacing`` is in millimetres, ``zoom`` in pixels of the original files.
+    """
 
     images: Images
     masks: Masks
-    spacing: NDArray[np.float64] | None
+    spacing: Sizes
+    zoom: Sizes
     notes: tuple[Problem, ...] = ()
 
 
@@ -142,12 +150,14 @@ def _load(place: Path) -> Packed | None:
             if found != header[kind]:
                 return None
             arrays[kind] = np.asarray(mapped)
-        spacing = None if header["spacing"] is None else np.array(header["spacing"], np.float64)
+        spacing, zoom = (
+            None if header[kind] is None else np.array(header[kind], np.float64) for kind in _SIZES
+        )
         notes = tuple(Problem(*note) for note in header["notes"])
         os.utime(_file(place, "header.json"))  # still in use: see _sweep
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
-    return Packed(arrays["images"], arrays["masks"], spacing, notes)
+    return Packed(arrays["images"], arrays["masks"], spacing, zoom, notes)
 
 
 def _sample(array: NDArray[np.uint8]) -> str:
@@ -167,53 +177,58 @@ def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
     shapes = {"images": (count, *first[0].shape), "masks": (count, *first[1].shape)}
     store = _open_store(place, shapes)
     try:
-        spacing, problems = _fill(listing, store, workers)
+        spacing, zoom, problems = _fill(listing, store, workers)
         raise_errors(problems, listing.root)
         arrays = store.arrays()
         if place is not None and isinstance(store, FileStore):
             with contextlib.suppress(OSError):  # the cases are here, with or without a cache
-                _finish(place, store, arrays, spacing, problems)
+                _finish(place, store, arrays, (spacing, zoom), problems)
     finally:
         store.close()
-    return Packed(arrays["images"], arrays["masks"], spacing, tuple(problems))
+    return Packed(arrays["images"], arrays["masks"], spacing, zoom, tuple(problems))
 
 
 def _first(listing: Listing) -> tuple[Images, Masks]:
     problems = []
     for case in listing.cases:
         try:
-            image, mask, _, _ = listing.read(case)
+            raw = listing.read(case)
         except CaseError as error:
             problems.append(error.problem(case.name))
         else:
-            return image, mask
+            return raw.image, raw.mask
     raise_errors(problems, listing.root)
     raise CaseError("no cases", f"'{listing.root}' holds no case")
 
 
-def _fill(
-    listing: Listing, store: Store, workers: int
-) -> tuple[NDArray[np.float64] | None, list[Problem]]:
+def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, list[Problem]]:
     shape = store.shapes["images"][1:]
 
-    def work(place: int) -> tuple[tuple[float, ...], list[Problem]]:
+    def work(place: int) -> tuple[list[tuple[float, ...]], list[Problem]]:
         case = listing.cases[place]
         try:
-            image, mask, spacing, notes = listing.read(case)
-            if image.shape != shape:
-                text = f"{image.shape[:-1]}, the first has {shape[:-1]}: give a size"
+            raw = listing.read(case)
+            if raw.image.shape != shape:
+                text = f"{raw.image.shape[:-1]}, the first has {shape[:-1]}: give a size"
                 raise CaseError("sizes differ between cases", text)
-            store.put("images", place, image)
-            store.put("masks", place, mask)
+            store.put("images", place, raw.image)
+            store.put("masks", place, raw.mask)
         except CaseError as error:
-            return (), [error.problem(case.name)]
-        return spacing, [Problem("note", kind, case.name, text) for kind, text in notes]
+            return [(), ()], [error.problem(case.name)]
+        notes = [Problem("note", kind, case.name, text) for kind, text in raw.notes]
+        return [raw.spacing, raw.zoom], notes
 
     done = spread(work, len(listing.cases), workers)
-    spacings = [spacing for spacing, _ in done]
-    known = all(len(spacing) == len(shape) - 1 for spacing in spacings)
-    found = [problem for _, problems in done for problem in problems]
-    return (np.array(spacings, np.float64) if known else None), found
+    spacing, zoom = (_known([sizes[k] for sizes, _ in done], len(shape) - 1) for k in (0, 1))
+    if zoom is not None and (zoom == 1).all():
+        zoom = None
+    return spacing, zoom, [problem for _, problems in done for problem in problems]
+
+
+def _known(sizes: list[tuple[float, ...]], dimensions: int) -> Sizes:
+    """Return the sizes of all cases' pixels, or nothing if that of any case is unknown."""
+    known = all(len(size) == dimensions for size in sizes)
+    return np.array(sizes, np.float64) if known else None
 
 
 def _open_store(place: Path | None, shapes: dict[str, tuple[int, ...]]) -> Store:
@@ -228,12 +243,12 @@ def _finish(
     place: Path,
     store: FileStore,
     arrays: dict[str, NDArray[np.uint8]],
-    spacing: NDArray[np.float64] | None,
+    sizes: tuple[Sizes, Sizes],
     notes: list[Problem],
 ) -> None:
     """Name the files, and write the header last: without it nothing is read."""
     header: dict[str, Any] = {
-        "spacing": None if spacing is None else spacing.tolist(),
+        **{k: None if s is None else s.tolist() for k, s in zip(_SIZES, sizes, strict=True)},
         "notes": [[n.level, n.kind, n.name, n.text] for n in notes],
     }
     for kind, array in arrays.items():

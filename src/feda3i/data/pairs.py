@@ -1,29 +1,26 @@
-"""Find which mask belongs to which image, in folders, archives and CSV tables."""
+"""Find which mask belongs to which image in folders of any common layout."""
 
 from __future__ import annotations
 
-import csv
-import io
 import posixpath
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from feda3i.data.archive import Entry
+from feda3i.data.match import Files, Matched, match
 from feda3i.data.names import (
     DICOM,
-    IMAGE_FOLDERS,
-    MASK_FOLDERS,
     NIFTI,
-    SPLITS,
+    PICTURES,
+    UNREAD,
     group_of,
+    mask_keys,
     split_extension,
-    strip_mask_ending,
 )
+from feda3i.data.nnunet import join_channels
+from feda3i.data.places import ASIDE, Place, choose, is_aside, place_of, places_of
 from feda3i.data.problems import Problem
-from feda3i.errors import DataError
-
-COLUMNS = ("image", "mask", "name", "source", "site", "split", "group")
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,10 @@ class Pair:
     name
         The case's own name, unique in the set: folders and stem as its owner calls them.
     images, masks
-        One file each, as a rule; several masks are merged, several images are slices of a volume.
+        One file each, as a rule; several masks are merged, several images are the channels of a
+        case (nnU-Net) or the slices of a DICOM volume.
     split
-        ``"train"``, ``"test"`` or ``""`` (to be drawn).
+        ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn).
     group
         Cases of one group stay on the same side of the split.
     kind
@@ -63,122 +61,52 @@ class Pair:
 def find_pairs(
     entries: Iterable[Entry], group: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
-    """Pair ``images/`` with ``masks/`` wherever in the tree these folders are.
+    """Pair images with masks in every branch of a tree; branches may have different layouts.
 
-    Folders called train or test above them set the split, all others name the source:
-    ``train/images``, ``SITE/images`` and ``SITE/train/images`` are all understood. A mask has the
-    name of its image, possibly with an ending such as ``_mask``, ``_mask_1`` or ``_segmentation``.
+    Understood are ``images/`` with ``masks/`` (and other names for them, and ``x_images`` with
+    ``x_masks``), ``masks/`` below the images, nnU-Net's ``imagesTr`` with ``labelsTr``, masks
+    beside their images (``a.png``, ``a_mask.png``), and one folder per case. Folders called train,
+    test or validation set the split, all others name the source. Every picture or volume is in a
+    pair or in a problem.
     """
-    images: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
-    masks: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
-    problems = []
-    for entry in entries:
-        place = _place(entry.name)
-        stem, extension = split_extension(entry.name)
-        if place is None or extension in DICOM:
-            continue
-        branch, role, inner = place
-        if not extension:
-            text = "not a picture or volume by its ending"
-            problems.append(Problem("note", "file skipped", entry.name, text))
-            continue
-        target = images if role == "images" else masks
-        target[branch][posixpath.join(inner, posixpath.basename(stem))].append(entry)
+    files, problems = _readable(entries)
+    places = choose(entry.name for entry in files)
+    branches = {place.branch for place in places.values() if place is not None}
+    images: dict[str, Files] = defaultdict(lambda: defaultdict(list))
+    masks: dict[str, Files] = defaultdict(lambda: defaultdict(list))
+    loose: set[str] = set()  # branches in which a folder may stand for a case
+    channelled: set[str] = set()
+    beside: dict[str, list[Entry]] = defaultdict(list)
+    for entry in files:
+        place = places[entry.name]
+        if place is not None:
+            (images if place.role == "images" else masks)[place.branch][_key(entry, place)].append(
+                entry
+            )
+            loose |= {place.branch} if place.how in ("worded", "plain") else set()
+            channelled |= {place.branch} if place.how == "nnunet" else set()
+        elif is_aside(entry.name, branches):
+            text = ASIDE[posixpath.basename(posixpath.dirname(entry.name)).lower()]
+            problems.append(Problem("note", "left aside", entry.name, text))
+        else:
+            beside[posixpath.dirname(entry.name)].append(entry)
+    for folder, found in beside.items():
+        _part_by_name(found, images[folder], masks[folder])
+        loose.add(folder)
     pairs: list[Pair] = []
     for branch in sorted({*images, *masks}):
-        found, wrong = match(images[branch], masks[branch])
-        problems += wrong
-        pairs += [_pair(branch, stem, one, many, group) for stem, one, many in found]
-    return pairs, problems
-
-
-def match(
-    images: dict[str, list[Entry]], masks: dict[str, list[Entry]]
-) -> tuple[list[tuple[str, Entry, tuple[Entry, ...]]], list[Problem]]:
-    """Match stems: exactly, then without the mask's ending, then without regard to case."""
-    problems = []
-    taken: dict[str, list[Entry]] = defaultdict(list)
-    folded: dict[str, list[str]] = defaultdict(list)
-    for stem in images:
-        folded[stem.casefold()].append(stem)
-    for stem, files in sorted(masks.items()):
-        owner = _owner(stem, images, folded)
-        if owner is None:
-            text = "there is no image of this name"
-            problems += [Problem("error", "image missing", file.name, text) for file in files]
-        elif len(files) > 1:
-            names = ", ".join(posixpath.basename(file.name) for file in files)
-            text = f"expected one mask of this name, found {names}"
-            problems.append(Problem("error", "two masks of one name", files[0].name, text))
-        else:
-            taken[owner] += files
-    found = []
-    for stem, files in sorted(images.items()):
-        if len(files) > 1:
-            names = ", ".join(posixpath.basename(file.name) for file in files)
-            text = f"expected one image of this name, found {names}"
-            problems.append(Problem("error", "two images of one name", files[0].name, text))
-        elif stem not in taken:
-            text = "there is no mask of this name"
-            problems.append(Problem("error", "mask missing", files[0].name, text))
-        else:
-            found.append((stem, files[0], tuple(taken[stem])))
-    return found, problems
-
-
-def _owner(stem: str, images: Container[str], folded: Mapping[str, list[str]]) -> str | None:
-    tries = (stem, strip_mask_ending(stem))
-    exact = [name for name in tries if name in images]
-    near = [folded[n.casefold()][0] for n in tries if len(folded.get(n.casefold(), ())) == 1]
-    return next(iter(exact + near), None)
-
-
-def read_table(
-    table: bytes, entries: Sequence[Entry], folder: str = "", group: str | None = None
-) -> tuple[list[Pair], list[Problem]]:
-    """Read pairs from a CSV table with the columns image and mask, and perhaps more.
-
-    Paths are relative to the table and must stay inside its folder; several masks of one image are
-    separated by ``|``. Further columns: name, source, site, split (train or test), group (patient).
-    """
-    if not has_columns(table):
-        raise DataError("the table needs a first line with the columns image and mask")
-    rows = csv.DictReader(io.StringIO(_text(table)))
-    known = {entry.name: entry for entry in entries}
-    pairs, problems = [], []
-    for number, row in enumerate(rows, start=2):
-        cells = {key: (row.get(key) or "").strip() for key in COLUMNS}
-        paths = [cells["image"], *cells["mask"].split("|")]
-        files = [posixpath.normpath(posixpath.join(folder, p.strip())) for p in paths]
-        missing = [path for path, file in zip(paths, files, strict=True) if file not in known]
-        if missing:
-            text = f"line {number}: no such file inside the folder: {', '.join(missing)}"
-            problems.append(Problem("error", "file missing", missing[0] or "?", text))
-            continue
-        if cells["split"] and cells["split"].lower() not in SPLITS:
-            text = f"line {number}: expected split train or test, found '{cells['split']}'"
-            problems.append(Problem("error", "split unknown", cells["image"], text))
-            continue
-        stem, extension = split_extension(cells["image"])
-        name = cells["name"] or stem
-        pairs.append(
-            Pair(
-                name=name,
-                images=(known[files[0]],),
-                masks=tuple(known[file] for file in files[1:]),
-                source=cells["source"],
-                site=cells["site"],
-                split=SPLITS.get(cells["split"].lower(), ""),
-                group=cells["group"] or _group(stem, group),
-                kind=kind_of(extension),
-            )
+        if branch in channelled:
+            images[branch], wrong = join_channels(images[branch], masks[branch])
+            problems += wrong
+        matched, wrong = match(
+            images[branch],
+            masks[branch],
+            named=branch in beside,
+            channels=branch in channelled,
         )
-    return pairs, problems
-
-
-def has_columns(table: bytes) -> bool:
-    """Return whether the first line of a table names the columns image and mask."""
-    return {"image", "mask"} <= set(csv.DictReader(io.StringIO(_text(table))).fieldnames or ())
+        problems += wrong
+        pairs += [_pair(branch, one, group) for one in matched]
+    return _fold_case_folders(pairs, {place_of(branch)[0] for branch in loose}), problems
 
 
 def kind_of(extension: str) -> str:
@@ -186,47 +114,82 @@ def kind_of(extension: str) -> str:
     return "nifti" if extension in NIFTI else "dicom" if extension in DICOM else "picture"
 
 
-def place_of(branch: str) -> tuple[str, str]:
-    """Return source and split that the folders above ``images/`` stand for.
-
-    >>> place_of("train"), place_of("clinic/test"), place_of("busi")
-    (('', 'train'), ('clinic', 'test'), ('busi', ''))
-    """
-    parts = [part for part in branch.split("/") if part]
-    splits = [SPLITS[part.lower()] for part in parts if part.lower() in SPLITS]
-    source = "/".join(part for part in parts if part.lower() not in SPLITS)
-    return source, splits[-1] if splits else ""
-
-
-def _place(name: str) -> tuple[str, str, str] | None:
-    """Return what is above the images or masks folder, which of the two it is, what is below."""
-    folders = posixpath.dirname(name).split("/")
-    for depth in range(len(folders) - 1, -1, -1):
-        lower = folders[depth].lower()
-        role = "images" if lower in IMAGE_FOLDERS else "masks" if lower in MASK_FOLDERS else ""
-        if role:
-            return "/".join(folders[:depth]), role, "/".join(folders[depth + 1 :])
-    return None
-
-
-def _pair(
-    branch: str, stem: str, image: Entry, masks: tuple[Entry, ...], group: str | None
-) -> Pair:
-    source, split = place_of(branch)
-    return Pair(
-        name=posixpath.join(branch, stem),
-        images=(image,),
-        masks=masks,
-        source=source,
-        split=split,
-        group=posixpath.join(source, _group(stem, group)),
-        kind=kind_of(split_extension(image.name)[1]),
-    )
-
-
-def _group(stem: str, pattern: str | None) -> str:
+def group_in(stem: str, pattern: str | None) -> str:
+    """Return the group of a stem by a pattern, or by the default one."""
     return group_of(stem, pattern) if pattern else group_of(stem)
 
 
-def _text(table: bytes) -> str:
-    return table.decode("utf-8-sig", "replace")
+def _readable(entries: Iterable[Entry]) -> tuple[list[Entry], list[Problem]]:
+    """Return pictures and volumes; what looks like one and cannot be read is named."""
+    files, problems = [], []
+    for entry in entries:
+        extension = split_extension(entry.name)[1]
+        if extension and extension not in DICOM:
+            files.append(entry)
+        elif entry.name.lower().endswith(UNREAD):
+            text = f"save it as one of {', '.join((*PICTURES, *NIFTI))}"
+            problems.append(Problem("error", "format not read", entry.name, text))
+        elif not extension and any(place.how == "exact" for place in places_of(entry.name)):
+            text = "not a picture or volume by its ending"
+            problems.append(Problem("note", "file skipped", entry.name, text))
+    return files, problems
+
+
+def _key(entry: Entry, place: Place) -> str:
+    stem = posixpath.basename(split_extension(entry.name)[0])
+    return posixpath.join(place.inner, stem)
+
+
+def _part_by_name(found: Sequence[Entry], images: Files, masks: Files) -> None:
+    """Tell masks from images in one folder by their names: ``a_mask``, ``mask_a``, ``mask``."""
+    stems: Files = defaultdict(list)
+    for entry in found:
+        stems[posixpath.basename(split_extension(entry.name)[0])].append(entry)
+    keys = {stem: mask_keys(stem) for stem in stems}
+    # 'lesion_7' is a mask by its name, but not if there is a 'lesion_7_mask'.
+    folded = {stem.casefold() for stem in stems}
+    bases = {key.casefold() for own in keys.values() for key in own if key.casefold() in folded}
+    worded = {stem for stem in stems if keys[stem] and stem.casefold() not in bases}
+    if len(worded) == len(stems):
+        worded = set()  # a folder of 'lesion_1', 'lesion_2', ...: the word says nothing
+    for stem, entries in stems.items():
+        (masks if stem in worded else images)[stem] += entries
+
+
+def _pair(branch: str, one: Matched, group: str | None) -> Pair:
+    source, split = place_of(branch)
+    return Pair(
+        name=posixpath.join(branch, one.stem),
+        images=one.images,
+        masks=one.masks,
+        source=source,
+        split=split,
+        group=posixpath.join(source, group_in(one.stem, group)),
+        kind=kind_of(split_extension(one.images[0].name)[1]),
+    )
+
+
+def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
+    """Take folders of one case (or patient) each for what they are: not for sites.
+
+    If at least half of the folders beside each other hold one case only, they all stand for cases
+    or patients: the folder above names the source, and cases of one folder stay together.
+    """
+    held = Counter(pair.source for pair in pairs)
+    sisters: dict[str, list[str]] = defaultdict(list)
+    for source in sorted(loose & held.keys() - {""}):
+        sisters[posixpath.dirname(source)].append(source)
+    cases = {
+        source
+        for found in sisters.values()
+        if len(found) > 1 and 2 * sum(held[s] == 1 for s in found) >= len(found)
+        for source in found
+    }
+    return [_folded(pair, held) if pair.source in cases else pair for pair in pairs]
+
+
+def _folded(pair: Pair, held: Mapping[str, int]) -> Pair:
+    name = pair.name if held[pair.source] > 1 else posixpath.dirname(pair.name)
+    return replace(
+        pair, name=name, source=posixpath.dirname(pair.source), group=pair.source or pair.group
+    )

@@ -1,7 +1,8 @@
 """Divide cases among sites: pure functions of counts, sources and a generator.
 
 Sites are called ``site-01``, ``site-02``, ... with as many digits as the number of sites needs;
-real sites (``by_folder``) keep the names of their folders.
+real sites (``by_folder``) keep the names of their folders, and those of a source (``by_source``)
+the name of the source, with a number where it has several.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ Parts = dict[str, Index]
 PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
 
 
-def site_names(sites: int) -> list[str]:
+def site_names(sites: int, of: str = "site") -> list[str]:
     """Return names with leading zeros, so that sorting keeps their order.
 
     >>> site_names(2), site_names(100)[0]
     (['site-01', 'site-02'], 'site-001')
     """
     digits = max(2, len(str(sites)))
-    return [f"site-{number:0{digits}d}" for number in range(1, sites + 1)]
+    return [f"{of}-{number:0{digits}d}" for number in range(1, sites + 1)]
 
 
 def iid(n: int, sites: int, rng: np.random.Generator) -> Parts:
@@ -44,8 +45,8 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
     cases are shuffled and dealt out in equal parts.
 
     >>> parts = by_source(["a"] * 6 + ["b"] * 2, 4, np.random.default_rng(0))
-    >>> [sorted(part.tolist()) for part in parts.values()][-1]
-    [6, 7]
+    >>> {name: len(part) for name, part in parts.items()}, parts["b"].tolist()
+    ({'a-01': 2, 'a-02': 2, 'a-03': 2, 'b': 2}, [6, 7])
     """
     n = len(sources)
     _enough(n, sites)
@@ -57,10 +58,11 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
         )
     label = np.array([names.index(source) for source in sources])
     counts = np.bincount(label, minlength=len(names))
+    shares = _apportion(counts, sites).tolist()
     parts: list[Index] = []
-    for source, share in enumerate(_apportion(counts, sites)):
-        parts += _deal(rng.permutation(np.flatnonzero(label == source)), int(share))
-    return dict(zip(site_names(sites), parts, strict=True))
+    for source, share in enumerate(shares):
+        parts += _deal(rng.permutation(np.flatnonzero(label == source)), share)
+    return dict(zip(_names_of_sources(names, shares), parts, strict=True))
 
 
 def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) -> Parts:
@@ -94,7 +96,8 @@ def by_folder(folders: Sequence[str]) -> Parts:
     if not all(folders):
         raise DataError(
             "by-folder needs cases in one folder per site (SITE/images, SITE/masks); "
-            "found cases without a site: choose partition iid, or sort them into folders"
+            "found cases without a site: sort them into folders, or simulate sites with "
+            "data.partition=iid data.sites=N"
         )
     return {str(name): np.flatnonzero(names == name) for name in sorted(set(folders))}
 
@@ -140,6 +143,16 @@ def _enough(n: int, sites: int) -> None:
 
 def _deal(order: Index, parts: int) -> list[Index]:
     return [np.sort(part) for part in np.array_split(order, parts)]
+
+
+def _names_of_sources(names: Sequence[str], shares: Sequence[int]) -> list[str]:
+    """Return the names of sites: the source's own where it has one site, else with a number."""
+    numbered = [site_names(k, name or "site") for name, k in zip(names, shares, strict=True)]
+    plain = [own if len(own) > 1 or not n else [n] for n, own in zip(names, numbered, strict=True)]
+    found = [name for own in plain for name in own]
+    if len(set(found)) < len(found):  # a source is called like a numbered site of another
+        found = [name for own in numbered for name in own]
+    return found
 
 
 def _apportion(counts: Index, sites: int) -> Index:

@@ -13,20 +13,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from feda3i.data.archive import UNREADABLE, Entry, Reader, list_entries
+from feda3i.data.archive import Entry, Reader, list_entries
 from feda3i.data.cards import Card
 from feda3i.data.decode import Options, decode_pair
 from feda3i.data.files import explain_full_disk, hash_bytes, hash_pixels
 from feda3i.data.journal import Outcome, remove_cases, start_journal, write_journal
+from feda3i.data.listing import settle
 from feda3i.data.names import unique_ids
 from feda3i.data.pairs import Pair
 from feda3i.data.parallel import ordered_map
-from feda3i.data.picture import is_grey
 from feda3i.data.prepared import (
     FORMAT,
     JOURNAL,
     Row,
     digest,
+    holds_arrays,
     index_digest,
     is_intact,
     seal,
@@ -36,7 +37,9 @@ from feda3i.data.prepared import (
 )
 from feda3i.data.problems import CaseError, Problem, errors_of, report_lines, write_problems
 from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.data.table import is_table
 from feda3i.data.target import check_places, open_target
+from feda3i.data.usage import Usage, usage_lines
 from feda3i.errors import DataError
 
 _VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
@@ -62,11 +65,13 @@ class Prepared:
     folder: Path
     manifest: dict[str, Any]
     problems: tuple[Problem, ...]
+    usage: tuple[Usage, ...] = ()
 
     def text(self) -> str:
         """Return the report for the console."""
         cases = self.manifest["cases"]
         lines = [
+            *(usage_lines(self.usage) if self.usage else ()),
             f"{cases['train']} training and {cases['test']} test cases in {self.folder}",
             f"SHA-256 of the set {self.manifest['sha256']}",
             *report_lines(self.problems),
@@ -110,13 +115,13 @@ def prepare(
         explain_full_disk("free some space, then repeat the same command to go on"),
         open_target(folder) as scratch,
     ):
-        entries, problems = list_entries(source, scratch)
+        entries, problems = ([], []) if is_table(source) else list_entries(source, scratch)
         pairs, wrong = find(entries)
         pairs, twice = _unique(pairs)
         problems += wrong + twice
         if not pairs:
             _raise_nothing(source, card, problems)
-        options = _with_channels(options, pairs)
+        options = settle(options, entries, pairs)
         record = {"options": options.record(), "set": card.name, "share": test_share, "seed": seed}
         journal = start_journal(folder, record, overwrite)
         outcomes = _work(pairs, folder, options, journal, workers, progress)
@@ -141,7 +146,8 @@ def run_job(job: Job, folder: Path, options: Options, reader: Reader) -> Outcome
         images = [reader.read(entry) for entry in job.pair.images]
         masks = [reader.read(entry) for entry in job.pair.masks]
         published = (hash_bytes(*images), hash_bytes(*masks))
-        if _is_done(job, folder, published, options.volumes):
+        arrays = holds_arrays(options.volumes, options.channels)
+        if _is_done(job, folder, published, arrays):
             return Outcome(name, job.done, job.notes)
         rows, problems = [], []
         for case in decode_pair(job.pair, images, masks, options):
@@ -169,12 +175,12 @@ def run_job(job: Job, folder: Path, options: Options, reader: Reader) -> Outcome
     return Outcome(name, tuple(rows), tuple(dict.fromkeys(problems)))
 
 
-def _is_done(job: Job, folder: Path, published: tuple[str, str], volume: bool) -> bool:
+def _is_done(job: Job, folder: Path, published: tuple[str, str], arrays: bool) -> bool:
     return bool(job.done) and all(
         (row.published_image_sha256, row.published_mask_sha256) == published
         and (row.id == job.id or row.id.startswith(f"{job.id}_z"))
         and (row.source, row.site, row.split) == (job.pair.source, job.pair.site, job.pair.split)
-        and is_intact(folder, row, volume)
+        and is_intact(folder, row, arrays)
         for row in job.done
     )
 
@@ -213,31 +219,12 @@ def _unique(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Problem]]:
     return [pair for pair in pairs if count[pair.name] == 1], twice
 
 
-def _with_channels(options: Options, pairs: Sequence[Pair]) -> Options:
-    """Decide between grey and colour from the headers of all images, if the options do not."""
-    if options.channels is not None:
-        return options
-    with Reader() as reader:
-        colour = any(
-            _has_colour(pair.images[0], reader) for pair in pairs if pair.kind == "picture"
-        )
-    return replace(options, channels=3 if colour else 1)
-
-
-def _has_colour(entry: Entry, reader: Reader) -> bool:
-    try:
-        with reader.open(entry) as file:
-            return not is_grey(file)
-    except (CaseError, *UNREADABLE):
-        return False  # named in the report when its turn comes
-
-
 def _split(rows: list[Row], share: float, seed: int) -> list[Row]:
     """Draw the split where the publisher gives none, and sort by id."""
     rows = sorted(rows, key=lambda row: row.id)
     given = [row.split for row in rows]
     if not all(given):
-        sources, groups = [row.source for row in rows], [row.group for row in rows]
+        sources, groups = [row.site or row.source for row in rows], [row.group for row in rows]
         given = split_cases(sources, groups, given, share=share, seed=seed)
     return [replace(row, split=side) for row, side in zip(rows, given, strict=True)]
 

@@ -174,9 +174,14 @@ def digest(rows: Iterable[Row], *, published: bool) -> str:
     return hash_text(*("\t".join(line) for line in sorted(lines)))
 
 
+def holds_arrays(volumes: bool, channels: int | None) -> bool:
+    """Return whether a set is kept as ``.npy``: volumes, or channels that no PNG can hold."""
+    return volumes or channels not in (None, 1, 3)
+
+
 def write_case(folder: Path, name: str, image: Images, mask: Masks, classes: int) -> None:
-    """Write a case: PNG in two dimensions (1-bit or palette masks), ``.npy`` in three."""
-    if mask.ndim == 3:
+    """Write a case: PNG in two dimensions (1-bit or palette masks), ``.npy`` where PNG cannot."""
+    if holds_arrays(mask.ndim == 3, image.shape[-1]):
         for kind, array in (("images", image), ("masks", mask)):
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
@@ -192,10 +197,10 @@ def write_case(folder: Path, name: str, image: Images, mask: Masks, classes: int
     write_bytes(folder / "masks" / f"{name}.png", _png(drawn))
 
 
-def read_prepared(folder: Path, name: str, volume: bool = False) -> tuple[Images, Masks]:
+def read_prepared(folder: Path, name: str, array: bool = False) -> tuple[Images, Masks]:
     """Return image ``(*space, channel)`` and mask ``(*space)`` of a prepared case."""
     try:
-        if volume:
+        if array:
             image = np.load(folder / "images" / f"{name}.npy", allow_pickle=False)
             return image, np.load(folder / "masks" / f"{name}.npy", allow_pickle=False)
         image = _read_png(f"{folder}/images/{name}.png")
@@ -207,10 +212,10 @@ def read_prepared(folder: Path, name: str, volume: bool = False) -> tuple[Images
     return (image[..., None] if image.ndim == 2 else image), mask.astype(np.uint8)
 
 
-def is_intact(folder: Path, row: Row, volume: bool = False) -> bool:
+def is_intact(folder: Path, row: Row, array: bool = False) -> bool:
     """Return whether a case's files are there and hold the pixels that the index says."""
     try:
-        image, mask = read_prepared(folder, row.id, volume)
+        image, mask = read_prepared(folder, row.id, array)
     except CaseError:
         return False
     return hash_pixels(image) == row.image_sha256 and hash_pixels(mask) == row.mask_sha256

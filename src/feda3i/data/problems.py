@@ -16,6 +16,9 @@ from feda3i.errors import DataError
 
 Level = Literal["error", "note"]
 
+UNUSED = ("mask missing", "image missing", "format not read", "archive not read", "not in index")
+"""Kinds of findings that mean: this file is in no case. ``unused="allow"`` makes them notes."""
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -99,16 +102,22 @@ def write_problems(path: Path, problems: Iterable[Problem]) -> None:
     write_bytes(path, text.getvalue().encode())
 
 
-def raise_errors(problems: Sequence[Problem], where: Path) -> None:
-    """Raise one ``DataError`` that names every kind of error, if there is any."""
+def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] = ()) -> None:
+    """Raise one ``DataError`` that names every kind of error, if there is any.
+
+    ``files`` are lines that say what became of all files.
+    """
     errors = errors_of(problems)
     if errors:
         first = min(errors)
         lines = "\n  ".join(report_lines(errors))
         advice = f"'feda3i check {where}' names them all"
-        if "prepare again" not in first.text:
+        if all(error.kind in UNUSED for error in errors):
+            advice += "; data.unused=allow (--allow-unused) leaves them out"
+        elif "prepare again" not in first.text:
             advice += f"; 'feda3i prepare folder {where} DST' writes a clean copy without them"
         raise DataError(
             f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
-            f"first: {first.name}: {first.text}\n{advice}"
+            + "".join(f"  {line}\n" for line in files)
+            + f"first: {first.name}: {first.text}\n{advice}"
         )

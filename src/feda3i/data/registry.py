@@ -7,6 +7,8 @@ Options that the built-in ones share: ``path`` (prepared folder or plain tree), 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from feda3i.registry import Registry
 
 REGISTRY = Registry(
@@ -20,3 +22,14 @@ REGISTRY = Registry(
     },
     entry_points="feda3i.datasets",
 )
+
+
+def is_data(path: Path) -> bool:
+    """Return whether a path can be read as data: a folder, or a CSV table."""
+    return path.is_dir() or (path.suffix.lower() in (".csv", ".tsv") and path.is_file())
+
+
+def is_ours(name: str) -> bool:
+    """Return whether a data set is built in, or a place on disk: those share their options."""
+    known = name == "synthetic" or REGISTRY.canonical(name) in REGISTRY.builtin
+    return known or (":" not in name and name not in REGISTRY.names())

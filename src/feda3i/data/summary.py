@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from feda3i.data.check import Report
 from feda3i.data.problems import errors_of, report_lines
+from feda3i.data.side_by_side import table_lines
+from feda3i.data.usage import usage_lines
 
 
 def summarise(report: Report) -> dict[str, Any]:
@@ -25,6 +28,15 @@ def summarise(report: Report) -> dict[str, Any]:
         "cases": {"train": report.split.count("train"), "test": report.split.count("test")},
         "split": "as the folder says" if report.is_split_given else "drawn, 8:2 in each source",
         "folders": {f"folder-{n}": sites[name] for n, name in enumerate(sorted(sites), start=1)},
+        "side_by_side": {
+            f"folder-{n}": asdict(row)
+            for n, row in enumerate(report.side_by_side().values(), start=1)
+        },
+        "files": {
+            "images": sum(u.images for u in report.usage),
+            "masks": sum(u.masks for u in report.usage),
+            "not_used": sum(u.unused for u in report.usage),
+        },
         "classes": len(report.classes),
         "channels": report.channels,
         "sizes": {
@@ -57,11 +69,14 @@ def summary_text(summary: dict[str, Any]) -> str:
     """Return the summary as lines that can be pasted into a mail."""
     cases, share, twins = (summary[k] for k in ("cases", "foreground_share", "near_duplicates"))
     sizes = ", ".join(f"{count} of {size}" for size, count in summary["sizes"].items())
+    files = summary["files"]
     folders = ", ".join(str(count) for count in summary["folders"].values())
     lines = [
         f"fit for training   {'yes' if summary['fit_for_training'] else 'NO'}",
         f"cases              {cases['train']} train, {cases['test']} test ({summary['split']})",
         f"per folder         {folders} training cases",
+        f"files              {files['images']} images and {files['masks']} masks used, "
+        f"{files['not_used']} not used",
         f"images             {summary['channels']} channel(s); {sizes}",
         f"mask values        {summary['mask_values']} for {summary['classes']} class(es)",
         f"foreground         median {share['median']:.1%}, from {share['min']:.1%} to "
@@ -84,7 +99,15 @@ def summary_text(summary: dict[str, Any]) -> str:
 
 def report_text(report: Report) -> str:
     """Return the summary and, below it, the names that stay in the house."""
-    text = summary_text(summarise(report))
+    text = "\n".join(
+        [
+            summary_text(summarise(report)),
+            "",
+            *(usage_lines(report.usage) if report.usage else ()),
+            "",
+            *table_lines(report.side_by_side()),
+        ]
+    )
     if not report.problems:
         return f"{report.root}\n{text}"
     names = "\n".join(f"  {line}" for line in report_lines(report.problems))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError, validate_call
 
 from feda3i.data.base import Federation
+from feda3i.data.items import federation_of_items, gives_items
 from feda3i.data.registry import REGISTRY
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.recipe import Recipe
@@ -47,14 +49,45 @@ def load_data(recipe: Recipe) -> Federation:
     """Return the clean federation of a recipe."""
     name = recipe.data.name
     make = REGISTRY.get(name)
-    if REGISTRY.is_code(name) and not declares(make, Federation):
+    if REGISTRY.is_code(name) and not (declares(make, Federation) or gives_items(make)):
         raise RecipeError(
-            f"dataset '{name}': expected a function declared '-> Federation', found {make!r}"
+            f"dataset '{name}': expected a torch Dataset, or a function declared '-> Federation' "
+            f"or '-> Dataset', found {make!r}"
         )
     options = {**recipe.data.options()}
-    known = _keywords(make)
-    if "seed" in known:
-        options.setdefault("seed", recipe.seed)
+    if gives_items(make):
+        federation: Any = _of_items(name, make, options, recipe.seed)
+    else:
+        federation = _call(name, make, options, _keywords(make), recipe.seed)
+    if not isinstance(federation, Federation):
+        raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
+    return federation
+
+
+def _of_items(name: str, make: Any, options: dict[str, Any], seed: int) -> Federation:
+    """Make a federation of a torch data set: its own options first, all others divide the cases."""
+    data, own = make, []
+    ours = [option for option in _keywords(federation_of_items) if option != "data"]
+    if callable(make):
+        own = _keywords(make)
+        mine = {key: value for key, value in options.items() if key in own}
+        data = _call(name, make, mine, [*own, *ours], seed, own)
+    rest = {key: value for key, value in options.items() if key not in own}
+    made = _call(name, partial(federation_of_items, data), rest, [*own, *ours], seed, ours)
+    return cast(Federation, made)
+
+
+def _call(
+    name: str,
+    make: Any,
+    options: dict[str, Any],
+    known: list[str],
+    seed: int,
+    own: list[str] | None = None,
+) -> Any:
+    """Call a data set with its options; those that it does not know are errors."""
+    if "seed" in (known if own is None else own):
+        options.setdefault("seed", seed)
     for option in options:
         if option not in known:
             raise RecipeError(
@@ -62,7 +95,8 @@ def load_data(recipe: Recipe) -> Federation:
                 f"Known: {', '.join(known)}"
             )
     try:
-        federation = validate_call(make)(**options)
+        # Pydantic cannot check the arguments of a class.
+        return make(**options) if isinstance(make, type) else validate_call(make)(**options)
     except ValidationError as error:
         lines = [
             f"data.{'.'.join(str(part) for part in item['loc'])}: {item['msg'].lower()}, "
@@ -70,9 +104,6 @@ def load_data(recipe: Recipe) -> Federation:
             for item in error.errors()
         ]
         raise RecipeError("\n".join(lines)) from None
-    if not isinstance(federation, Federation):
-        raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
-    return federation
 
 
 def _keywords(make: Any) -> list[str]:

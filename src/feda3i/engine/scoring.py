@@ -36,6 +36,8 @@ def score_cases(
             row: Row = {"case": cases.ids[position], "class": k, **scores}
             if cases.sources:
                 row["source"] = cases.sources[position]
+            if cases.sites:
+                row["site"] = cases.sites[position]
             rows.append(row)
     return rows
 

@@ -72,6 +72,8 @@ def open_shared(data: dict[str, Any]) -> Federation:
             masks=open_file(split["masks"]),
             sources=tuple(split["sources"]),
             spacing=split["spacing"],
+            sites=tuple(split["sites"]),
+            zoom=split["zoom"],
         )
 
     clean = data["clean"]

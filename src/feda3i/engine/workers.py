@@ -223,6 +223,8 @@ def share(federation: Federation, folder: Path) -> dict[str, Any]:
                 "images": _file_of(cases.images, folder / f"{split}-images.npy"),
                 "masks": _file_of(cases.masks, folder / f"{split}-masks.npy"),
                 "spacing": cases.spacing,
+                "sites": list(cases.sites),
+                "zoom": cases.zoom,
             }
             for split, cases in described.items()
         },

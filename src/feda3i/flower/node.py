@@ -176,6 +176,7 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     from feda3i.data.decode import Options
     from feda3i.data.folder import load_folder
     from feda3i.data.listing import list_cases
+    from feda3i.data.plan import as_test
 
     method = make_method(recipe.method.name, recipe.method.options())
     if method.is_pooled or method.trains_on == "clean":
@@ -187,7 +188,7 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     options = folder_options(recipe)
     make_private(cache)
     listing, _ = list_cases(path, Options(**options))
-    has_test = any(case.split == "test" for case in listing.cases)
+    has_test = "test" in as_test(listing.cases)
     train = load_folder(path, split="train" if has_test else None, cache=cache, **options)
     test = load_folder(path, split="test", cache=cache, **options) if has_test else None
     return SiteData(train, np.arange(len(train)), len(listing.options.classes), test)

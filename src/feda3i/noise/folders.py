@@ -215,14 +215,15 @@ def _draw_listed(job: FileJob, out: Path, drawing: Drawing, _: object) -> NoisyC
     def write(folder: str, pixels: NDArray[np.uint8], is_binary: bool) -> None:
         place = out / site / "train" if annotator else out / site
         stem = place / folder / case.id
-        if listing.volumes:
+        if listing.arrays:
             write_array(stem, pixels)
         else:
             write_picture(stem, pixels, is_binary=is_binary)
 
     is_binary = drawing.classes == 1
     try:
-        image, mask, _, _ = listing.read(case)
+        raw = listing.read(case)
+        image, mask = raw.image, raw.mask
         noisy, row = (mask, None)
         if annotator is not None:
             noisy, row = drawing.draw(mask, annotator, site, case.id)

@@ -138,7 +138,7 @@ def test_mistakes_say_what_to_do(tmp_path, skin):
         load_folder(tmp_path)
     with pytest.raises(DataError, match="no case in the split"):
         load_folder(skin, split="valid", cache=False)
-    with pytest.raises(DataError, match="path=FOLDER"):
+    with pytest.raises(DataError, match="data=FOLDER"):
         folder()
     with pytest.raises(DataError, match="use fewer sites"):
         folder(skin, sites=13, cache=False)

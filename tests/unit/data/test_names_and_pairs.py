@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from feda3i.data.archive import Entry
 from feda3i.data.names import safe_name, unique_ids
-from feda3i.data.pairs import find_pairs, read_table
+from feda3i.data.pairs import find_pairs
+from feda3i.data.table import read_table
 from feda3i.errors import DataError
 
 
@@ -62,8 +63,8 @@ def test_names_that_differ_only_in_case_stay_apart():
     found, problems = paired("images/AB.png", "images/aB.png", "masks/ab.png", "masks/aB.png")
     assert found == {"aB": ["masks/aB.png"]}
     assert sorted(problems) == [
-        ("image missing", "masks/ab.png"),
         ("mask missing", "images/AB.png"),
+        ("mask of two images", "masks/ab.png"),
     ]
 
 
