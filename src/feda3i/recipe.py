@@ -305,9 +305,9 @@ def _renamed(
     if old.get("name") == value:
         return old
     if section == "data":
-        from feda3i.data.registry import is_data, is_ours
+        from feda3i.data.registry import is_data, is_ours, refuse_both
 
-        _refuse_both(str(value))
+        refuse_both(str(value))
         is_path = ":" not in str(value) and is_data(Path(str(value)))
         if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
@@ -315,17 +315,6 @@ def _renamed(
         kept = ("synthetic", "sites", "cases", "test", "size") if is_ours(str(value)) else ()
         return {**{key: old[key] for key in kept if key in old}, "name": value}
     return {**options, "name": value}
-
-
-def _refuse_both(name: str) -> None:
-    """Raise ``RecipeError`` if a name is that of a data set and of a folder here."""
-    from feda3i.data.registry import REGISTRY
-
-    if Path(name).exists() and REGISTRY.canonical(name) in (*REGISTRY.names(), "synthetic"):
-        raise RecipeError(
-            f"data={name}: there is a data set '{name}' and, in this folder, '{name}' as well; "
-            f"write data=./{name} for the one on disk, data.name={name} for the data set"
-        )
 
 
 def _parse(text: str) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from feda3i.data.archive import Entry, Reader, list_entries, split_archive
+from feda3i.data.archive import UNREADABLE, Entry, Reader, list_entries, split_archive
 from feda3i.data.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, fit
 from feda3i.data.files import hash_pixels
 from feda3i.data.names import DICOM, split_extension, unique_ids
@@ -266,7 +264,7 @@ def _is_colour(pairs: Sequence[Pair]) -> bool:
                     with reader.open(pair.images[0]) as file:
                         if not is_grey(file):
                             return True
-            except (CaseError, OSError, zipfile.BadZipFile, zlib.error):
+            except (CaseError, *UNREADABLE):
                 continue  # named when it is read
     return False
 
