@@ -26,7 +26,7 @@ from feda3i.data.prepared import (
     read_prepared,
 )
 from feda3i.data.problems import CaseError, Problem
-from feda3i.data.resize import resize_spacing
+from feda3i.data.resize import ASPECTS, resize_spacing
 from feda3i.data.table import has_columns, is_table, read_table, read_table_file
 from feda3i.data.usage import Unused, Usage, judge_unused, usage_of, with_empty
 from feda3i.errors import DataError, RecipeError
@@ -84,10 +84,11 @@ class Listing:
 
     def _zoom(self, row: Row, shape: tuple[int, ...]) -> tuple[float, ...]:
         """Return the size of a prepared pixel in pixels of the published file, if that is known."""
-        sides = tuple(int(side) for side in row.original_size.split("x") if side)
-        if self.manifest is None or len(sides) != len(shape):
+        sides = tuple(int(side) for side in row.original_size.split("x") if side.isdigit())
+        aspect = (self.manifest or {}).get("options", {}).get("aspect")
+        if aspect not in ASPECTS or len(sides) != len(shape):
             return ()
-        return resize_spacing((1.0,) * len(shape), sides, shape, self.manifest["options"]["aspect"])
+        return resize_spacing((1.0,) * len(shape), sides, shape, aspect)
 
     @property
     def volumes(self) -> bool:

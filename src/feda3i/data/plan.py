@@ -122,7 +122,7 @@ def plan_cases(
             )
     sides = _sides(listing, test_share, split_seed, validation)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
-    name = partition or _usual_partition(train, sites)
+    name = partition or _usual_partition(listing.cases, sites)
     parts, homes = _divide_sites(train, name, sites, alpha, seed)
     if homes and unused == "error":
         _need_training(listing, homes)
@@ -187,8 +187,8 @@ def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed,
     return found
 
 
-def _usual_partition(train: Sequence[Listed], sites: int | None) -> str:
-    folders = {home(case) for case in train}
+def _usual_partition(cases: Sequence[Listed], sites: int | None) -> str:
+    folders = {home(case) for case in cases}
     return "by-folder" if sites is None and len(folders) > 1 else "iid"
 
 

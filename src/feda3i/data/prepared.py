@@ -90,7 +90,7 @@ def _is_whole(manifest: dict[str, Any]) -> bool:
     made, card = manifest.get("options"), manifest.get("card")
     return (
         isinstance(made, dict)
-        and made.get("channels") in (1, 3)
+        and made.get("channels") in range(1, 65)
         and isinstance(made.get("classes"), list)
         and all(isinstance(name, str) for name in made["classes"])
         and isinstance(made.get("size"), int | None)

@@ -1,0 +1,241 @@
+"""Every common way to lay out images and masks is read as it is, and no picture gets lost."""
+
+import json
+
+import numpy as np
+import pytest
+from data_files import lesion, save
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feda3i.data.archive import Entry
+from feda3i.data.decode import Options
+from feda3i.data.folder import folder, load_folder
+from feda3i.data.listing import list_cases
+from feda3i.data.nnunet import classes_of
+from feda3i.data.own import prepare_folder
+from feda3i.data.pairs import find_pairs
+from feda3i.errors import DataError
+
+
+def entries(*names):
+    return [Entry(name, f"/x/{name}", 1) for name in names]
+
+
+def paired(*names):
+    """Return image -> (masks, source, split), and the findings."""
+    pairs, problems = find_pairs(entries(*names))
+    found = {p.images[0].name: ([m.name for m in p.masks], p.source, p.split) for p in pairs}
+    return found, problems
+
+
+@pytest.mark.parametrize(
+    ("image", "mask", "source", "split"),
+    [
+        ("images/a.png", "masks/a.png", "", ""),
+        ("north/images/a.png", "north/masks/a.png", "north", ""),
+        ("north/a.png", "north/a_mask.png", "north", ""),
+        ("north/a.jpg", "north/a_Segmentation.png", "north", ""),
+        ("north/a.png", "north/a_lesion.png", "north", ""),
+        ("north/bus_0001.png", "north/mask_0001.png", "north", ""),
+        ("images/bus_0001-l.png", "masks/mask_0001-l.png", "", ""),
+        ("north/img_7.png", "north/7_gt.png", "north", ""),
+        ("north/a.png", "north/masks/a.png", "north", ""),
+        ("north/images/a.png", "north/images/a_mask.png", "north", ""),
+        ("north_images/a.png", "north_masks/a.png", "north", ""),
+        ("north/train_images/a.png", "north/train_masks/a.png", "north", "train"),
+        ("north/val/images/a.png", "north/val/masks/a.png", "north", "validation"),
+        ("north/test/a.png", "north/test/a_mask.png", "north", "test"),
+        ("D1/imagesTr/a_0000.png", "D1/labelsTr/a.png", "D1", "train"),
+        ("D1/imagesTs/a_0000.nii.gz", "D1/labelsTs/a.nii.gz", "D1", "test"),
+        ("D1/imagesTr/a.nii.gz", "D1/labelsTr/a.nii.gz", "D1", "train"),
+        ("images/deep/a.png", "masks/a.png", "", ""),
+        ("lesion_7.png", "lesion_7_mask.png", "", ""),
+    ],
+)
+def test_a_layout_is_understood(image, mask, source, split):
+    found, problems = paired(image, mask)
+    assert found == {image: ([mask], source, split)}
+    assert problems == []
+
+
+def test_hospitals_of_different_layouts_share_a_root():
+    found, problems = paired(
+        *("north/images/a.png", "north/masks/a.png"),
+        *("south/b.png", "south/b_mask.png"),
+        *("west/case1/image.png", "west/case1/mask.png"),
+        *("west/case2/image.png", "west/case2/mask.png"),
+        *("east/imagesTr/c_0000.png", "east/labelsTr/c.png"),
+    )
+    assert {source for _, source, _ in found.values()} == {"north", "south", "west", "east"}
+    assert len(found) == 5
+    assert problems == []
+
+
+def test_a_folder_per_case_or_patient_is_no_site():
+    pairs, problems = find_pairs(
+        entries(
+            *("h/p1/a.png", "h/p1/a_mask.png", "h/p1/b.png", "h/p1/b_mask.png"),
+            *("h/p2/a.png", "h/p2/a_mask.png", "h/p3/x.png", "h/p3/x_mask.png"),
+        )
+    )
+    assert not problems
+    assert {pair.source for pair in pairs} == {"h"}
+    assert sorted(pair.group for pair in pairs) == ["h/p1", "h/p1", "h/p2", "h/p3"]
+    assert [pair.name for pair in pairs] == ["h/p1/a", "h/p1/b", "h/p2", "h/p3"]
+    # Folders of several cases each are sites, whatever lies in them.
+    two = [f"{s}/{c}{e}.png" for s in ("n", "s") for c in "ab" for e in ("", "_mask")]
+    assert {pair.source for pair in find_pairs(entries(*two))[0]} == {"n", "s"}
+
+
+def test_folders_named_after_their_case():
+    names = [
+        f"set/{i}/{i}_{kind}/{i}{end}.bmp"
+        for i in ("IMD003", "IMD004")
+        for kind, end in (("Dermoscopic_Image", ""), ("lesion", "_lesion"))
+    ]
+    found, problems = paired(*names)
+    assert {source for _, source, _ in found.values()} == {"set"}
+    assert len(found) == 2
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "both"),
+    [
+        (("a_1.png", "b_1.png", "mask_1.png"), "mask of two images", ("a_1.png", "b_1.png")),
+        (("a.png", "a_lesion.png", "a_mask.png"), "masks of two kinds", ("a_lesion", "a_mask")),
+        (("images/p/a.png", "images/q/a.png", "masks/a.png"), "mask of two images", ("p/a", "q/a")),
+        (("x/1.png", "x/2.png", "x/mask.png"), "mask of two images", ("x/1.png", "x/2.png")),
+        (("images/a.png", "masks/a.png", "masks/a.bmp"), "two masks of one name", (".png", ".bmp")),
+    ],
+)
+def test_what_is_ambiguous_is_an_error_that_names_both(names, kind, both):
+    found, problems = paired(*names)
+    assert not found
+    text = next(p.text for p in problems if p.kind == kind and p.level == "error")
+    assert all(name in text for name in both)
+
+
+def test_an_image_with_a_mask_of_its_own_is_not_taken_for_another():
+    found, problems = paired("p1_02_b.png", "p1_02_b_mask.png", "mask_02.png", "bus_02.png")
+    assert found["bus_02.png"][0] == ["mask_02.png"]
+    assert found["p1_02_b.png"][0] == ["p1_02_b_mask.png"]
+    assert not problems
+
+
+def test_formats_that_cannot_be_read_are_told():
+    _, problems = paired("n/images/a.png", "n/masks/a.png", "n/images/b.webp", "s/scan.mha")
+    assert [(p.level, p.kind, p.name) for p in problems] == [
+        ("error", "format not read", "n/images/b.webp"),
+        ("error", "format not read", "s/scan.mha"),
+    ]
+
+
+def test_clean_masks_of_a_simulation_are_left_aside():
+    found, problems = paired(*(f"site-01/train/{k}/a.png" for k in ("images", "masks", "clean")))
+    assert len(found) == 1
+    assert [(p.level, p.kind) for p in problems] == [("note", "left aside")]
+
+
+words = st.sampled_from(["a", "b", "mask", "img", "lesion", "7", "seg", "images", "masks", "test"])
+stems = st.lists(words, min_size=1, max_size=3).map("_".join)
+paths = st.lists(stems, min_size=1, max_size=3).map("/".join)
+
+
+@settings(deadline=None)
+@given(st.lists(paths, max_size=12, unique=True))
+def test_every_picture_is_in_a_case_or_in_a_finding(names):
+    files = [f"{name}.png" for name in names]
+    pairs, problems = find_pairs(entries(*files))
+    used = [f.name for pair in pairs for f in (*pair.images, *pair.masks)]
+    told = " ".join(f"{p.name} {p.text}" for p in problems)
+    assert len(set(used)) == len(used)
+    assert all(name in used or name in told for name in files)
+
+
+def nnunet(root, channels=2, labels=None):
+    """Write four training and two test cases the way nnU-Net keeps them, as pictures."""
+    for split, numbers in (("Tr", range(4)), ("Ts", range(4, 6))):
+        for number in numbers:
+            image, mask = lesion(number, colour=False)
+            for channel in range(channels):
+                shifted = np.roll(image, channel, axis=0)
+                save(root / f"images{split}" / f"c_{number}_{channel:04d}.png", shifted)
+            save(root / f"labels{split}" / f"c_{number}.png", mask.astype(np.uint8))
+    described = {"labels": labels or {"background": 0, "mole": 1}, "file_ending": ".png"}
+    (root / "dataset.json").write_text(json.dumps(described))
+    return root
+
+
+def test_nnunet_channels_and_labels(tmp_path):
+    root = nnunet(tmp_path / "Dataset001_Mole")
+    federation = folder(root, sites=2, partition="iid", cache=False)
+    assert federation.classes == ("mole",)
+    assert federation.train.channels == 2
+    assert (len(federation.train), len(federation.test)) == (4, 2)
+    image, _ = lesion(4, colour=False)
+    np.testing.assert_array_equal(federation.test.images[0][..., :1], image)
+    np.testing.assert_array_equal(federation.test.images[0][..., 1:], np.roll(image, 1, axis=0))
+
+
+def test_nnunet_channels_survive_preparation(tmp_path):
+    root = nnunet(tmp_path / "Dataset001_Mole")
+    result = prepare_folder(root, tmp_path / "out", options=Options(size=32, classes=()), workers=1)
+    assert result.manifest["options"]["classes"] == ["mole"]
+    assert result.manifest["options"]["channels"] == 2
+    plain = load_folder(root, size=32, cache=False)
+    prepared = load_folder(tmp_path / "out", cache=False)
+    np.testing.assert_array_equal(plain.images, prepared.images)
+    again = prepare_folder(root, tmp_path / "out", options=Options(size=32, classes=()), workers=1)
+    assert again.manifest == result.manifest
+
+
+def test_nnunet_volumes_with_two_channels(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        mask = np.zeros((20, 24, 3), np.uint8)
+        mask[5:12, 6:14] = 1
+        for name, values in (
+            (f"imagesTr/v{number}_0000", rng.normal(0, 1, mask.shape).astype(np.float32)),
+            (f"imagesTr/v{number}_0001", (mask * 3.0).astype(np.float32)),
+            (f"labelsTr/v{number}", mask),
+        ):
+            path = tmp_path / "D" / f"{name}.nii.gz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), path)
+    prepare_folder(tmp_path / "D", tmp_path / "out", options=Options(size=16), workers=1)
+    cases = load_folder(tmp_path / "out", cache=False)
+    assert cases.images.shape == (9, 16, 16, 2)
+    assert cases.images[0, ..., 1].max() == 255
+
+
+def test_a_case_without_one_of_its_channels_is_named(tmp_path):
+    root = nnunet(tmp_path / "D")
+    (root / "imagesTr" / "c_2_0001.png").unlink()
+    _, problems = list_cases(root, Options(size=None, classes=()))
+    assert [(p.kind, p.name) for p in problems] == [("channels differ", "imagesTr/c_2_0000.png")]
+
+
+def test_dataset_json_of_both_versions_and_its_mistakes(tmp_path):
+    def classes(*texts):
+        files = []
+        for number, text in enumerate(texts):
+            path = tmp_path / f"{number}.json"
+            path.write_text(text if isinstance(text, str) else json.dumps({"labels": text}))
+            files.append(Entry(f"s{number}/dataset.json", str(path), path.stat().st_size))
+        return classes_of(files)
+
+    assert classes({"background": 0, "core": 2, "edema": 1}) == ("edema", "core")
+    assert classes({"0": "background", "1": "Anterior", "2": "Posterior"}) == (
+        "Anterior",
+        "Posterior",
+    )
+    assert classes() == ()
+    with pytest.raises(DataError, match="do not name the same classes"):
+        classes({"b": 0, "x": 1}, {"b": 0, "y": 1})
+    with pytest.raises(DataError, match="without gaps or regions"):
+        classes({"background": 0, "whole": [1, 2]})
+    with pytest.raises(DataError, match="cannot be read"):
+        classes("{")

@@ -1,0 +1,119 @@
+"""What becomes of every file is told, and pictures in no case are errors unless allowed."""
+
+import shutil
+
+import pytest
+from data_files import lesion, plain_tree, save, zip_folder
+
+from feda3i.data.check import check_data
+from feda3i.data.decode import Options
+from feda3i.data.folder import folder, load_folder
+from feda3i.data.listing import list_cases
+from feda3i.data.own import prepare_folder
+from feda3i.errors import DataError
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    """Return a root of three hospitals of different layouts, one with a picture without mask."""
+    root = tmp_path / "hospitals"
+    plain_tree(root / "north", 6)
+    for number in range(5):
+        image, mask = lesion(100 + number, 60, 80)
+        save(root / "south" / f"s{number}.png", image)
+        save(root / "south" / f"s{number}_mask.png", mask)
+        image, mask = lesion(200 + number, 50, 50)
+        save(root / "west" / f"case_{number}" / "image.png", image)
+        save(root / "west" / f"case_{number}" / "mask.png", mask)
+    save(root / "south" / "lost.png", lesion(7)[0])
+    (root / "empty").mkdir()
+    (root / "north" / "notes.docx").write_text("x")
+    return root
+
+
+def usage(listing):
+    return {u.folder: (u.images, u.masks, u.reasons) for u in listing.usage}
+
+
+def test_every_folder_is_listed_with_what_is_used_and_why_not(hospitals):
+    listing, problems = list_cases(hospitals, Options(size=32))
+    assert usage(listing) == {
+        "empty": (0, 0, {}),
+        "north": (0, 0, {}),
+        "north/images": (6, 0, {}),
+        "north/masks": (0, 6, {}),
+        "south": (5, 5, {"mask missing": 1}),
+        "west": (5, 5, {}),
+    }
+    assert [(p.level, p.name) for p in problems] == [("error", "south/lost.png")]
+
+
+def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
+    with pytest.raises(DataError) as caught:
+        folder(hospitals, size=32, cache=False)
+    text = str(caught.value)
+    assert "south/lost.png" in text
+    assert "data.unused=allow" in text
+    assert "west/*" in text  # the table of all folders is part of the message
+    federation = folder(hospitals, size=32, cache=False, unused="allow")
+    assert federation.names() == ["north", "south", "west"]
+    assert federation.notes["folders"]["south"]["not_used"] == {"mask missing": 1}
+    with pytest.raises(DataError, match="lost"):
+        load_folder(hospitals, size=32, cache=False)
+
+
+def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
+    code, out, _ = feda3i("check", hospitals, "--size", 32)
+    assert code == 1
+    for line in ("south              5      5         1  mask missing: 1", "5 folders", "empty"):
+        assert line in out
+    assert "16 images and 16 masks used, 1 not used" in out
+    rows = check_data(hospitals, size=32, measure=False, unused="allow").side_by_side()
+    assert list(rows) == ["north", "south", "west"]
+    assert [(row.train, row.test) for row in rows.values()] == [(4, 2), (4, 1), (4, 1)]
+    area = sorted(lesion(100 + n, 60, 80)[1].mean() for n in range(5))[2]
+    assert rows["south"].share == pytest.approx(area)
+    assert rows["south"].width == pytest.approx(2 * (area * 4800 / 3.14159) ** 0.5, abs=0.02)
+    assert rows["south"].objects == 1
+    assert "width of largest (px)" in out
+    code, out, _ = feda3i("check", hospitals, "--size", 32, "--allow-unused")
+    assert code == 0
+    assert "note               mask missing: 1" in out
+
+
+def test_prepare_lists_folders_and_takes_the_same_permission(hospitals, tmp_path, feda3i):
+    arguments = ("prepare", "folder", hospitals, tmp_path / "out", "--size", 32, "--workers", 1)
+    code, out, _ = feda3i(*arguments)
+    assert code == 1
+    assert "south              5      5         1  mask missing: 1" in out
+    code, out, _ = feda3i(*arguments, "--allow-unused")
+    assert code == 0
+    assert "mask missing: 1" in out
+
+
+def test_files_added_to_a_prepared_folder_are_not_passed_over(tmp_path):
+    plain_tree(tmp_path / "in", 4)
+    prepare_folder(tmp_path / "in", tmp_path / "out", options=Options(size=32), workers=1)
+    shutil.copy(tmp_path / "out" / "images" / "case0.png", tmp_path / "out" / "images" / "new.png")
+    with pytest.raises(DataError, match="not in index: 1"):
+        load_folder(tmp_path / "out", cache=False)
+    assert len(load_folder(tmp_path / "out", cache=False, unused="allow")) == 4
+
+
+def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_path):
+    zip_folder(hospitals / "west", hospitals / "more.zip")
+    with pytest.raises(DataError, match="archive not read: 1"):
+        folder(hospitals, size=32, cache=False)
+    (hospitals / "scan.dcm").write_bytes(b"x")
+    with pytest.raises(DataError, match="feda3i prepare folder"):
+        folder(hospitals, size=32, cache=False, unused="allow")
+
+
+def test_pictures_that_a_folder_s_table_does_not_name_are_told(tmp_path):
+    plain_tree(tmp_path, 3)
+    (tmp_path / "index.csv").write_text(
+        "image,mask\n" + "".join(f"images/case{n}.png,masks/case{n}.png\n" for n in range(2))
+    )
+    listing, problems = list_cases(tmp_path, Options(size=None))
+    assert len(listing.cases) == 2
+    assert sorted(p.name for p in problems) == ["images/case2.png", "masks/case2.png"]

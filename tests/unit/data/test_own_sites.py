@@ -1,0 +1,132 @@
+"""``feda3i run own``: real sites as they are, and what other recipes say when they meet them."""
+
+import json
+
+import numpy as np
+import pytest
+from data_files import plain_tree, save_pair
+
+from feda3i import recipe
+from feda3i.data.folder import folder
+from feda3i.data.preview import preview
+from feda3i.engine.federation import federation_of
+from feda3i.errors import DataError
+
+SHORT = ("rounds=1", "train.epochs=1", "data.size=32", "model.width=4", "engine.workers=1")
+
+
+@pytest.fixture
+def clinics(tmp_path):
+    """Return a tree SITE/{images,masks} of three sites of 5 to 15 cases."""
+    for number, site in enumerate(("Anna", "Mercy", "Zoo")):
+        plain_tree(tmp_path / "clinics" / site, 5 * (number + 1), 100 * number)
+    return tmp_path / "clinics"
+
+
+def test_own_takes_sites_masks_and_cases_as_they_are(clinics):
+    made = recipe.load("own", [f"data={clinics}", "data.size=40"])
+    assert made.noise.name == "none"
+    assert made.method.name == "feda3i"
+    assert made.method.options()["t1"] < made.rounds
+    federation = federation_of(made)
+    assert federation.names() == ["Anna", "Mercy", "Zoo"]
+    assert [len(federation.site(name)) for name in federation.names()] == [4, 8, 12]
+    assert [federation.test.sites.count(name) for name in federation.names()] == [1, 2, 3]
+    assert federation.clean_masks is None
+    assert preview(made)[0] == []
+
+
+def test_own_without_data_says_what_to_add(feda3i):
+    code, _, err = feda3i("run", "own")
+    assert code == 1
+    assert "data=FOLDER" in err
+
+
+def test_own_with_one_pool_says_how_to_simulate_sites(tmp_path, feda3i):
+    plain_tree(tmp_path, 6)
+    code, _, err = feda3i("run", "own", f"data={tmp_path}", "--out", tmp_path / "run")
+    assert code == 1
+    assert "data.partition=iid data.sites=N" in err
+
+
+def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3i):
+    arguments = ("run", "skin_ns-small", f"data={clinics}", "data.sites=4", "data.cases=2", *SHORT)
+    code, _, err = feda3i(*arguments, "method=fedavg", "--out", tmp_path / "run")
+    assert code == 0
+    first, second = err.splitlines()[:2]
+    assert "3 real sites (Anna, Mercy, Zoo)" in first
+    assert "mixes them into 4 simulated sites of at most 2 cases (partition iid)" in first
+    assert "simulated noise" in first
+    assert first.endswith(f"feda3i run own data={clinics}")
+    assert second == "note: data.cases leaves out 16 of 24 training cases"
+    notes = json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]["notes"]
+    assert notes["left_out"] == {"cases": 16}
+
+
+def test_quiet_keeps_the_warning_and_nothing_else(clinics, tmp_path, feda3i):
+    arguments = (f"data={clinics}", "noise=contour", "noise.setting=skin-ns", "method=fedavg")
+    code, _, err = feda3i("run", "own", *arguments, *SHORT, "-q", "--out", tmp_path / "run")
+    assert code == 0
+    assert err.count("\n") == 1
+    assert "draws simulated noise over their masks" in err
+    assert "mixes" not in err
+
+
+def test_a_limit_on_test_cases_is_told(clinics):
+    made = recipe.load("own", [f"data={clinics}", "data.size=40", "data.test=4"])
+    assert preview(made)[0] == ["note: data.test leaves out 2 of 6 test cases"]
+
+
+def test_sites_of_a_source_keep_its_name(clinics):
+    same = folder(clinics, size=32, sites=3, partition="by-source", cache=False)
+    assert same.names() == ["Anna", "Mercy", "Zoo"]
+    assert set(same.test.sites) == {"Anna", "Mercy", "Zoo"}
+    more = folder(clinics, size=32, sites=6, partition="by-source", cache=False)
+    assert more.names() == ["Anna", "Mercy-01", "Mercy-02", "Zoo-01", "Zoo-02", "Zoo-03"]
+    assert more.test.sites == ()
+    assert all(name.startswith(more.site(name).sources[0]) for name in more.names())
+
+
+def test_real_names_are_in_events_and_console(clinics, tmp_path, feda3i):
+    arguments = (f"data={clinics}", "method=fedavg", *SHORT, "--out", tmp_path / "run")
+    code, _, err = feda3i("run", "own", *arguments)
+    assert code == 0
+    assert "3 sites, training cases: Anna 4, Mercy 8, Zoo 12; 6 test cases" in err
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
+    rounds = next(event for event in events if event["event"] == "round")
+    assert sorted(rounds["site_loss"]) == ["Anna", "Mercy", "Zoo"]
+    scored = next(event for event in events if event["event"] == "score")
+    assert {row["site"] for row in scored["rows"]} == {"Anna", "Mercy", "Zoo"}
+
+
+def test_validation_folders_test_where_nothing_else_does(tmp_path):
+    for site, splits in (("a", ("train", "val")), ("b", ("train", "validation", "test"))):
+        for number, split in enumerate(splits):
+            plain_tree(tmp_path / site / split, 3, 10 * number)
+    sizes = {
+        choice: [len(made.train), len(made.test)]
+        for choice in ("auto", "train", "test")
+        for made in [folder(tmp_path, cache=False, validation=choice)]
+    }
+    assert sizes == {"auto": [6, 6], "train": [12, 3], "test": [6, 9]}
+    told, _ = preview(recipe.load("own", [f"data={tmp_path}"]))
+    assert told[0].startswith("note: 3 validation cases are neither trained on nor scored")
+
+
+def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):
+    plain_tree(tmp_path / "large", 8)
+    save_pair(tmp_path / "small", "only", 50)
+    with pytest.raises(DataError, match="site 'small' has no training case"):
+        folder(tmp_path, cache=False)
+    federation = folder(tmp_path, cache=False, unused="allow")
+    assert federation.names() == ["large"]
+    assert "small" in federation.test.sites
+
+
+def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
+    federation = folder(clinics, size=20, cache=tmp_path / "cache")
+    np.testing.assert_allclose(federation.test.zoom, [[2.0, 2.4]] * 6)
+    again = folder(clinics, size=20, cache=tmp_path / "cache")
+    np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
+    cropped = folder(clinics, size=20, aspect="crop", cache=False)
+    np.testing.assert_allclose(cropped.test.zoom, 2.0)
