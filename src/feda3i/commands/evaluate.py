@@ -32,7 +32,7 @@ def evaluate(
         station, params = open_model(folder, trust_code)
         classes: tuple[str, ...] = ()
         if data is None:
-            cases, classes = tested_cases(folder, trust_code)
+            cases, classes = cases_of_run(folder, trust_code)
         else:
             cases = cases_of(data, station, "allow" if allow_unused else "error")
         cases, unit = in_own_pixels(cases)
@@ -45,7 +45,7 @@ def evaluate(
         print(f"every case: {csv}")
 
 
-def tested_cases(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[str, ...]]:
+def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[str, ...]]:
     """Return the test cases of a run and the names of their classes; they must be unchanged."""
     from feda3i.engine.federation import check_recipe
     from feda3i.engine.folder import RunFolder

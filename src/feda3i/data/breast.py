@@ -54,8 +54,10 @@ def breast(
     ----------
     path
         What ``feda3i prepare breast`` has written, or a tree ``SOURCE/{images,masks}``.
-    sites, cases, test, size, aspect, partition, alpha, seed, split_seed, test_share, unused
-        As for :func:`feda3i.data.folder.folder`; so are ``workers`` and ``cache``.
+    sites, cases, test, size, aspect, partition, alpha, seed, split_seed, test_share
+        As for :func:`feda3i.data.folder.folder`.
+    unused, workers, cache
+        As for :func:`feda3i.data.folder.folder`.
     """
     return folder(
         need_path(path, BREAST),
