@@ -81,13 +81,19 @@ def run(
     ] = None,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what would happen: sites, noise, minutes, memory, bytes."
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: federated training from the first round to the finished model."""
     from feda3i.commands.run import need_recipe
     from feda3i.commands.run import run as command
 
-    command(need_recipe(recipe), overrides or [], out, quiet)
+    command(need_recipe(recipe), overrides or [], out, quiet, dry_run)
 
 
 @app.command()

@@ -17,14 +17,21 @@ if TYPE_CHECKING:
     from feda3i.engine.run import Result
 
 
-def run(recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool) -> None:
-    """Run a recipe and print where the result lies."""
+def run(
+    recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool, is_dry: bool = False
+) -> None:
+    """Run a recipe and print where the result lies; or only say what would happen."""
     from feda3i.engine.run import run as start
 
     loaded, name = load_named(recipe, overrides, quiet)
     tell_data(loaded, quiet)
     announce(loaded)
     path = out or free_folder(Path("runs"), name)
+    if is_dry:
+        from feda3i.commands.dry_run import dry_run
+
+        dry_run(loaded, path)
+        return
     try:
         result = start(loaded, path, listener=listener(quiet))
     except KeyboardInterrupt:

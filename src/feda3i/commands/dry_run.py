@@ -1,0 +1,166 @@
+"""``feda3i run --dry-run``: say what would happen, and do nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feda3i.keys import text
+from feda3i.recipe import Recipe
+
+if TYPE_CHECKING:
+    from feda3i.data.base import Federation
+    from feda3i.engine.forecast import Forecast
+    from feda3i.engine.job import Job
+
+SITES = 12
+"""Sites that are named one by one."""
+
+
+def dry_run(recipe: Recipe, path: Path) -> None:
+    """Load the data, measure one step, and print what a run would do and take."""
+    from feda3i.engine.federation import check_recipe
+    from feda3i.engine.forecast import forecast, measure
+    from feda3i.engine.run import as_trained, job_of
+    from feda3i.engine.transport import one_thread
+
+    with one_thread():
+        federation = check_recipe(recipe)
+        if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
+            federation = replace(federation, clean_masks=federation.train.masks)
+        job = job_of(recipe, federation)
+        trained = as_trained(federation, job.method)
+        rows = [
+            *data_rows(recipe, trained),
+            ("noise", noise_text(recipe, federation)),
+            *training_rows(job),
+        ]
+        found = forecast(job, federation, measure(job, federation))
+    print(f"{recipe.title or path.name}: what would happen (nothing is trained or written)\n")
+    for name, words in [*rows, *cost_rows(recipe, found), ("folder", str(path))]:
+        print(textwrap.fill(f"{name:<10}{words}", 100, subsequent_indent=" " * 10))
+
+
+def data_rows(recipe: Recipe, federation: Federation) -> list[tuple[str, str]]:
+    """Return cases, sites and partition."""
+    train, test = federation.train, federation.test
+    size = " x ".join(map(str, train.shape))
+    colours = _count(train.channels, "channel")
+    sites = federation.names()
+    counts = [len(federation.sites[name]) for name in sites]
+    named = [f"{name} ({count})" for name, count in zip(sites, counts, strict=True)]
+    if len(named) > SITES:
+        least, most = min(counts), max(counts)
+        each = _count(most, "case") if least == most else f"{least} to {most} cases"
+        named[SITES - 1 :] = [f"... {named[-1]}; {each} each"]
+    options = recipe.data.options()
+    where = f", {options['path']}" if "path" in options else ""
+    partition = federation.notes.get(
+        "partition", options.get("partition", "as the data set makes it")
+    )
+    return [
+        ("data", f"{recipe.data.name}{where}"),
+        ("cases", f"{sum(counts)} to train on, {len(test)} to test on; {size} px, {colours}"),
+        ("classes", ", ".join(federation.classes)),
+        ("sites", f"{len(sites)}: {', '.join(named)}"),
+        ("partition", str(partition)),
+    ]
+
+
+def noise_text(recipe: Recipe, federation: Federation) -> str:
+    """Return how masks are disturbed, and by how much."""
+    if recipe.noise.name == "none":
+        return "none: masks are trained on as they are"
+    from feda3i.engine.noising import annotators_of
+
+    mu = [one.mu for one in annotators_of(recipe, federation).values()]
+    setting = recipe.noise.options().get("setting")
+    return (
+        f"SIMULATED, {recipe.noise.name}{f', setting {setting}' if setting else ''}: "
+        f"{sum(m > 0 for m in mu)} sites draw too large, {sum(m < 0 for m in mu)} too small, "
+        f"by up to {max(map(abs, mu)):.1f} px on average"
+    )
+
+
+def training_rows(job: Job) -> list[tuple[str, str]]:
+    """Return network, method and rounds."""
+    recipe = job.recipe
+    layout = job.layout(job.network())
+    trained = int(layout.trained().sum())
+    every = recipe.evaluate.every
+    often = "every round" if every == 1 else f"every {every} rounds"
+    return [
+        (
+            "network",
+            f"{_with_options(recipe.model.name, recipe.model.options())}: {trained:,} "
+            f"parameters, {len(layout.stages)} stages",
+        ),
+        ("method", _with_options(recipe.method.name, recipe.method.options())),
+        (
+            "rounds",
+            f"{recipe.rounds}, {_count(recipe.train.epochs, 'epoch')} each in batches of "
+            f"{recipe.train.batch}; tested after {often}",
+        ),
+        ("seed", str(recipe.seed)),
+    ]
+
+
+def cost_rows(recipe: Recipe, found: Forecast) -> list[tuple[str, str]]:
+    """Return time, memory and bytes on the wire."""
+    from feda3i.memory import available
+
+    free = available()
+    short = "" if found.memory < free else "; NOT ENOUGH: try engine.workers=1 or a smaller size"
+    processes = _count(found.processes, "process", "es")
+    return [
+        (
+            "time",
+            f"about {duration(found.seconds)} with {processes}, measured by one step here; "
+            f"more if the machine has other work",
+        ),
+        (
+            "memory",
+            f"about {size_text(found.memory)}: {processes} of {size_text(found.process_bytes)}, "
+            f"cases {size_text(found.case_bytes)}; free now: {size_text(free)}{short}",
+        ),
+        (
+            "wire",
+            f"a site receives {size_text(found.down)} and sends {size_text(found.up)} per round, "
+            f"{size_text(recipe.rounds * (found.down + found.up))} in the run (over a network)",
+        ),
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> duration(41), duration(600), duration(8000)
+    ('41 seconds', '10 minutes', '2.2 hours')
+    """
+    if seconds < 90:
+        return _count(max(round(seconds), 1), "second")
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def size_text(size: float) -> str:
+    """Return bytes as people say them.
+
+    >>> size_text(300_000), size_text(5_200_000), size_text(2.5e9)
+    ('300 kB', '5.2 MB', '2.5 GB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size / 1e3:.0f} kB"
+
+
+def _count(number: int, word: str, plural: str = "s") -> str:
+    return f"{number} {word}{'' if number == 1 else plural}"
+
+
+def _with_options(name: str, options: Mapping[str, Any]) -> str:
+    shown = [f"{key} = {text(value)}" for key, value in options.items()]
+    return f"{name} ({', '.join(shown)})" if shown else name
