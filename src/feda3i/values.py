@@ -110,3 +110,16 @@ def keywords_of(thing: Any) -> list[str]:
     except (TypeError, ValueError):  # some functions written in C have no signature
         return []
     return [parameter.name for parameter in parameters if parameter.kind in kinds]
+
+
+def takes_any_keyword(thing: Any) -> bool:
+    """Return whether a callable takes arguments of any name (``**options``).
+
+    >>> takes_any_keyword(lambda **options: None), takes_any_keyword(lambda size: None)
+    (True, False)
+    """
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)

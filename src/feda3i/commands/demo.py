@@ -91,6 +91,9 @@ def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[st
         draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu)
         print("\n" + grouping_text(surveyed[-1]["survey"], mu))
     _draw_examples(folder, federation, results)
+    for method, result in results.items():
+        for note in result.notes:
+            print(f"\nNOTE  {ROWS[method]}: {note}")
     print("\nWhat was made:")
     for path in sorted(folder.iterdir()):
         print(f"  {path}{'/' if path.is_dir() else ''}")

@@ -113,6 +113,7 @@ def run(
     need_flower()
     from feda3i.commands.run import load_named
     from feda3i.engine.lock import is_free
+    from feda3i.engine.notes import told
     from feda3i.flower.app import write_app
     from feda3i.flower.control import Control
     from feda3i.flower.deployment import read_env
@@ -136,6 +137,8 @@ def run(
             print(f"the run goes on; stop it with: flwr stop {number}", file=sys.stderr)
             raise
     print(f"sha256 {(folder / 'DONE').read_text().strip()}")
+    for note in told(folder / "events.jsonl"):
+        print(f"NOTE   {note}")
 
 
 @app.command()

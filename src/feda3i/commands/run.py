@@ -97,6 +97,8 @@ def show(result: Result) -> None:
     print(f"model  {result.path / 'model.safetensors'}")
     print(f"sha256 {result.sha256}")
     print(f"test   {scores}")
+    for note in result.notes:
+        print(f"NOTE   {note}")
 
 
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:

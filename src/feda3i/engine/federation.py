@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError, validate_call
+from pydantic import PydanticUserError, ValidationError, validate_call
 
 from feda3i.data.base import Federation
 from feda3i.data.items import federation_of_items, gives_items
 from feda3i.data.registry import REGISTRY
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.errors import DataError, RecipeError, nearest, shown, summary
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
+from feda3i.values import check_flags, keywords_of
 
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
@@ -58,7 +58,7 @@ def load_data(recipe: Recipe) -> Federation:
     if gives_items(make):
         federation: Any = _of_items(name, make, options, recipe.seed)
     else:
-        federation = _call(name, make, options, _keywords(make), recipe.seed)
+        federation = _call(name, make, options, keywords_of(make), recipe.seed)
     if not isinstance(federation, Federation):
         raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
     return federation
@@ -67,9 +67,9 @@ def load_data(recipe: Recipe) -> Federation:
 def _of_items(name: str, make: Any, options: dict[str, Any], seed: int) -> Federation:
     """Make a federation of a torch data set: its own options first, all others divide the cases."""
     data, own = make, []
-    ours = [option for option in _keywords(federation_of_items) if option != "data"]
+    ours = [option for option in keywords_of(federation_of_items) if option != "data"]
     if callable(make):
-        own = _keywords(make)
+        own = keywords_of(make)
         mine = {key: value for key, value in options.items() if key in own}
         data = _call(name, make, mine, [*own, *ours], seed, own)
     rest = {key: value for key, value in options.items() if key not in own}
@@ -94,21 +94,19 @@ def _call(
                 f"dataset '{name}' has no option '{option}'{nearest(option, known)} "
                 f"Known: {', '.join(known)}"
             )
+    check_flags("data", make, options)
     try:
         # Pydantic cannot check the arguments of a class.
         return make(**options) if isinstance(make, type) else validate_call(make)(**options)
+    except PydanticUserError as error:  # of a plug-in whose annotations cannot be read
+        raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
     except ValidationError as error:
         lines = [
             f"data.{'.'.join(str(part) for part in item['loc'])}: {item['msg'].lower()}, "
-            f"found {item['input']!r}"
+            f"found {shown(item['input'])}"
             for item in error.errors()
         ]
         raise RecipeError("\n".join(lines)) from None
-
-
-def _keywords(make: Any) -> list[str]:
-    kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in inspect.signature(make).parameters.values() if p.kind in kinds]
 
 
 def _check_values(federation: Federation) -> None:

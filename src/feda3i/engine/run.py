@@ -17,6 +17,7 @@ from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
+from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.scoring import Row
 from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
@@ -37,6 +38,8 @@ class Result:
     path: Path
     sha256: str
     scores: dict[str, float]
+    notes: tuple[str, ...] = ()
+    """What must be known before the scores are believed (``feda3i.engine.notes``)."""
 
 
 def run(
@@ -126,7 +129,7 @@ def finished(folder: RunFolder) -> Result:
     if saved is not None:
         folder.check_events(int(saved["events"]))
     folder.drop_cache()
-    return Result(folder.path, digest, _last_scores(folder))
+    return Result(folder.path, digest, summarise_scores(_last_rows(folder)), told(folder.events))
 
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
@@ -199,11 +202,14 @@ def play(
     method = job.method.card().split(":")[0]
     listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
+    losses = losses_of(folder.events)
     try:
         if first == 1:
             log.write("start", recipe=job.recipe.shared(), stages=list(server.stages))
         if changed:
             log.write("resume", round=first, changed=list(changed))
+        before = notes_before(job.method, job.recipe.rounds)
+        _tell(before, listener, log if first == 1 else None, is_result=False)
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
                 _look_around(server, transport, number, log)
@@ -213,13 +219,19 @@ def play(
                 log.sync()
                 folder.save(number, server.params, server.state)
                 listener.round({**event, **scores})
-        if not scores:
-            scores = _last_scores(folder)
+                losses.append(event["loss"])
+                if not note_of_losses(losses[:-1]):  # said once, when it begins
+                    _tell(note_of_losses(losses), listener)
+        log.sync()
+        rows = _last_rows(folder)
+        notes = notes_after(job.method, job.recipe.rounds, server.state, losses, rows)
+        _tell(notes, None, log, is_result=True)
+        log.sync()
         digest = folder.finish(job, server.layout, server.params)
     finally:
         listener.end()
         log.close()
-    return Result(folder.path, digest, scores)
+    return Result(folder.path, digest, scores or summarise_scores(rows), tuple(notes))
 
 
 def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int]:
@@ -284,9 +296,21 @@ def _rows(
     ]
 
 
-def _last_scores(folder: RunFolder) -> dict[str, float]:
-    last: dict[str, float] = {}
+def _tell(
+    notes: Sequence[str], listener: Listener | None, log: EventLog | None = None, **facts: Any
+) -> None:
+    """Say notes on the console and write them into the log, as far as there are any."""
+    for note in notes:
+        if listener is not None:
+            listener.note(f"NOTE: {note}")
+        if log is not None:
+            log.write("note", text=note, **facts)
+
+
+def _last_rows(folder: RunFolder) -> list[Row]:
+    """Return the scores of the test cases that were written last."""
+    last: list[Row] = []
     for event in read_events(folder.events, "score"):
         if event["split"] == "test":
-            last = summarise_scores(event["rows"])
+            last = event["rows"]
     return last

@@ -20,7 +20,10 @@ Row = dict[str, Any]
 def score_cases(
     station: Station, params: Params, cases: Cases, where: Iterable[int], distances: bool
 ) -> list[Row]:
-    """Return one row per case and class: id, class, and the scores of ``feda3i.metrics``."""
+    """Return one row per case and class: id, class, and the scores of ``feda3i.metrics``.
+
+    ``covered`` is the share of the frame that the model predicts as this class.
+    """
     from feda3i.metrics import score_case
 
     positions = np.fromiter(where, dtype=np.intp)
@@ -33,7 +36,8 @@ def score_cases(
         truth = cases.masks[position]
         for k in range(1, station.job.classes + 1):
             scores = score_case(predicted == k, truth == k, spacing, distances=distances)
-            row: Row = {"case": cases.ids[position], "class": k, **scores}
+            covered = round(float((predicted == k).mean()), 6)
+            row: Row = {"case": cases.ids[position], "class": k, **scores, "covered": covered}
             if cases.sources:
                 row["source"] = cases.sources[position]
             if cases.sites:

@@ -43,6 +43,7 @@ Departures
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -149,6 +150,13 @@ class ADELE(Method):
             ):
                 state["first"][k] = replies.round + 1
         server.record(train_iou=iou.tolist(), correct_from=list(state["first"]))
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when masks are corrected: once a curve has bent, after the fewest points."""
+        if not state:
+            return {"correction of masks": self.points + 1}
+        first = [round for round in state["first"] if round is not None]
+        return {"correction of masks": min(first, default=None)}
 
     # -- site -------------------------------------------------------------------------------------
 

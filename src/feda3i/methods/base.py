@@ -12,7 +12,7 @@ One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -72,6 +72,15 @@ class Method:
     def models(self, server: Server) -> dict[str, Params]:
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> Mapping[str, int | None]:
+        """Return from which round on each part of the method acts; empty if all do from the first.
+
+        Asked before the first round with an empty state, and after the last with the final one:
+        ``None`` is a part that has not acted, or of which nobody knows before. A run that ends
+        before a part acts says so, since it is then not what its name promises.
+        """
+        return {}
 
     # -- site -------------------------------------------------------------------------------------
 

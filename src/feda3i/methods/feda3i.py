@@ -39,6 +39,7 @@ Departures
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -117,6 +118,10 @@ class FedA3I(Method):
             raise ValueError(
                 "scale + bias must not exceed 1: no stage can be more than all quality"
             )
+        if self.weighting == "intra" and self.r not in (0.5, "share"):
+            raise ValueError("weighting = 'intra' means r = 'share'; another r has no effect")
+        if self.t1 != "auto" and self.settled != 0.05:
+            raise ValueError("settled has an effect with t1 = 'auto' only")
         if self.safe:
             self._check_safe()
 
@@ -221,6 +226,15 @@ class FedA3I(Method):
         if has_settled or 2 * len(losses) >= server.rounds:
             server.state["t1"] = len(losses)
             server.record(t1=len(losses), t1_reason="settled" if has_settled else "half of the run")
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when quality weights begin: after the warm-up, if a survey gives reason to."""
+        t1 = state.get("t1") if self.t1 == "auto" else self.t1
+        is_idle = state.get("keeps_shares", False) or ("surveys" in state and "rating" not in state)
+        first = None if t1 is None or is_idle else t1 + 1
+        if not self._uses_quality():
+            return {}  # asked for: an ablation without quality
+        return {"weighting by quality (FedA3I is FedAvg before)": first}
 
     # -- site -------------------------------------------------------------------------------------
 

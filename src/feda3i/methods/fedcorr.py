@@ -43,7 +43,8 @@ Departures
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -169,6 +170,12 @@ class FedCorr(Method):
             site: state["estimates"][site] if noisy else 0.0
             for site, noisy in zip(sites, is_noisy, strict=True)
         }
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when stages 2 and 3 begin."""
+        second, third = self.t1 + 1, self.t1 + self.t2 + 1
+        stage_2 = {"stage 2 (clean sites alone)": second} if self.t2 else {}
+        return {**stage_2, "stage 3 (training on corrected masks)": third}
 
     # -- site -------------------------------------------------------------------------------------
 

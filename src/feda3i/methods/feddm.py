@@ -39,6 +39,7 @@ Departures
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -70,10 +71,10 @@ class FedDM(Method):
     stop: Annotated[int, Field(ge=1)] = 50
     """Rounds after which the trusted share stays as it is."""
     stop_share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The same as a share of the run's rounds (0.25 in the original); overrides ``stop``."""
+    """The same as a share of the run's rounds (0.25 in the original); instead of ``stop``."""
     fewest: Annotated[int, Field(ge=0)] = 5
     """Masks whose trusted share has no more pixels than this are kept whole."""
-    probes: Annotated[int, Field(ge=1)] = 100
+    probes: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Random images on which the server compares networks."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Share of the old history that a round keeps."""
@@ -146,6 +147,16 @@ class FedDM(Method):
                 part = values[entry.start : entry.stop]
                 np.maximum(part, SMALLEST_VARIANCE, out=part)
         return Params(values, mean.counts)
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when peers judge masks and merging heeds the history: from the second round on."""
+        peers = {"calibration by peers": 2} if self.ratio > 0 else {}
+        merging = {"merging without conflict": 2} if self.deconflict else {}
+        return {**peers, **merging}
+
+    def __post_init__(self) -> None:
+        if self.stop_share is not None and self.stop != 50:
+            raise ValueError("expected stop or stop_share, found both")
 
     # -- site -------------------------------------------------------------------------------------
 

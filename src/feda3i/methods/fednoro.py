@@ -36,8 +36,8 @@ Departures
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -136,6 +136,12 @@ class FedNoRo(Method):
         weights = distance_weights(replies.cases, distances)
         server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return gathered.combine(weights)
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when noisy sites are treated apart: after the warm-up, if there are any."""
+        found = state.get("noisy")
+        first = None if found == [] else self.s1 + 1
+        return {"treating noisy sites apart (FedNoRo is FedAvg before)": first}
 
     # -- site -------------------------------------------------------------------------------------
 

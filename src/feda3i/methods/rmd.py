@@ -39,7 +39,7 @@ Departures
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -108,6 +108,13 @@ class RMD(Method):
     """Let the second pass move BatchNorm's running statistics, too."""
     test_network: Literal["a", "mean"] = "a"
     """Answer with network A, or with the mean of both probabilities."""
+
+    def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
+        """Return when pixels are left out, and when images are disturbed by more than flips."""
+        parts = {"leaving out pixels of large loss": 2 if self.tau > 0 else 0}
+        if self.weight > 0:
+            parts["distillation under rotation, zoom and noise"] = self.warp_from + 1
+        return {part: first for part, first in parts.items() if first > 1}
 
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
         """Return both networks; equal initialisations would make their exchange void."""

@@ -5,13 +5,14 @@ Nothing here imports torch before a network is built.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import FedA3IError, RecipeError, nearest, shown, summary
+from feda3i.failures import is_out_of_memory
 from feda3i.registry import Registry, declares, load_object
+from feda3i.values import check_flags, keywords_of, takes_any_keyword
 
 if TYPE_CHECKING:
     from torch import nn
@@ -92,7 +93,7 @@ def build(
         "shape": tuple(shape),
         "dimensions": len(shape),
     }
-    scales_itself = "input" in _named(factory)
+    scales_itself = "input" in keywords_of(factory)
     scaling = "paper" if scales_itself else options.pop("input", "normalised")
     return normalised(_call(name, factory, given, options), scaling)
 
@@ -115,7 +116,7 @@ def _check_factory(name: str, factory: Any) -> None:
         fits = issubclass(factory, nn.Module)
     else:
         says = declares(factory, nn.Module)
-        fits = bool(set(_named(factory)) & set(_GIVEN)) if says is None else says
+        fits = bool(set(keywords_of(factory)) & set(_GIVEN)) if says is None else says
     if not fits:
         raise RecipeError(
             f"model '{name}': expected a subclass of torch.nn.Module, or a function that says "
@@ -123,24 +124,13 @@ def _check_factory(name: str, factory: Any) -> None:
         )
 
 
-def _named(factory: Callable[..., Any]) -> list[str]:
-    """Return the names of the arguments that may be given by name."""
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):  # a function of C without a signature
-        return []
-    return [parameter.name for parameter in parameters if parameter.kind in kinds]
-
-
 def _call(
     name: str, factory: Callable[..., Any], given: dict[str, Any], options: dict[str, Any]
 ) -> nn.Module:
     from torch import nn
 
-    named = _named(factory)
-    kinds = [parameter.kind for parameter in inspect.signature(factory).parameters.values()]
-    takes_any = inspect.Parameter.VAR_KEYWORD in kinds
+    named = keywords_of(factory)
+    takes_any = takes_any_keyword(factory)
     free = sorted(set(named) - set(given))
     for option in options:
         if option in given:
@@ -154,11 +144,16 @@ def _call(
             )
     # A factory with **options still gets only what it names: it may forward them anywhere.
     arguments = {key: value for key, value in given.items() if key in named}
+    check_flags("model", factory, options)
     try:
         module = factory(**arguments, **options)
-    except (TypeError, ValueError) as error:
+    except FedA3IError:
+        raise
+    except Exception as error:  # other people's networks fail in their own ways
+        if is_out_of_memory(error):
+            raise
         raise RecipeError(
-            f"model '{name}' could not be built with {arguments | options}: {error}"
+            f"model '{name}' could not be built with {shown(arguments | options)}: {summary(error)}"
         ) from error
     if not isinstance(module, nn.Module):
         raise RecipeError(

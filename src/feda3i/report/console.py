@@ -92,7 +92,7 @@ class Live:
         if not self._console.is_terminal:
             return
         self._bar = Progress(
-            TextColumn("[bold]{task.fields[title]}"),
+            TextColumn("{task.fields[title]}", style="bold", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
@@ -125,6 +125,7 @@ class Live:
         self._console.print(
             f"{self._title}  round {self._done}/{self._rounds}  {sites}{self._facts()}"
             f"  {left:.0f} s left",
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )

@@ -1,0 +1,110 @@
+"""What a run says of itself: a method that never came to act, a training that went wrong.
+
+A finished run looks like success. These notes tell when it is not what its name promises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feda3i.report.events import read_events
+
+if TYPE_CHECKING:
+    from feda3i.engine.scoring import Row
+    from feda3i.methods.base import Method
+
+GREW = 3.0
+"""Times the first loss (or 0.1, if that is more) by which a later one must lie above it."""
+HIGHEST = 10.0
+"""No loss here is so high for a model that answers anything sensible; knowing nothing is 0.69."""
+
+
+def notes_before(method: Method, rounds: int) -> list[str]:
+    """Return which phases of a method this run is too short for."""
+    return [
+        f"{phase} would begin in round {first}, but this run has {_rounds(rounds)}: it will "
+        f"never act; run more rounds, or let it begin earlier with the method's options"
+        for phase, first in method.phases(rounds, {}).items()
+        if first is not None and first > rounds
+    ]
+
+
+def notes_after(
+    method: Method, rounds: int, state: Mapping[str, Any], losses: Sequence[float], rows: list[Row]
+) -> list[str]:
+    """Return what must be known before the result is believed.
+
+    Parameters
+    ----------
+    state
+        The server's state after the last round.
+    losses
+        Mean training loss of every round.
+    rows
+        Scores of the test cases after the last round.
+    """
+    notes = [
+        f"{phase} never acted in this run of {_rounds(rounds)}"
+        for phase, first in method.phases(rounds, state).items()
+        if first is None or first > rounds
+    ]
+    return notes + note_of_losses(losses) + note_of_masks(rows)
+
+
+def note_of_losses(losses: Sequence[float]) -> list[str]:
+    """Return a note if the training loss is far above that of the first round, or of any model.
+
+    >>> note_of_losses([0.7, 0.5, 0.6])
+    []
+    >>> note_of_losses([0.7, 1e6])
+    ['the training diverged: its loss is 1e+06 in round 2, 0.7 in round 1; try a smaller train.lr']
+    """
+    if not losses or not _is_lost(losses[0], losses[-1]):
+        return []
+    before = f", {losses[0]:.3g} in round 1" if len(losses) > 1 else ""
+    return [
+        f"the training diverged: its loss is {losses[-1]:.3g} in round {len(losses)}{before}; "
+        f"try a smaller train.lr"
+    ]
+
+
+def _is_lost(first: float, last: float) -> bool:
+    return not last <= HIGHEST or last - first > GREW * max(abs(first), 0.1)
+
+
+def note_of_masks(rows: Sequence[Row]) -> list[str]:
+    """Return a note if the model finds nothing, or everything, in all test cases with an object.
+
+    >>> note_of_masks([{"empty": "prediction", "covered": 0.0}])[0].partition(";")[0]
+    'the model predicts nothing in any of the 1 test masks with an object'
+    """
+    there = [row for row in rows if row.get("empty") in ("none", "prediction")]
+    if not there:
+        return []
+    where = f"in any of the {len(there)} test masks with an object"
+    advice = "see the losses in events.jsonl; more rounds or a smaller train.lr may help"
+    if all(row["empty"] == "prediction" for row in there):
+        return [f"the model predicts nothing {where}; {advice}"]
+    if all(row.get("covered", 0.0) >= 0.999 for row in there):
+        return [f"the model predicts no background {where}; {advice}"]
+    return []
+
+
+def losses_of(events: Path) -> list[float]:
+    """Return the mean training loss of every round so far."""
+    if not events.exists():
+        return []
+    found = (event.get("loss") for event in read_events(events, "round"))
+    return [math.inf if loss is None else float(loss) for loss in found]
+
+
+def told(events: Path) -> tuple[str, ...]:
+    """Return the notes at the end of a finished run."""
+    return tuple(str(event["text"]) for event in read_events(events, "note") if event["is_result"])
+
+
+def _rounds(number: int) -> str:
+    return f"{number} round{'' if number == 1 else 's'}"

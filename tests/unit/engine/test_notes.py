@@ -1,0 +1,119 @@
+"""A run says when it is not what its name promises: a phase never came, or training went wrong."""
+
+import json
+
+import pytest
+
+from feda3i import recipe
+from feda3i.engine.job import make_method
+from feda3i.engine.notes import note_of_losses, note_of_masks, notes_before, told
+from feda3i.engine.run import resume, run
+from feda3i.methods import REGISTRY
+from feda3i.report.console import Silent
+from short import SHORT
+
+
+class Listens(Silent):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def test_a_survey_that_never_comes_is_told_at_the_start_and_in_the_result(tiny_recipe, tmp_path):
+    listener = Listens()
+    chosen = tiny_recipe("method=feda3i", "method.t1=8", "rounds=2")
+    result = run(chosen, tmp_path / "run", listener=listener)
+    assert "would begin in round 9, but this run has 2 rounds" in listener.notes[0]
+    assert any("never acted" in note for note in result.notes)
+    assert told(result.path / "events.jsonl") == result.notes
+
+
+def test_a_method_that_came_to_act_has_nothing_to_say(tiny_recipe, tmp_path):
+    listener = Listens()
+    chosen = tiny_recipe("method=feda3i", "method.t1=1", "rounds=3")
+    result = run(chosen, tmp_path / "run", listener=listener)
+    assert listener.notes == []
+    assert not [note for note in result.notes if "acted" in note]
+
+
+def test_a_switch_that_only_the_run_can_know_is_told_in_the_result(tiny_recipe, tmp_path):
+    listener = Listens()
+    chosen = tiny_recipe("method=adele", "method.points=2", "method.r=1", "rounds=3")
+    result = run(chosen, tmp_path / "run", listener=listener)
+    assert listener.notes == []
+    assert any("correction of masks never acted" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("name", REGISTRY.names())
+def test_no_method_promises_a_phase_in_a_run_of_one_round_that_it_cannot_keep(name):
+    phases = make_method(name, {}).phases(1, {})
+    late = [phase for phase, first in phases.items() if first is not None and first > 1]
+    assert len(notes_before(make_method(name, {}), 1)) == len(late)
+    assert bool(late) == (name in {"adele", "feda3i", "fedcorr", "feddm", "fednoro", "rmd"})
+    assert notes_before(make_method(name, SHORT.get(name, {})), 100) == []
+
+
+def test_ablations_and_switched_off_parts_are_no_phases():
+    assert make_method("feda3i", {"weighting": "fedavg"}).phases(1, {}) == {}
+    assert make_method("feddm", {"ratio": 0, "deconflict": False}).phases(1, {}) == {}
+    assert make_method("rmd", {"tau": 0, "weight": 0}).phases(1, {}) == {}
+
+
+def test_divergence_is_told_on_the_console_and_in_the_result(tiny_recipe, tmp_path):
+    listener = Listens()
+    chosen = tiny_recipe("train.lr=10", "rounds=2", "noise=none", "train.epochs=2")
+    result = run(chosen, tmp_path / "run", listener=listener)
+    assert any("diverged" in note for note in listener.notes)
+    assert result.notes
+    assert resume(result.path).notes == result.notes
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_lost"),
+    [
+        ([0.7, 0.5, 0.3], False),
+        ([0.7, 1.4], False),
+        ([0.7, 3.0], True),
+        ([-0.2, 0.1], False),
+        ([1e6], True),
+        ([1e6, 1e6], True),
+        ([0.7, float("inf")], True),
+        ([], False),
+    ],
+)
+def test_losses(losses, is_lost):
+    assert bool(note_of_losses(losses)) == is_lost
+
+
+def test_a_model_that_finds_nothing_or_everything_is_told():
+    nothing = [{"empty": "prediction", "covered": 0.0}, {"empty": "both", "covered": 0.0}]
+    everything = [{"empty": "none", "covered": 1.0}, {"empty": "truth", "covered": 1.0}]
+    fine = [{"empty": "none", "covered": 0.2}, {"empty": "prediction", "covered": 0.0}]
+    assert "predicts nothing in any of the 1" in note_of_masks(nothing)[0]
+    assert "predicts no background" in note_of_masks(everything)[0]
+    assert note_of_masks(fine) == []
+    assert note_of_masks([]) == []
+
+
+def test_rows_say_how_much_the_model_covers(tiny_recipe, tmp_path):
+    result = run(tiny_recipe("rounds=1"), tmp_path / "run")
+    events = [json.loads(line) for line in (result.path / "events.jsonl").open()]
+    rows = [row for event in events if event["event"] == "score" for row in event["rows"]]
+    assert all(0 <= row["covered"] <= 1 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ({"weighting": "intra", "r": 0.3}, "r = 'share'"),
+        ({"t1": 5, "settled": 0.1}, "t1 = 'auto'"),
+    ],
+)
+def test_options_without_effect_are_errors(method, words):
+    from feda3i.errors import RecipeError
+
+    with pytest.raises(RecipeError, match=words):
+        make_method("feda3i", method)
+    assert recipe.load(None, ["method=feda3i", "method.t1=auto", "method.settled=0.1"])
