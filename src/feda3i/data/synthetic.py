@@ -18,6 +18,7 @@ from feda3i.data.fields import SMALLEST
 from feda3i.data.synthetic_breast import SOURCES, breast_case
 from feda3i.data.synthetic_skin import skin_case
 from feda3i.errors import RecipeError
+from feda3i.memory import check_fits
 from feda3i.seeding import rng
 
 __all__ = ["SOURCES", "breast_case", "skin_case", "synthetic_breast", "synthetic_skin"]
@@ -93,6 +94,8 @@ def _federation(
     for option, (value, smallest) in least.items():
         if value < smallest:
             raise RecipeError(f"{family.name}: expected {option} >= {smallest}, found {value}")
+    pixels = (sites * cases + test) * size * size * (family.channels + 1)
+    check_fits(f"{family.name} of {sites} x {cases} cases of {size} px", pixels, "use fewer")
     digits = max(2, len(str(sites)))
     owned = np.arange(sites * cases).reshape(sites, cases)
     return Federation(

@@ -42,6 +42,9 @@ def check_recipe(recipe: Recipe) -> Federation:
         from feda3i.engine.noising import annotators_of
 
         annotators_of(recipe, federation)
+    elif recipe.noise.options():
+        option = next(iter(recipe.noise.options()))
+        raise RecipeError(f"noise.{option} has no effect without noise; choose e.g. noise=contour")
     return federation
 
 

@@ -57,6 +57,13 @@ class Job:
                 options=model.options(),
             )
 
+    def check_memory(self, cases: int) -> None:
+        """Raise ``RecipeError`` if a step of a site with so many cases cannot fit into memory."""
+        from feda3i import models
+
+        model, batch = self.recipe.model, min(cases, self.recipe.train.batch)
+        models.check_memory(model.name, self.shape, model.options(), batch)
+
     def layout(self, network: nn.Module) -> Layout:
         """Return where the network's tensors lie; fails before training if stages are not found."""
         import torch

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.data.base import Federation
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, nearest, shown
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
-from feda3i.noise.base import SIDE, Annotator
+from feda3i.noise.base import SIDE, Annotator, check_number, check_whole
 from feda3i.noise.cache import cached_noise
 from feda3i.noise.federation import apply_noise, build_model
 from feda3i.recipe import Recipe
@@ -58,6 +58,7 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
     pixels at 256 px a side and are scaled to the size of the cases.
     """
     options = recipe.noise.options()
+    check_one_source(options)
     if "annotators" in options:
         annotators = _given(options["annotators"], federation)
     else:
@@ -65,12 +66,26 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
             _setting(options),
             federation.names(),
             federation.train.shape,
-            int(options.get("seed", recipe.seed)),
+            _seed(recipe),
             options.get("assignment", "exact"),
         )
     for annotator in annotators.values():
         build_model(recipe.noise.name, annotator, _model_options(recipe))
     return annotators
+
+
+def check_one_source(options: Mapping[str, Any]) -> None:
+    """Raise ``RecipeError`` if annotators are described in more than one way: one would win."""
+    given = [name for name in OWN if name in options and options[name] != "none"]
+    drawn = [name for name in DRAWN if name in given]
+    both = ["setting", drawn[0]] if drawn and "setting" in given else []
+    if "annotators" in given:
+        both = ["annotators", *(name for name in given if name not in ("annotators", "seed"))]
+    if len(both) > 1:
+        raise RecipeError(
+            f"noise: expected a setting, or {', '.join(DRAWN)}, or annotators; found {both[0]} and "
+            f"{both[1]}, which contradict each other (noise.setting=none takes a setting away)"
+        )
 
 
 def with_noise(
@@ -86,7 +101,7 @@ def with_noise(
     """
     cases = federation.train
     arguments: dict[str, Any] = {
-        "seed": int(recipe.noise.options().get("seed", recipe.seed)),
+        "seed": _seed(recipe),
         "name": recipe.noise.name,
         "options": _model_options(recipe),
     }
@@ -110,8 +125,14 @@ def _model_options(recipe: Recipe) -> dict[str, Any]:
     return {k: v for k, v in recipe.noise.options().items() if k not in OWN}
 
 
+def _seed(recipe: Recipe) -> int:
+    seed = recipe.noise.options().get("seed", recipe.seed)
+    check_whole("noise.seed", seed, 0)
+    return int(seed)
+
+
 def _setting(options: Mapping[str, Any]) -> NoiseSetting:
-    if "setting" in options:
+    if options.get("setting", "none") != "none":
         return get_setting(str(options["setting"]))
     missing = [name for name in DRAWN if name not in options]
     if missing:
@@ -119,6 +140,8 @@ def _setting(options: Mapping[str, Any]) -> NoiseSetting:
             f"noise: expected a setting (noise.setting=skin-ns) or {', '.join(DRAWN)}; "
             f"'{missing[0]}' is missing"
         )
+    for name in DRAWN:
+        check_number(f"noise.{name}", options[name])
     return NoiseSetting(*(float(options[name]) for name in DRAWN))
 
 
@@ -133,10 +156,12 @@ def _given(table: Any, federation: Federation) -> dict[str, Annotator]:
     if lacking:
         raise RecipeError(f"noise.annotators: site '{lacking[0]}' has no annotator")
     scale = max(federation.train.shape) / SIDE
-    try:
-        return {
-            site: Annotator(scale * float(row["mu"]), scale * float(row["sigma"]), scale)
-            for site, row in table.items()
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecipeError(f"noise.annotators: expected mu and sigma per site: {error}") from None
+    for site, row in table.items():
+        if not isinstance(row, Mapping) or set(row) != {"mu", "sigma"}:
+            raise RecipeError(f"noise.annotators.{site}: expected mu and sigma, found {shown(row)}")
+        for name, value in row.items():
+            check_number(f"noise.annotators.{site}.{name}", value)
+    return {
+        site: Annotator(scale * float(row["mu"]), scale * float(row["sigma"]), scale)
+        for site, row in table.items()
+    }

@@ -66,6 +66,7 @@ def run(
         # What cannot work fails before a folder is made.
         given = check_recipe(recipe) if federation is None else federation
         job = job_of(recipe, given)
+        job.check_memory(max(len(index) for index in given.sites.values()))
         job.layout(job.network())
         job.device()
         if federation is not None or recipe.noise.name == "none":

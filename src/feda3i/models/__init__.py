@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from feda3i.errors import FedA3IError, RecipeError, nearest, shown, summary
 from feda3i.failures import is_out_of_memory
+from feda3i.memory import check_fits
 from feda3i.registry import Registry, declares, load_object
 from feda3i.values import check_flags, keywords_of, takes_any_keyword
 
@@ -93,9 +94,28 @@ def build(
         "shape": tuple(shape),
         "dimensions": len(shape),
     }
+    check_memory(name, shape, options)
     scales_itself = "input" in keywords_of(factory)
     scaling = "paper" if scales_itself else options.pop("input", "normalised")
     return normalised(_call(name, factory, given, options), scaling)
+
+
+def check_memory(
+    name: str, shape: Sequence[int], options: Mapping[str, Any], cases: int = 0
+) -> None:
+    """Raise ``RecipeError`` if a network that tells its footprint needs more memory than there is.
+
+    Parameters
+    ----------
+    cases
+        Cases of a training step; 0 for a pass without training.
+    """
+    width = options.get("width", 16)
+    footprint = getattr(REGISTRY.get(name), "footprint", None)
+    if footprint is not None and isinstance(width, int) and width > 0:
+        size = " x ".join(map(str, shape))
+        what = f"model '{name}' of width {width}, {cases or 1} x {size} px at once"
+        check_fits(what, footprint(shape, cases, width), "use a smaller width, size or batch")
 
 
 def _check_shape(name: str, shape: Sequence[int]) -> None:

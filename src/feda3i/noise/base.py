@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.errors import DataError, RecipeError, nearest, shown
 from feda3i.geometry import Binary, signed_distance
 from feda3i.seeding import Draws, generator
 
@@ -75,19 +75,21 @@ def check_number(
         return
     limits = f" {'above' if is_open else 'from'} {low:g}" if low > -math.inf else ""
     limits += f" up to {high:g}" if high < math.inf else ""
-    raise RecipeError(f"{name}: expected a number{limits}, found {value!r}")
+    raise RecipeError(f"{name}: expected a number{limits}, found {shown(value)}")
 
 
-def check_whole(name: str, value: int, low: int) -> None:
-    """Raise RecipeError unless the value is a whole number from ``low``."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
-        raise RecipeError(f"{name}: expected a whole number from {low}, found {value!r}")
+def check_whole(name: str, value: int, low: int, high: int | None = None) -> None:
+    """Raise RecipeError unless the value is a whole number from ``low``, to ``high`` if given."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        limits = f"from {low}" + (f" to {high}" if high is not None else "")
+        raise RecipeError(f"{name}: expected a whole number {limits}, found {shown(value)}")
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise RecipeError unless the value is one of the choices."""
     if value not in choices:
-        raise RecipeError(f"{name}: expected one of {', '.join(choices)}, found {value!r}")
+        raise RecipeError(f"{name}: expected one of {', '.join(choices)}, found {shown(value)}")
 
 
 def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:

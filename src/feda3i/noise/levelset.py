@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
 from feda3i.noise.base import (
     Annotator,
@@ -69,9 +69,11 @@ class SignedDistanceEvolution:
     def __post_init__(self) -> None:
         check_number("mu", self.mu)
         check_number("sigma", self.sigma, low=0.0)
-        check_number("cells", self.cells, low=1)
+        check_number("cells", self.cells, low=1, high=1000)
         check_number("clip", self.clip, low=0.0, is_open=True)
         check_choice("start", self.start, ("random", "fixed"))
+        if not isinstance(self.spacing, Sequence | None) or isinstance(self.spacing, str):
+            raise RecipeError(f"spacing: expected a list of numbers, found {self.spacing!r}")
         for size in self.spacing or ():
             check_number("spacing", size, low=0.0, is_open=True)
         check_number("mu (at most clip)", abs(self.mu), high=self.clip)

@@ -24,6 +24,7 @@ from feda3i.seeding import Draws, generator
 # A front that flips rim pixels at random advances about this many times theta2 per step, since a
 # rough rim has more pixels than a smooth one: 11.8 px in 200 steps at theta1 .8, theta2 .05.
 ADVANCE = 1.97
+MOST_STEPS = 1_000_000
 BLOCK = 16  # steps after which the part of the frame that is looked at is chosen anew
 
 
@@ -54,7 +55,7 @@ class MarkovNoise:
     theta3: float = 0.2
 
     def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 0)
+        check_whole("steps", self.steps, 0, MOST_STEPS)
         for name in ("theta1", "theta2", "theta3"):
             check_number(name, getattr(self, name), low=0.0, high=1.0)
 

@@ -1,0 +1,67 @@
+"""The noise of a recipe is described in one way; an option without effect is an error."""
+
+import pytest
+
+from feda3i.engine.federation import check_recipe
+from feda3i.errors import RecipeError
+
+SETTING = ("noise=contour", "noise.setting=skin-ns")
+DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.5")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ((*SETTING, "noise.mu_max=5"), "found setting and mu_max"),
+        ((*SETTING, "noise.p_d=abc"), "found setting and p_d"),
+        ((*SETTING, "noise.annotators={a={mu=1, sigma=1}}"), "found annotators and setting"),
+        ((SETTING[0], *DRAWN, "noise.annotators={}"), "found annotators and mu_max"),
+        ((SETTING[0], *DRAWN[:3], "noise.p_d=abc"), r"noise.p_d: expected a number, found 'abc'"),
+        ((SETTING[0], *DRAWN[:3], "noise.p_d=true"), "noise.p_d: expected a number"),
+        ((*SETTING, "noise.seed=abc"), "noise.seed: expected a whole number"),
+        ((*SETTING, "noise.seed=true"), "noise.seed: expected a whole number"),
+        ((*SETTING, "noise.assignment=[1]"), "assignment: expected one of"),
+        (("noise.setting=skin-ns",), "noise.setting has no effect without noise"),
+        ((*SETTING, "noise.points=100000000"), "points: expected a whole number from 1 to"),
+        (("noise=levelset", *SETTING[1:], "noise.spacing=5"), "spacing: expected a list"),
+        (("noise=markov", *SETTING[1:], "noise.theta2=1e-12"), "steps: expected a whole number"),
+    ],
+)
+def test_contradictions_are_errors(tiny_recipe, overrides, words):
+    with pytest.raises(RecipeError, match=words):
+        check_recipe(tiny_recipe(*overrides))
+
+
+@pytest.mark.parametrize(
+    "annotators", ["{mu=1, sigma=true}", "{mu=1}", "{mu=1, sigma=1, sigm=2}", "5"]
+)
+def test_annotators_are_checked_key_by_key(tiny_recipe, annotators):
+    table = ", ".join(f"site-0{k} = {annotators}" for k in (1, 2, 3))
+    with pytest.raises(RecipeError, match=r"noise\.annotators\.site-01"):
+        check_recipe(tiny_recipe("noise=contour", f"noise.annotators={{{table}}}"))
+
+
+def test_a_setting_can_be_taken_away(tiny_recipe):
+    assert check_recipe(tiny_recipe(*SETTING, *DRAWN, "noise.setting=none"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("data.size=100000",), "expected to fit into memory"),
+        (("data.sites=1000000", "data.cases=1000000"), "expected to fit into memory"),
+        (("data.sites=true",), "data.sites: expected a number, found true"),
+    ],
+)
+def test_data_that_cannot_fit_is_not_begun(tiny_recipe, overrides, words):
+    with pytest.raises(RecipeError, match=words):
+        check_recipe(tiny_recipe(*overrides))
+
+
+@pytest.mark.parametrize("width", ["100000", "9223372036854775807", "true"])
+def test_networks_that_cannot_fit_are_not_built(tiny_recipe, tmp_path, width):
+    from feda3i.engine.run import run
+
+    with pytest.raises(RecipeError, match="width"):
+        run(tiny_recipe(f"model.width={width}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
