@@ -52,8 +52,7 @@ def _toml(folder: Path, good: Path, draw: Random) -> Odd:
     data = odd_recipes.toml(values, draw) if is_whole else odd_recipes.built_in_text(draw)
     (folder / "odd.toml").write_bytes(data)
     small = [] if is_whole else odd_recipes.overrides({"data": "synthetic", **odd_recipes.SMALL})
-    is_long = any(map(is_large, values.values())) if is_whole else True
-    return Odd("toml", ["run", "odd.toml", *small, "--out", OUT], is_long, "odd.toml")
+    return Odd("toml", ["run", "odd.toml", *small, "--out", OUT], is_long=True)
 
 
 def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:

@@ -55,6 +55,15 @@ WRONG_KEYS = (
 )
 
 
+REGISTRIES = {"data": DATASETS, "method": METHODS, "model": MODELS, "noise": NOISE}
+
+
+@cache
+def sections() -> tuple[str, ...]:
+    """Return the keys of a recipe that are not options of a thing it names."""
+    return tuple(key for key in keys() if key.split(".")[0] not in REGISTRIES)
+
+
 @cache
 def keys() -> tuple[str, ...]:
     """Return every key of a recipe: of the sections, and of all things that they can name."""
@@ -65,7 +74,7 @@ def keys() -> tuple[str, ...]:
             found |= {name, *(f"{name}.{inner}" for inner in kind.model_fields)}
         else:
             found.add(name)
-    for section, registry in (("data", DATASETS), ("model", MODELS), ("noise", NOISE)):
+    for section, registry in REGISTRIES.items():
         found |= {
             f"{section}.{option}"
             for name in registry.names()
@@ -84,14 +93,24 @@ def options_of(thing: Callable[..., Any]) -> list[str]:
 
 def assignments(draw: Random) -> dict[str, str]:
     """Return the keys and values of a recipe: small, of some method, with a few odd values."""
-    method = draw.choice(METHODS.names())
-    values = {"data": draw.choice(("synthetic", "synthetic-breast")), "method": method, **SMALL}
-    if draw.random() < 0.5:
-        values["noise"] = draw.choice(NOISE.names())
-        values["noise.setting"] = draw.choice(("skin-ns", "breast-ne"))
-    own = [f"method.{option}" for option in options_of(METHODS.get(method))]
+    chosen = {
+        "data": draw.choice(("synthetic-skin", "synthetic-breast")),
+        "method": draw.choice(METHODS.names()),
+        "noise": draw.choice(NOISE.names()),
+        "model": "unet" if draw.random() < 0.9 else draw.choice(MODELS.names()),
+    }
+    values = {**chosen, **SMALL, "noise.setting": draw.choice(("skin-ns", "breast-ne"))}
+    if draw.random() < 0.4:
+        values["rounds"] = "3"
+    if chosen["model"] != "unet":
+        del values["model.width"]
+    own = [
+        f"{section}.{option}"
+        for section, registry in REGISTRIES.items()
+        for option in options_of(registry.get(chosen[section]))
+    ]
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        pool = draw.choice((keys(), keys(), own, own, WRONG_KEYS, tuple(values)))
+        pool = draw.choice((keys(), own, own, own, sections(), WRONG_KEYS, tuple(values)))
         values[draw.choice(pool)] = text(draw)
     return values
 
@@ -108,7 +127,7 @@ def toml(values: dict[str, str], draw: Random) -> bytes:
         bare = key + ".name" if key in ("data", "method", "noise", "model") else key
         lines.append(f"{bare} = {toml_value(value, draw) if value not in names() else repr(value)}")
     data = "\n".join(lines).encode("utf-8", "surrogatepass")
-    return mutated(data, draw) if draw.random() < 0.4 else data
+    return mutated(data, draw) if draw.random() < 0.25 else data
 
 
 def names() -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 WORDS = (
     *("", " ", "abc", "None", "null", "auto", "none", "all", "ä漢字", "\u202ex", "a\nb", "x" * 300),
     *("'", '"', "'x'", '"5"', r'"\u0000"', "=", "a=b", ".", "..", "...", "-", "--", "%", "{x}"),
+    *("[/x]", "[bold", ":smile:"),
     *(
         "/no/where",
         "/dev/null",
@@ -35,6 +36,11 @@ NUMBERS = (
     *("nan", "-nan", "inf", "-inf", "1e-300", "1e300", "1e999", "-1e999"),
     *("99999999999999999999", "-9223372036854775809", "0x" + "f" * 5000, "9" * 5000),
 )
+PLAIN = (
+    *("0", "1", "2", "3", "5", "12", "0.1", "0.5", "0.9", "1.0", "-0.5", "1e-6", "true", "false"),
+    *("[0.5, 1.0]", "[1]", "auto", "ce", "dc", "none", "iid", "exact", "robust", "paper"),
+)
+"""Values that are right for some key, so that a run comes to use them."""
 LARGE = ("1000", "4097", "100000", "1000000", "2147483648", "9223372036854775807", "1e12")
 """Numbers that may be valid and then mean much work or much memory."""
 THINGS = (
@@ -51,7 +57,7 @@ JSON: tuple[Any, ...] = (
 
 def text(draw: Random) -> str:
     """Return one odd value as text."""
-    pools = (WORDS, NUMBERS, NUMBERS, THINGS, LARGE)
+    pools = (WORDS, NUMBERS, THINGS, LARGE, PLAIN, PLAIN, PLAIN, PLAIN)
     return draw.choice(draw.choice(pools))
 
 
