@@ -32,7 +32,7 @@ def test_a_survey_that_never_comes_is_told_at_the_start_and_in_the_result(tiny_r
 
 def test_a_method_that_came_to_act_has_nothing_to_say(tiny_recipe, tmp_path):
     listener = Listens()
-    chosen = tiny_recipe("method=feda3i", "method.t1=1", "rounds=3")
+    chosen = tiny_recipe("method=feda3i", "method.t1=1", "method.safe=false", "rounds=3")
     result = run(chosen, tmp_path / "run", listener=listener)
     assert listener.notes == []
     assert not [note for note in result.notes if "acted" in note]
