@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from feda3i.errors import RecipeError, shown
@@ -65,6 +66,7 @@ def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     feda3i.errors.RecipeError: data.factor: expected a number, found true
     """
+    thing = thing.func if isinstance(thing, partial) else thing
     is_plain_class = isinstance(thing, type) and not is_dataclass(thing)
     target = getattr(thing, "__init__", thing) if is_plain_class else thing
     try:
