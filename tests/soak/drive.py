@@ -93,8 +93,8 @@ class Plant:
     """Count what the program does to files, and kill it at one such step.
 
     Steps are calls that change the disk (``os.replace``, ``os.mkdir``, ``os.unlink``, ``os.open``),
-    before they happen; ``os.fsync``, after half of the file was written; and a line of the event
-    log, after half of it was written.
+    before they happen; ``os.fsync``, with half of what it would have put on the disk; and a line of
+    the event log, after half of it was written.
     """
 
     NAMES = ("replace", "mkdir", "unlink", "rmdir", "open", "fsync", "chmod")
@@ -102,6 +102,7 @@ class Plant:
     def __init__(self, folder: Path, die_at: int, notes: Path | None = None) -> None:
         self._folder, self._die_at, self._notes = str(folder), die_at, notes
         self._count = 0
+        self._synced: dict[str, int] = {}
 
     def install(self) -> None:
         """Wrap the functions; to be called in the child."""
@@ -114,7 +115,7 @@ class Plant:
         def half_a_line(log, event, **values):
             before = log._file.tell()
             line = write(log, event, **values)
-            self._step(f"event {event}", lambda: self._halve(log._file, before))
+            self._step(f"event {event}", lambda: _halve_line(log._file, before))
             return line
 
         EventLog.write = half_a_line
@@ -123,8 +124,11 @@ class Plant:
         def call(first, *more, **options):
             where = _path_of(first)
             if where.startswith(self._folder):
-                half = (lambda: _cut(first)) if name == "fsync" else None
+                synced = self._synced.get(where, 0)
+                half = (lambda: _halve(first, synced)) if name == "fsync" else None
                 self._step(f"{name} {where.removeprefix(self._folder)}", half)
+                if name == "fsync":
+                    self._synced[where] = os.fstat(first).st_size
             return function(first, *more, **options)
 
         return call
@@ -139,14 +143,15 @@ class Plant:
                 spoil()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _halve(self, file, start: int) -> None:
-        file.flush()
-        size = os.fstat(file.fileno()).st_size
-        os.ftruncate(file.fileno(), start + (size - start) // 2)
+
+def _halve_line(file, start: int) -> None:
+    file.flush()
+    _halve(file.fileno(), start)
 
 
-def _cut(handle: int) -> None:
-    os.ftruncate(handle, os.fstat(handle).st_size // 2)
+def _halve(handle: int, start: int) -> None:
+    """Lose half of what was written after ``start``; what is on the disk no crash takes back."""
+    os.ftruncate(handle, start + (os.fstat(handle).st_size - start) // 2)
 
 
 def _path_of(thing) -> str:
