@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from feda3i.types import Order
 
 def main() -> None:
     """Answer frames until standard input ends, which it does when the server is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
     # Standard output carries frames: anything a library prints must go elsewhere.
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

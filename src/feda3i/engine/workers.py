@@ -43,11 +43,13 @@ _SCORE_CHUNK = 16
 
 
 _START = (
-    "import sys; sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
+    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
     "from feda3i.engine.worker import main; main()"
 )
-"""Without the working directory (-P), where a file called json.py would be imported. What this
-process can import, plug-ins among it, comes after everything that is installed."""
+"""Ctrl-C is the server's to handle, also while torch is imported. The working directory, where a
+file called json.py would be taken for Python's, is not looked at (-P); what this process can
+import, plug-ins among it, comes after everything that is installed."""
 
 
 class WorkerPool:

@@ -1,5 +1,6 @@
 """What a worker process may import."""
 
+import os
 import subprocess
 import sys
 
@@ -83,3 +84,23 @@ def test_processes_that_read_or_draw_import_nothing_from_there_either(tmp_path, 
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "PWNED").exists()
+
+
+def test_ctrl_c_while_a_worker_imports_torch_makes_no_noise(tmp_path):
+    from feda3i.engine.workers import _START
+
+    package = tmp_path / "feda3i" / "engine"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "worker.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\ndef main():\n    print('alive')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _START],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
