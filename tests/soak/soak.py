@@ -236,6 +236,24 @@ def _children(pid: int) -> list[int]:
         return []
 
 
+def harm(soak: Soak, scale: float, is_smoke: bool) -> None:
+    """Do all kinds of harm, more or less of each."""
+
+    def count(number: int) -> int:
+        return max(1, round(number * scale))
+
+    soak.warm_up()
+    soak.measure((Child,) if is_smoke else (Child, Process))
+    soak.planted(0.02 if is_smoke else min(1.0, scale))
+    soak.at_random("random", Child, count(60))
+    if not is_smoke:
+        soak.at_random("process", Process, count(20))
+        soak.at_random("first second", Process, count(20), within=0.3)
+        soak.workers(count(8))
+    soak.full_disks(count(12))
+    soak.two_at_once(count(12))
+
+
 def main() -> int:
     """Soak, and print what was done."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -244,24 +262,13 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="a few of each kind, for the tests")
     parser.add_argument("--keep", action="store_true", help="keep the folder, too, if all is well")
     options = parser.parse_args()
-    scale = 0.05 if options.smoke else options.scale
-
-    def count(number: int) -> int:
-        return max(1, round(number * scale))
-
     folder = Path(tempfile.mkdtemp(prefix="feda3i-soak-"))
     soak = Soak(folder, options.seed, ("noise",) if options.smoke else tuple(RECIPES))
     started = time.monotonic()
-    soak.warm_up()
-    soak.measure((Child,) if options.smoke else (Child, Process))
-    soak.planted(0.02 if options.smoke else min(1.0, scale))
-    soak.at_random("random", Child, count(60))
-    if not options.smoke:
-        soak.at_random("process", Process, count(20))
-        soak.at_random("first second", Process, count(20), within=0.3)
-        soak.workers(count(8))
-    soak.full_disks(count(12))
-    soak.two_at_once(count(12))
+    try:
+        harm(soak, 0.05 if options.smoke else options.scale, options.smoke)
+    except KeyboardInterrupt:
+        soak.failures.append("interrupted")
     for kind in sorted({*soak.runs, *soak.kills}):
         print(f"{kind:20} {soak.runs[kind]:5} runs {soak.kills[kind]:5} kills")
     print(
