@@ -111,6 +111,11 @@ class Soak:
             return ["resume", str(path), "--quiet"]
         return ["run", "demo", *RECIPES[name], "--out", str(path), "--quiet"]
 
+    def fail(self, text: str) -> None:
+        """Note and print a failure."""
+        self.failures.append(text)
+        print(f"FAILED {text}", flush=True)
+
     def end(self, kind: str, name: str, path: Path) -> None:
         """Bring a harmed run to its end and look at it."""
         self.runs[kind] += 1
@@ -121,8 +126,7 @@ class Soak:
             found = [repr(error)]
         if found:
             tail = self.log(path).read_text(errors="replace")[-600:]
-            self.failures.append(f"{kind}: {path.name}: {'; '.join(found)}\n{tail}")
-            print(f"FAILED {self.failures[-1]}", flush=True)
+            self.fail(f"{kind}: {path.name}: {'; '.join(found)}\n{tail}")
         elif path.exists():
             shutil.rmtree(path)
 
@@ -161,7 +165,7 @@ class Soak:
         if label:
             self.kills[kind] += died
             if not died:
-                self.failures.append(f"{kind}: {name}: never came to step {die_at} ({label})")
+                self.fail(f"{kind}: {name}: never came to step {die_at} ({label})")
         self.end(kind, name, path)
         return notes.read_text().splitlines()
 
@@ -212,7 +216,7 @@ class Soak:
         """Note as a failure anything but success or an error of ours."""
         text = self.log(path).read_text(errors="replace")
         if code not in (0, 1) or "Traceback" in text or "bug" in text:
-            self.failures.append(f"{kind}: {path.name}: exit code {code}\n{text[-600:]}")
+            self.fail(f"{kind}: {path.name}: exit code {code}\n{text[-600:]}")
 
     def two_at_once(self, runs: int) -> None:
         """Start two processes on one folder: one works, the other is told so."""
@@ -224,7 +228,7 @@ class Soak:
             pair = [Child(self.command(name, path), self.log(path)) for _ in range(2)]
             codes = sorted(child.wait() for child in pair)
             if codes not in ([0, 0], [0, 1]):
-                self.failures.append(f"two at once: {path.name}: exit codes {codes}")
+                self.fail(f"two at once: {path.name}: exit codes {codes}")
             self._refused("two at once", path, codes[1])
             self.end("two at once", name, path)
 
@@ -268,7 +272,7 @@ def main() -> int:
     try:
         harm(soak, 0.05 if options.smoke else options.scale, options.smoke)
     except KeyboardInterrupt:
-        soak.failures.append("interrupted")
+        soak.fail("interrupted")
     for kind in sorted({*soak.runs, *soak.kills}):
         print(f"{kind:20} {soak.runs[kind]:5} runs {soak.kills[kind]:5} kills")
     print(
