@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -69,7 +70,10 @@ class Options:
             "classes (1 to 255 names)": len(self.classes) > 255,
             "bits (9 to 16)": not 9 <= self.bits <= 16,
             "axis (0, 1 or 2)": self.axis not in (0, 1, 2),
-            "window (low, high)": self.window is not None and not self.window[0] < self.window[1],
+            "window (low, high)": (
+                self.window is not None
+                and not -math.inf < self.window[0] < self.window[1] < math.inf
+            ),
         }
         for name, is_wrong in wrong.items():
             if is_wrong:

@@ -36,7 +36,7 @@ from feda3i.data.prepared import (
     write_json,
 )
 from feda3i.data.problems import CaseError, Problem, errors_of, report_lines, write_problems
-from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.data.split import TEST_SHARE, check_share, split_cases
 from feda3i.data.table import is_table
 from feda3i.data.target import check_places, open_target
 from feda3i.data.usage import Usage, usage_lines
@@ -110,6 +110,7 @@ def prepare(
     progress
         Called with the number of pairs done and the number of all.
     """
+    check_share(test_share)
     check_places(source, folder)
     with (
         explain_full_disk("free some space, then repeat the same command to go on"),

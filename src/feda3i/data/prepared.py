@@ -51,8 +51,13 @@ class Row:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Return whether the folder was made by ``feda3i prepare`` and is complete."""
-    return (folder / "manifest.json").is_file() and (folder / "index.csv").is_file()
+    """Return whether the folder was made by ``feda3i prepare`` and is complete.
+
+    A manifest that some other program wrote says nothing; one that cannot be read may be ours.
+    """
+    if not (folder / "manifest.json").is_file() or not (folder / "index.csv").is_file():
+        return False
+    return is_ours(folder) or (folder / JOURNAL).is_file() or _load_manifest(folder) is None
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -62,11 +67,16 @@ def is_unfinished(folder: Path) -> bool:
 
 def is_ours(folder: Path) -> bool:
     """Return whether a manifest says that ``feda3i prepare`` made the folder; its name does not."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
+    manifest = _load_manifest(folder)
     return isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FAMILY)
+
+
+def _load_manifest(folder: Path) -> Any:
+    """Return whatever the manifest holds; nothing if it cannot be read."""
+    try:
+        return json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

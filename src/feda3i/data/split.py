@@ -12,6 +12,15 @@ from feda3i.seeding import rng
 TEST_SHARE = 0.2  # 8:2, as the paper divides BREAST
 
 
+def check_share(share: float) -> None:
+    """Raise ``RecipeError`` unless some cases can be set aside and some be kept.
+
+    >>> check_share(0.2)
+    """
+    if not 0 < share < 1:
+        raise RecipeError(f"expected a test share between 0 and 1, found {share}")
+
+
 def split_cases(
     sources: Sequence[str],
     groups: Sequence[str],
@@ -28,8 +37,7 @@ def split_cases(
     >>> split_cases(["a"] * 5 + ["b"] * 6, [str(i) for i in range(11)]).count("test")
     3
     """
-    if not 0 < share < 1:
-        raise RecipeError(f"expected a test share between 0 and 1, found {share}")
+    check_share(share)
     result = list(given or [""] * len(sources))
     members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, (source, group) in enumerate(zip(sources, groups, strict=True)):

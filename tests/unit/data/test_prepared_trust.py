@@ -114,6 +114,25 @@ def test_a_set_from_before_the_seal_is_still_taken(prepared):
     assert len(load_folder(prepared, cache=False)) == 6
 
 
+def test_a_manifest_of_another_program_makes_no_prepared_set(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    (root / "manifest.json").write_text('{"name": "viewer", "icons": []}')
+    (root / "index.csv").write_text("file,author\n")
+    assert len(load_folder(root, cache=False)) == 3
+    assert check_data(root, measure=False, workers=1).is_fit
+    result = prepare_folder(root, tmp_path / "out", options=Options(size=16), workers=1)
+    assert sum(result.manifest["cases"].values()) == 3
+
+
+@pytest.mark.parametrize(
+    "options", [("--test-share", "5"), ("--test-share", "nan"), ("--window", "0,inf")]
+)
+def test_wrong_numbers_are_refused_before_anything_is_written(feda3i, tmp_path, options):
+    plain_tree(tmp_path / "in", 2)
+    assert feda3i("prepare", "folder", tmp_path / "in", tmp_path / "out", *options)[0] == 2
+    assert not (tmp_path / "out").exists()
+
+
 def test_run_refuses_it_as_check_does(feda3i, prepared, tmp_path):
     edit_index(prepared, INDEX["row lost"])
     code, out, _ = feda3i("check", prepared, "--size", 32)
