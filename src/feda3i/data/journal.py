@@ -64,10 +64,9 @@ def read_journal(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Outcome
     Nothing for lines that are no lines of ours: the one that was being written when the run was
     stopped, or damaged ones. What they stand for is simply done again.
     """
-    try:
-        text = (folder / JOURNAL).read_bytes().decode("utf-8", "replace")
-    except FileNotFoundError:
+    if not (folder / JOURNAL).is_file():
         return None, {}
+    text = (folder / JOURNAL).read_bytes().decode("utf-8", "replace")
     lines = text.split("\n")
     head = _json(lines[0])
     if not isinstance(head, dict) or not set(head) >= HEAD:

@@ -234,7 +234,7 @@ def _scan(folder: Path) -> dict[str, tuple[int, int]]:
     if not folder.is_dir():
         return {}
     with os.scandir(folder) as found:
-        return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found}
+        return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found if f.is_file()}
 
 
 def _state(entries: Sequence[Entry]) -> tuple[tuple[str, int, int], ...]:
@@ -271,9 +271,5 @@ def _is_colour(pairs: Sequence[Pair]) -> bool:
 
 
 def _bytes(entry: Entry) -> bytes:
-    if entry.size == 0:
-        raise CaseError("empty file", f"{entry.name} has 0 bytes: copy it again")
-    try:
-        return Path(entry.place).read_bytes()
-    except OSError as error:
-        raise CaseError("unreadable file", f"{entry.name}: {error}") from None
+    with Reader() as reader:
+        return reader.read(entry)

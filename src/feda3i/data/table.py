@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import posixpath
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def read_table_file(path: Path, group: str | None = None) -> tuple[list[Pair], l
         try:
             info = os.stat(place)
         except (OSError, ValueError):
+            return None
+        if not stat.S_ISREG(info.st_mode):  # reading a pipe would wait for ever
             return None
         return Entry(name.replace("\\", "/"), place, info.st_size, mtime=info.st_mtime_ns)
 

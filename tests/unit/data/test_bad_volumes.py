@@ -10,8 +10,10 @@ import pytest
 from data_files import plain_tree, save_pair, zip_folder
 
 from feda3i.data.decode import Options
+from feda3i.data.folder import load_folder
 from feda3i.data.own import prepare_folder
 from feda3i.data.problems import errors_of
+from feda3i.errors import DataError
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -163,6 +165,26 @@ def test_links_to_nothing_and_folders_with_an_images_name_do_not_stop_it(tmp_pat
         ("image missing", "masks/pipe.png"),
     }
     assert sum(result.manifest["cases"].values()) == 3
+
+
+def test_a_pipe_that_a_table_names_is_no_file(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    os.mkfifo(root / "images" / "pipe.png")
+    names = [f"images/{n}.png,masks/case0.png,{n}\n" for n in ("case0", "case1", "case2", "pipe")]
+    table = root / "mine.csv"
+    table.write_text("image,mask,name\n" + "".join(names))
+    result = prepare_folder(table, tmp_path / "out", options=Options(size=16), workers=1)
+    assert [p.kind for p in errors_of(result.problems)] == ["file missing"]
+    assert sum(result.manifest["cases"].values()) == 3
+
+
+def test_a_pipe_in_a_prepared_set_is_no_case(tmp_path):
+    plain_tree(tmp_path / "in", 3)
+    prepare_folder(tmp_path / "in", tmp_path / "out", options=Options(size=16), workers=1)
+    (tmp_path / "out" / "images" / "case0.png").unlink()
+    os.mkfifo(tmp_path / "out" / "images" / "case0.png")
+    with pytest.raises(DataError, match="file missing"):
+        load_folder(tmp_path / "out", cache=False)
 
 
 def test_links_in_many_circles_come_to_an_end(tmp_path):
