@@ -23,10 +23,10 @@ LEAST, MOST = 0.25, 4.0
 """Bounds of a weight, as multiples of the site's share of cases."""
 CEILING = 0.4
 """No site gets a larger part of the say than this, unless its cases alone give it more."""
+WIDTH = 0.25
+"""Of the Gaussian that prefers sites near the centre, as a part of the range of offsets."""
 FEWEST = 4
 """With fewer rated sites the middle between the ends is no better a guess than the mean."""
-NOISE = 4.0
-"""Standard errors between the two ends that offsets without any true difference would show."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def balance_sites(offset: ArrayLike, error: ArrayLike, counts: ArrayLike) -> Bal
 
     >>> few = balance_sites([-4, -3, -3, -2, 8], [0.5] * 5, [8] * 5)
     >>> few.weights.round(2).tolist()  # a site alone on its side counts for more
-    [0.11, 0.12, 0.12, 0.32, 0.32]
+    [0.09, 0.11, 0.11, 0.35, 0.35]
     """
     size = shares(counts)
     places, errors = (np.asarray(one, dtype=np.float64) for one in (offset, error))
@@ -80,14 +80,15 @@ def balance_sites(offset: ArrayLike, error: ArrayLike, counts: ArrayLike) -> Bal
     here = places[rated]
     width = float(np.ptp(here))
     centre = float(here.min() + here.max()) / 2
-    evidence = max(0.0, 1.0 - NOISE * float(np.median(errors[rated])) / width) if width else 0.0
-    trust = evidence * (1.0 - (2.0 / (number - 1)) ** 2)
+    # The part of the offsets' spread that is not chance, and a part that grows with the sites.
+    chance = float(np.median(errors[rated] ** 2)) / float(here.var(ddof=1)) if width else 1.0
+    trust = max(0.0, 1.0 - chance) * (1.0 - (2.0 / (number - 1)) ** 2)
     if trust == 0.0:
         why = "the offsets differ no more than by chance: everybody keeps the share of cases"
         return Balance(size, centre, 0.0, why)
     part = size[rated].sum()
     weights = size.copy()
-    balanced = part * _balanced(here, centre, width / 3, size[rated] / part)
+    balanced = part * _balanced(here, centre, WIDTH * width, size[rated] / part)
     weights[rated] = trust * balanced + (1.0 - trust) * size[rated]
     why = f"balanced at offset {centre:+.2f} px of {number} sites, trust {trust:.2f}"
     return Balance(weights / weights.sum(), centre, trust, why)

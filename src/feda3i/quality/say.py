@@ -39,7 +39,7 @@ def say_lines(
     >>> counts = dict.fromkeys(drawn, 8)
     >>> rating = balance_by_offset({k: survey(v) for k, v in drawn.items()}, counts)
     >>> say_lines(rating, list(drawn), list(counts.values()))[1]
-    'a: 12 % of the say in the last stage (20 % of the cases): draws 7.0 px smaller than the middle'
+    'a: 10 % of the say in the last stage (20 % of the cases): draws 7.0 px smaller than the middle'
     """
     size, weights = shares(counts), rating.weights(present, counts)
     ratio = np.log(np.maximum(weights, 1e-12) / np.maximum(size, 1e-12))

@@ -138,7 +138,7 @@ def test_few_sites_keep_their_shares_exactly(number):
 
 
 def test_offsets_within_chance_change_nothing():
-    found = balance_sites([0.0, 1, 2, 3, 4, 5], np.full(6, 1.3), np.arange(1, 7))
+    found = balance_sites([0.0, 1, 2, 3, 4, 5], np.full(6, 1.9), np.arange(1, 7))
     assert np.array_equal(found.weights, shares(np.arange(1, 7)))
     assert found.trust == 0
 
