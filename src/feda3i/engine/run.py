@@ -62,8 +62,11 @@ def run(
     federation
         The cases, if already at hand; by default they are made from the recipe.
     """
+    listener = listener or Silent()
     with one_thread():
         # What cannot work fails before a folder is made.
+        if federation is None:
+            listener.doing("reading the cases")
         given = check_recipe(recipe) if federation is None else federation
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
@@ -74,9 +77,11 @@ def run(
         folder = RunFolder.claim(path)
         try:
             if federation is None:
+                if recipe.noise.name != "none":
+                    listener.doing("drawing the masks of the noisy annotators")
                 federation = disturb(given, recipe, folder.make_cache())
             folder.begin(recipe, {"data": describe(federation)})
-            return _carry_out(folder, job, federation, listener or Silent())
+            return _carry_out(folder, job, federation, listener)
         except BaseException:
             folder.abandon()
             raise
@@ -110,6 +115,7 @@ def resume(
         check_code_kept(folder.manifest(), recipe, path, working_directory(path))
         with one_thread():
             if federation is None:
+                (listener or Silent()).doing("reading the cases")
                 federation = federation_of(recipe, folder.make_cache())
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
             return _carry_out(

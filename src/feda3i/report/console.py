@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol, Self
 
@@ -17,12 +18,18 @@ from rich.progress import (
 )
 from rich.text import Text
 
+OFTEN = 30.0
+"""Seconds between two lines of a log within a round; the first site of a run is told at once."""
+
 
 class Listener(Protocol):
     """What the round loop tells while it works."""
 
     def note(self, text: str) -> None:
         """Say something about the run as a whole."""
+
+    def doing(self, text: str) -> None:
+        """Say what is under way before the first round."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Say that a run starts after ``done`` rounds."""
@@ -41,6 +48,9 @@ class Silent:
     """A listener that says nothing."""
 
     def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def doing(self, text: str) -> None:
         """Say nothing."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
@@ -65,7 +75,10 @@ class Clock(ProgressColumn):
         """Return ``0:02:10 left`` or ``took 0:05:31``."""
         if task.finished:
             return Text(f"took {_clock(task.finished_time)}", style="progress.elapsed")
-        return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
+        # Not rich's own guess: it has none before the second site and forgets slow rounds.
+        ends = task.fields.get("ends")
+        left = None if ends is None else max(ends - task.get_time(), 0.0)
+        return Text(f"{_clock(left)} left", style="progress.remaining")
 
 
 def _clock(seconds: float | None) -> str:
@@ -75,21 +88,30 @@ def _clock(seconds: float | None) -> str:
 class Live:
     """A progress bar with sites, loss, Dice and time left; one plain line per round in a log."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(
+        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._console = console or Console(stderr=True)
+        self._clock = clock
         self._bar: Progress | None = None
         self._last: dict[str, Any] = {}
 
     def note(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._print(text)
+
+    def doing(self, text: str) -> None:
+        """Show what is under way: nobody should wait for a first round in front of nothing."""
+        self._print(f"{text} ...")
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""
         self._title, self._rounds = title, rounds
-        self._started, self._done_before, self._done = time.monotonic(), done, done
+        self._started, self._done_before, self._done = self._clock(), done, done
+        self._told: float | None = None
         self._last = {}
         if not self._console.is_terminal:
+            self._print(f"{title}  round {done + 1}/{rounds} begins")
             return
         self._bar = Progress(
             TextColumn("{task.fields[title]}", style="bold", markup=False),
@@ -98,17 +120,21 @@ class Live:
             TextColumn("{task.fields[facts]}"),
             Clock(),
             console=self._console,
+            get_time=self._clock,
         )
         self._task = self._bar.add_task("", total=rounds, completed=done, title=title, facts="")
         self._bar.start()
 
     def site(self, answered: int, asked: int) -> None:
         """Show how many sites have answered."""
+        # The server's own work counts as one more site: a round is over when round() says so.
+        within = self._done + answered / (asked + 1)
+        facts = f"sites {answered}/{asked}" + self._facts()
         if self._bar is not None:
-            facts = f"sites {answered}/{asked}" + self._facts()
-            # The server's own work counts as one more site: a round is over when round() says so.
-            within = self._done + answered / (asked + 1)
-            self._bar.update(self._task, facts=facts, completed=within)
+            ends = self._clock() + self._left(within)
+            self._bar.update(self._task, facts=facts, completed=within, ends=ends)
+        elif self._told is None or self._clock() - self._told >= OFTEN:
+            self._tell(self._done + 1, facts, within)
 
     def round(self, event: dict[str, Any]) -> None:
         """Show a finished round."""
@@ -116,19 +142,28 @@ class Live:
         self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
         sites = f"sites {event['answered']}/{event['asked']}"
         for line in event.get("said", ()):
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._print(line)
         if self._bar is not None:
-            self._bar.update(self._task, facts=sites + self._facts(), completed=self._done)
+            ends = self._clock() + self._left(self._done)
+            facts = sites + self._facts()
+            self._bar.update(self._task, facts=facts, completed=self._done, ends=ends)
             return
-        spent = time.monotonic() - self._started
-        left = spent / max(self._done - self._done_before, 1) * (self._rounds - self._done)
-        self._console.print(
-            f"{self._title}  round {self._done}/{self._rounds}  {sites}{self._facts()}"
-            f"  {left:.0f} s left",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        self._tell(self._done, sites + self._facts(), self._done)
+
+    def _tell(self, number: int, facts: str, done: float) -> None:
+        """Write a line of the log."""
+        self._told = self._clock()
+        left = f"{self._left(done):.0f} s left"
+        self._print(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
+
+    def _left(self, done: float) -> float:
+        """Return the seconds left after so many rounds, parts of one included."""
+        played = done - self._done_before
+        spent = self._clock() - self._started
+        return spent / played * (self._rounds - done) if played > 0 else 0.0
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
         """Leave the finished bar on the screen."""
