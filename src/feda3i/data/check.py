@@ -21,7 +21,7 @@ from feda3i.data.plan import as_test, home
 from feda3i.data.problems import CaseError, Level, Problem, errors_of
 from feda3i.data.side_by_side import Objects, SiteFacts, measure, site_facts
 from feda3i.data.split import split_cases
-from feda3i.data.usage import Unused, Usage
+from feda3i.data.usage import Unused, Usage, without
 
 _AHEAD = 32  # cases decoded but not yet looked at, per thread
 
@@ -116,7 +116,7 @@ def check_data(
     check_size(size)
     options = Options(size=None, channels=channels, classes=tuple(classes))
     listing, problems = list_cases(root, options, group, unused)
-    good, facts = [], []
+    good, facts, spoilt = [], [], []
     for case, found in _look(listing, workers or os.cpu_count() or 1):
         if isinstance(found, Facts):
             good.append(case)
@@ -124,6 +124,7 @@ def check_data(
             problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
         else:
             problems.append(found)
+            spoilt += [(case.pair, found.kind)] if case.pair is not None else []
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
@@ -146,7 +147,7 @@ def check_data(
         cost=cost,
         size=size,
         channels=deep,
-        usage=listing.usage,
+        usage=tuple(without(listing.usage, spoilt)),
     )
 
 

@@ -181,10 +181,11 @@ def unlisted(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[Problem]:
 
 
 def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[Entry]) -> None:
-    is_dicom = any(split_extension(entry.name)[1] in DICOM for entry in entries)
-    if is_dicom or any(pair.kind != "picture" for pair in pairs):
+    volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
+    volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
+    if volumes:
         raise DataError(
-            f"'{root}' holds volumes: cut or convert them first, "
+            f"'{root}' holds volumes ({volumes[0]}): cut or convert them first, "
             f"'feda3i prepare folder {root} DST' (--volumes to keep them whole)"
         )
 

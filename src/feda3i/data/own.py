@@ -16,10 +16,10 @@ from feda3i.data.pairs import Pair, find_pairs
 from feda3i.data.patterns import compile_group
 from feda3i.data.prepare import Prepared, Progress, prepare
 from feda3i.data.prepared import is_prepared
-from feda3i.data.problems import Problem
+from feda3i.data.problems import Problem, errors_of
 from feda3i.data.split import TEST_SHARE
 from feda3i.data.table import has_columns, is_table, read_table, read_table_file
-from feda3i.data.usage import Unused, Usage, judge_unused, usage_of, with_empty
+from feda3i.data.usage import Unused, Usage, judge_unused, usage_of, with_empty, without
 from feda3i.errors import DataError
 
 
@@ -59,6 +59,7 @@ def prepare_folder(
         compile_group(group)
     chosen = options or Options(classes=())
     usage: list[Usage] = []
+    paired: dict[str, Pair] = {}
 
     def find(entries: Sequence[Entry]) -> tuple[list[Pair], list[Problem]]:
         if is_table(source):
@@ -66,6 +67,7 @@ def prepare_folder(
         else:
             pairs, problems = find_any(entries, chosen.volumes, group)
         usage.extend(usage_of(entries, pairs, problems))
+        paired.update({pair.name: pair for pair in pairs})
         if per_site:
             pairs = [replace(pair, site=pair.site or pair.source) for pair in pairs]
         return pairs, judge_unused(problems, unused)
@@ -82,7 +84,8 @@ def prepare_folder(
         overwrite=overwrite,
         progress=progress,
     )
-    found = with_empty(usage, source) if source.is_dir() else usage
+    spoilt = [(paired[p.name], p.kind) for p in errors_of(result.problems) if p.name in paired]
+    found = without(with_empty(usage, source) if source.is_dir() else usage, spoilt)
     return replace(result, usage=tuple(found))
 
 

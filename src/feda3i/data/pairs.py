@@ -106,6 +106,7 @@ def find_pairs(
         )
         problems += wrong
         pairs += [_pair(branch, one, group) for one in matched]
+    pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in channelled})
     return _fold_case_folders(pairs, {place_of(branch)[0] for branch in loose}), problems
 
 
@@ -167,6 +168,13 @@ def _pair(branch: str, one: Matched, group: str | None) -> Pair:
         group=posixpath.join(source, group_in(one.stem, group)),
         kind=kind_of(split_extension(one.images[0].name)[1]),
     )
+
+
+def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
+    """Let test cases be drawn in nnU-Net sets without ``labelsTs``: all masks are in Tr."""
+    tested = {pair.source for pair in pairs if pair.split == "test"}
+    free = sources - tested
+    return [replace(pair, split="") if pair.source in free else pair for pair in pairs]
 
 
 def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:

@@ -79,6 +79,27 @@ def usage_of(
     return _joined(folders)
 
 
+def without(usages: Sequence[Usage], spoilt: Sequence[tuple[Pair, str]]) -> list[Usage]:
+    """Count the files of pairs that could not be read as not used, by the kind of finding."""
+    found = {(usage.folder, usage.folders > 1): usage for usage in usages}
+    for pair, kind in spoilt:
+        for role, files in (("images", pair.images), ("masks", pair.masks)):
+            for file in files:
+                own = posixpath.dirname(file.name) or "."
+                above = posixpath.dirname(own) or "."
+                place = (own, False) if (own, False) in found else (above, True)
+                if place in found:
+                    found[place] = _moved(found[place], role, kind)
+    return list(found.values())
+
+
+def _moved(usage: Usage, role: str, kind: str) -> Usage:
+    reasons = {**usage.reasons, kind: usage.reasons.get(kind, 0) + 1}
+    if role == "images":
+        return replace(usage, images=usage.images - 1, reasons=reasons)
+    return replace(usage, masks=usage.masks - 1, reasons=reasons)
+
+
 def with_empty(usages: Sequence[Usage], root: Path) -> list[Usage]:
     """Add the folders at the top that hold no file at all: perhaps a site that is not there yet."""
     held = {usage.folder.split("/")[0] for usage in usages}

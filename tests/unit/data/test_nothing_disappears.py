@@ -81,6 +81,21 @@ def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
     assert "note               mask missing: 1" in out
 
 
+def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
+    for place in (
+        hospitals / "north" / "images" / "case1.png",
+        hospitals / "west/case_2/image.png",
+    ):
+        place.write_bytes(place.read_bytes()[:300])
+    report = check_data(hospitals, size=32, measure=False)
+    found = {u.folder: (u.images, u.masks, u.reasons) for u in report.usage}
+    assert found["north/images"] == (5, 0, {"corrupt picture": 1})
+    assert found["north/masks"] == (0, 5, {"corrupt picture": 1})
+    assert found["west"] == (4, 4, {"corrupt picture": 2})
+    result = prepare_folder(hospitals, tmp_path / "out", options=Options(size=32), workers=1)
+    assert {u.folder: (u.images, u.masks, u.reasons) for u in result.usage} == found
+
+
 def test_prepare_lists_folders_and_takes_the_same_permission(hospitals, tmp_path, feda3i):
     arguments = ("prepare", "folder", hospitals, tmp_path / "out", "--size", 32, "--workers", 1)
     code, out, _ = feda3i(*arguments)
