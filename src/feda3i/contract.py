@@ -18,7 +18,8 @@ from feda3i.data.base import Cases, Federation
 from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import as_trained, describe, job_of, play, resume, run
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.errors import FedA3IError
+from feda3i.errors import FedA3IError, summary
+from feda3i.failures import plugin_place
 from feda3i.recipe import Recipe, validate
 from feda3i.report.console import Silent
 from feda3i.report.events import read_events
@@ -265,6 +266,9 @@ def check_method(name: str, options: Mapping[str, Any] | None = None) -> dict[st
             promise(subject)
         except (AssertionError, FedA3IError) as error:
             outcome[promise.__name__] = str(error) or "the check failed"
+        except Exception as error:  # whatever a method's own code may raise
+            place = plugin_place(error)
+            outcome[promise.__name__] = summary(error) + (f" in {place}" if place else "")
         else:
             outcome[promise.__name__] = ""
     return outcome

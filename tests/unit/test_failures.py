@@ -117,6 +117,66 @@ def test_an_error_inside_a_plugin_names_file_and_line(tmp_path, monkeypatch, cap
     assert "bug" not in err
 
 
+FAILS_IN_FIT = '''"""Own: fails in training. Nothing but the usual leaves the site."""
+from pydantic.dataclasses import dataclass
+from feda3i.methods.base import STRICT, Method
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Own(Method):
+    def fit(self, site):
+        return {}["x"]
+'''
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_method_that_fails_is_named_in_any_process(workers, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = tmp_path / "own.py"
+    own.write_text(FAILS_IN_FIT)
+    tiny = ["rounds=1", "data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2"]
+    tiny += ["data.size=32", "model.width=4", f"engine.workers={workers}", f"method={own}:Own"]
+    arguments = ["feda3i", "run", "demo", *tiny, "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    err = capfd.readouterr().err
+    assert stop.value.code == 1
+    assert f"{own} (line 8, fit) failed: KeyError: 'x'" in err
+    assert "Traceback" not in err
+
+
+def test_check_method_reports_any_error_as_a_broken_promise(tmp_path, monkeypatch, capsys):
+    own = tmp_path / "own.py"
+    own.write_text(FAILS_IN_FIT)
+    monkeypatch.setattr(sys, "argv", ["feda3i", "check", "method", f"{own}:Own"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out = capsys.readouterr().out
+    assert stop.value.code == 1
+    assert f"KeyError: 'x' in {own} (line 8, fit)" in out
+    assert "1 promises kept, 7 broken" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("noise", "pdn", "--radius", "nan"),
+        ("noise", "apply", "m", "n", "--mu", "1", "--sigma", "1", "--workers", "100000"),
+        ("prepare", "folder", "m", "n", "--workers", "100000"),
+        ("check", "m", "--workers", "100000"),
+        ("noise", "apply", "m", "n", "--mu", "nan", "--sigma", "1"),
+    ],
+)
+def test_options_out_of_range_are_wrong_usage(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["feda3i", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_names_that_are_no_text_and_closed_pipes_do_no_harm():
     command = [sys.executable, "-m", "feda3i"]
     odd = subprocess.run([*command, "resume", b"/no/\xff"], capture_output=True)

@@ -25,7 +25,9 @@ Choices = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the model, e.g. mode=faithful.")
 ]
 Classes = Annotated[int, typer.Option(min=1, max=255, help="Foreground classes in the masks.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
 
 

@@ -14,7 +14,8 @@ from feda3i.engine.scoring import score_cases
 from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread, truth_of
 from feda3i.engine.workers import open_file, read_frame, write_frame
-from feda3i.errors import FedA3IError, RunError, WireError
+from feda3i.errors import RunError, WireError
+from feda3i.failures import explain
 from feda3i.recipe import validate
 from feda3i.types import Order
 
@@ -45,6 +46,9 @@ def main() -> None:
                 write_frame(pipe, pack(_answer(station, truth, request)))
     except (EOFError, BrokenPipeError):
         return
+    except Exception as error:
+        print(f"feda3i worker: {explain(error)[0]}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str, Any]:
@@ -56,8 +60,8 @@ def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str
         return {"rows": score_cases(station, request["params"], cases, where, request["distances"])}
     except (RunError, WireError) as error:
         return {"missing": str(error)}
-    except (FedA3IError, OSError, MemoryError) as error:
-        return {"failure": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # also of a plug-in: the server tells it, with its place
+        return {"failure": explain(error)[0]}
 
 
 def open_shared(data: dict[str, Any]) -> Federation:

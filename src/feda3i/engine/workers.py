@@ -162,6 +162,8 @@ class _Worker:
                     answer = RunError(answer["failure"])
             except (OSError, EOFError):
                 answer = RunError(self._death())
+            except Exception as error:  # a thread that died would leave everybody waiting
+                answer = error
             answers.put((index, self.number, answer))
 
     def _without_known(self, request: dict[str, Any]) -> dict[str, Any]:

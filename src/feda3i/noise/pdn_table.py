@@ -11,7 +11,7 @@ import numpy as np
 
 from feda3i import seeding
 from feda3i.geometry import Binary
-from feda3i.noise.base import NoiseModel, NoiseWarning
+from feda3i.noise.base import NoiseModel, NoiseWarning, check_number
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
@@ -58,6 +58,7 @@ def dependence_rows(
     models: Mapping[str, NoiseModel] = MODELS,
 ) -> list[dict[str, Any]]:
     """Test every model on a shape of this radius; one row of plain values per model."""
+    check_number("radius", radius, low=1.0, high=1000.0)
     clean = clean_shape(shape, radius)
     table = []
     for done, (name, model) in enumerate(models.items(), 1):
