@@ -30,7 +30,7 @@ class Odd:
 
 def odd_input(folder: Path, good: Path, draw: Random) -> Odd:
     """Write the files of one odd input into the folder and return its command."""
-    makers = (_recipe, _recipe, _recipe, _toml, _command, _command, _run_folder, _set)
+    makers = (_recipe, _recipe, _mild, _mild, _toml, _command, _command, _run_folder, _set)
     return draw.choice(makers)(folder, good, draw)
 
 
@@ -44,6 +44,12 @@ def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
         values[kind] = f"{plugin}.py:{draw.choice(('Thing', 'fails', 'Nothing', ''))}"
     arguments = ["run", "demo", *odd_recipes.overrides(values), "--out", OUT]
     return Odd("recipe", arguments, any(map(is_large, values.values())))
+
+
+def _mild(folder: Path, good: Path, draw: Random) -> Odd:
+    values = odd_recipes.mild(draw)
+    arguments = ["run", "demo", *odd_recipes.overrides(values), "--out", OUT]
+    return Odd("mild recipe", arguments, any(map(is_large, values.values())))
 
 
 def _toml(folder: Path, good: Path, draw: Random) -> Odd:

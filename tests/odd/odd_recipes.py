@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from random import Random
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from odd_values import mutated, text, toml_value
+from odd_values import PLAIN, TYPED, mutated, text, toml_value
 from pydantic import BaseModel
 
 from feda3i.data.registry import REGISTRY as DATASETS
@@ -83,16 +83,33 @@ def keys() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def options_of(thing: Callable[..., Any]) -> list[str]:
-    """Return the names of the options of a method, data set, noise model or network."""
+def options_of(thing: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options of a method, data set, noise model or network with their annotations."""
     if is_dataclass(thing):
-        return [field.name for field in fields(thing)]
+        hints = get_type_hints(thing)
+        return {field.name: hints.get(field.name) for field in fields(thing)}
     parameters = inspect.signature(thing).parameters.values()
-    return [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    target = thing.__init__ if isinstance(thing, type) else thing
+    try:
+        hints = get_type_hints(target)
+    except (NameError, TypeError):
+        hints = {}
+    return {name: hints.get(name) for name in names}
 
 
-def assignments(draw: Random) -> dict[str, str]:
-    """Return the keys and values of a recipe: small, of some method, with a few odd values."""
+@cache
+def section_types() -> dict[str, Any]:
+    """Return the keys of the sections that every recipe has, with their annotations."""
+    return {
+        f"{name}.{inner}": field.annotation
+        for name in ("train", "evaluate", "engine")
+        for inner, field in Recipe.model_fields[name].annotation.model_fields.items()
+    }
+
+
+def small(draw: Random) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return a small recipe of some method, and the annotations of all options of its things."""
     chosen = {
         "data": draw.choice(("synthetic-skin", "synthetic-breast")),
         "method": draw.choice(METHODS.names()),
@@ -104,15 +121,44 @@ def assignments(draw: Random) -> dict[str, str]:
         values["rounds"] = "3"
     if chosen["model"] != "unet":
         del values["model.width"]
-    own = [
-        f"{section}.{option}"
+    own = {
+        f"{section}.{option}": annotation
         for section, registry in REGISTRIES.items()
-        for option in options_of(registry.get(chosen[section]))
-    ]
+        for option, annotation in options_of(registry.get(chosen[section])).items()
+    }
+    return values, own
+
+
+def assignments(draw: Random) -> dict[str, str]:
+    """Return the keys and values of a recipe with one to three odd values."""
+    values, own = small(draw)
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        pool = draw.choice((keys(), own, own, own, sections(), WRONG_KEYS, tuple(values)))
+        pool = draw.choice((keys(), tuple(own), tuple(own), sections(), WRONG_KEYS, tuple(values)))
         values[draw.choice(pool)] = text(draw)
     return values
+
+
+def mild(draw: Random) -> dict[str, str]:
+    """Return a recipe whose odd values are at least of the right type, so that a run begins."""
+    values, own = small(draw)
+    own |= {key: kind for key, kind in section_types().items() if key not in values}
+    for key in draw.sample(sorted(own), draw.choice((1, 2, 3))):
+        values[key] = typed(own[key], draw)
+    return values
+
+
+def typed(annotation: Any, draw: Random) -> str:
+    """Return a value of a type, from the middle of its range and from beyond its ends."""
+    inner = [part for part in get_args(annotation) if part not in (type(None), Ellipsis)]
+    if get_origin(annotation) is Literal:
+        return str(draw.choice(inner))
+    if get_origin(annotation) is tuple:
+        return f"[{', '.join(typed(part, draw) for part in inner)}]"
+    if get_origin(annotation) is Annotated:
+        return typed(inner[0], draw)
+    if inner:
+        return typed(draw.choice(inner), draw)
+    return draw.choice(TYPED.get(annotation, PLAIN))
 
 
 def overrides(values: dict[str, str]) -> list[str]:
