@@ -34,7 +34,7 @@ def main(count: int, seed: int = 0, first: int = 0) -> int:
         make(good)
         for number in range(first, first + count):
             # What even Ctrl-C and an alarm cannot stop ends here, with its place in the code.
-            faulthandler.dump_traceback_later(90, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(150, exit=True, file=sys.__stderr__)
             verdict = judge(seed, number, good, parent)
             codes[f"{verdict.odd.kind}: exit {verdict.code}"] += 1
             if verdict.wrong:

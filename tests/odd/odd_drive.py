@@ -19,10 +19,10 @@ from random import Random
 
 from odd_commands import OUT, Odd, odd_input
 
-PATIENCE = 8.0
+PATIENCE = 60.0
 """Seconds before an input gets Ctrl-C; work that is rightly long gets it early."""
 LONG_ENOUGH = 2.0
-GRACE = 8.0
+GRACE = 30.0
 """Seconds that a command may take to end after Ctrl-C."""
 
 
@@ -50,15 +50,18 @@ class Verdict:
         )
 
 
-def judge(seed: int, number: int, good: Path, parent: Path) -> Verdict:
-    """Make input ``number`` of a seed in a folder of its own, run it, and judge it."""
+def judge(seed: int, number: int, good: Path, parent: Path, is_quick: bool = False) -> Verdict:
+    """Make input ``number`` of a seed in a folder of its own, run it, and judge it.
+
+    With ``is_quick`` only kinds of inputs are made that end before they train.
+    """
     folder = Path(tempfile.mkdtemp(prefix="odd-", dir=parent))
     work, temporary = folder / "work", folder / "tmp"
     work.mkdir()
     temporary.mkdir()
     draw = Random(f"{seed} {number}")
     try:
-        odd = odd_input(work, good, draw)
+        odd = odd_input(work, good, draw, is_quick)
         before = _contents(work)
         verdict = _run(odd, work, temporary)
         _judge_files(verdict, before, _contents(work), list(temporary.iterdir()))
@@ -86,7 +89,7 @@ def _run(odd: Odd, work: Path, temporary: Path) -> Verdict:
     seconds = time.monotonic() - started
     if code not in (0, 1, 2, 130) and not wrong:
         wrong.append(f"exit code {code}")
-    if code == 130 and not (alarm.rang and odd.is_long):
+    if alarm.waited or (code == 130 and not alarm.rang):
         wrong.append("had to be interrupted" if alarm.rang else "interrupted by nobody")
     wrong += [word for word in ("Traceback", "this is a bug in feda3i") if word in output]
     if "this is a bug" in output:
@@ -148,25 +151,36 @@ def _captured(stream: io.TextIOWrapper) -> Iterator[None]:
 
 
 class _Alarm:
-    """Press Ctrl-C after a while, and give up on what ignores it."""
+    """Press Ctrl-C on work that is rightly long, or after a while, and give up on what ignores it.
 
-    def __init__(self) -> None:
-        self.rang = False
+    Work is long as long as it works: a command that waits (for a pipe, a lock) is not at work.
+    """
+
+    def __init__(self, is_long: bool) -> None:
+        self.is_long = is_long
+        self.rang = self.waited = False
+        self._started, self._before = time.monotonic(), time.process_time()
 
     def ring(self, _number: int, _frame: object) -> None:
         if self.rang:
             raise Hang
-        self.rang = True
+        is_over = time.monotonic() - self._started > PATIENCE
+        now = time.process_time()
+        is_working, self._before = now - self._before > 0.02, now
+        if not is_over and not (self.is_long and is_working):
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
+            return
+        self.rang, self.waited = True, not (self.is_long and is_working)
         signal.setitimer(signal.ITIMER_REAL, GRACE)
         os.kill(os.getpid(), signal.SIGINT)
 
 
 @contextlib.contextmanager
 def _alarm(odd: Odd) -> Iterator[_Alarm]:
-    alarm = _Alarm()
+    alarm = _Alarm(odd.is_long)
     before = signal.signal(signal.SIGALRM, alarm.ring)
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, LONG_ENOUGH if odd.is_long else PATIENCE)
+    signal.setitimer(signal.ITIMER_REAL, LONG_ENOUGH)
     try:
         yield alarm
     finally:
