@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 FLOWER := $(VENV)/.flower
 DEV := $(VENV)/.dev
 
-.PHONY: demo demo-flower test test-all lint format soak bench clean
+.PHONY: demo demo-flower test test-all lint format soak odd bench clean
 
 demo: $(DEMO)
 	$(BIN)/feda3i demo
@@ -40,6 +40,12 @@ format: $(DEV)
 # Kill it wherever it hurts, on full disks and beside itself; ten minutes, counts at the end.
 soak: $(DEV)
 	$(BIN)/python tests/soak/soak.py
+
+# N odd recipes, commands and files: any input ends with a result or one error of ours.
+N ?= 2000
+SEED ?= 0
+odd: $(DEV)
+	$(BIN)/python tests/odd/odd.py $(N) $(SEED)
 
 bench: $(DEV)
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b; done
