@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from feda3i.data.archive import Entry
 from feda3i.data.match import Files, Matched, match
@@ -70,44 +70,65 @@ def find_pairs(
     pair or in a problem.
     """
     files, problems = _readable(entries)
+    tree, aside = _sorted_into_branches(files)
+    problems += aside
+    pairs: list[Pair] = []
+    for branch in sorted({*tree.images, *tree.masks}):
+        images, masks = tree.images[branch], tree.masks[branch]
+        if branch in tree.channelled:
+            images, wrong = join_channels(images, masks)
+            problems += wrong
+        matched, lost = match(
+            images, masks, named=branch in tree.beside, channels=branch in tree.channelled
+        )
+        problems += lost
+        pairs += [_pair(branch, one, group) for one in matched]
+    pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in tree.channelled})
+    return _fold_case_folders(pairs, {place_of(branch)[0] for branch in tree.loose}), problems
+
+
+@dataclass
+class _Tree:
+    """Images and masks by branch and stem, and how the branches are laid out."""
+
+    images: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    masks: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    loose: set[str] = field(default_factory=set)  # a folder may stand for a case
+    channelled: set[str] = field(default_factory=set)
+    beside: set[str] = field(default_factory=set)
+
+    def add(self, entry: Entry, place: Place) -> None:
+        """Put a file where its folders say."""
+        side = self.images if place.role == "images" else self.masks
+        stem = posixpath.basename(split_extension(entry.name)[0])
+        side[place.branch][posixpath.join(place.inner, stem)].append(entry)
+        if place.how in ("worded", "plain"):
+            self.loose.add(place.branch)
+        if place.how == "nnunet":
+            self.channelled.add(place.branch)
+
+
+def _sorted_into_branches(files: Sequence[Entry]) -> tuple[_Tree, list[Problem]]:
+    """Sort files by what their folders say of them, and where these say nothing by their names."""
+    tree, problems = _Tree(), []
     places = choose(entry.name for entry in files)
     branches = {place.branch for place in places.values() if place is not None}
-    images: dict[str, Files] = defaultdict(lambda: defaultdict(list))
-    masks: dict[str, Files] = defaultdict(lambda: defaultdict(list))
-    loose: set[str] = set()  # branches in which a folder may stand for a case
-    channelled: set[str] = set()
-    beside: dict[str, list[Entry]] = defaultdict(list)
+    unsaid: dict[str, list[Entry]] = defaultdict(list)
     for entry in files:
+        folder = posixpath.dirname(entry.name)
         place = places[entry.name]
         if place is not None:
-            (images if place.role == "images" else masks)[place.branch][_key(entry, place)].append(
-                entry
-            )
-            loose |= {place.branch} if place.how in ("worded", "plain") else set()
-            channelled |= {place.branch} if place.how == "nnunet" else set()
+            tree.add(entry, place)
         elif is_aside(entry.name, branches):
-            text = ASIDE[posixpath.basename(posixpath.dirname(entry.name)).lower()]
+            text = ASIDE[posixpath.basename(folder).lower()]
             problems.append(Problem("note", "left aside", entry.name, text))
         else:
-            beside[posixpath.dirname(entry.name)].append(entry)
-    for folder, found in beside.items():
-        _part_by_name(found, images[folder], masks[folder])
-        loose.add(folder)
-    pairs: list[Pair] = []
-    for branch in sorted({*images, *masks}):
-        if branch in channelled:
-            images[branch], wrong = join_channels(images[branch], masks[branch])
-            problems += wrong
-        matched, wrong = match(
-            images[branch],
-            masks[branch],
-            named=branch in beside,
-            channels=branch in channelled,
-        )
-        problems += wrong
-        pairs += [_pair(branch, one, group) for one in matched]
-    pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in channelled})
-    return _fold_case_folders(pairs, {place_of(branch)[0] for branch in loose}), problems
+            unsaid[folder].append(entry)
+    for folder, found in unsaid.items():
+        _part_by_name(found, tree.images[folder], tree.masks[folder])
+        tree.beside.add(folder)
+        tree.loose.add(folder)
+    return tree, problems
 
 
 def kind_of(extension: str) -> str:
@@ -134,11 +155,6 @@ def _readable(entries: Iterable[Entry]) -> tuple[list[Entry], list[Problem]]:
             text = "not a picture or volume by its ending"
             problems.append(Problem("note", "file skipped", entry.name, text))
     return files, problems
-
-
-def _key(entry: Entry, place: Place) -> str:
-    stem = posixpath.basename(split_extension(entry.name)[0])
-    return posixpath.join(place.inner, stem)
 
 
 def _part_by_name(found: Sequence[Entry], images: Files, masks: Files) -> None:

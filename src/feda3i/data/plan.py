@@ -197,7 +197,7 @@ def _divide_sites(
 ) -> tuple[Parts, dict[str, str]]:
     """Return the sites, and which folder became which site where that is so."""
     folders = [home(case) for case in train]
-    sources = [case.source for case in train]
+    sources = [case.source or case.site for case in train]
     parts = divide(
         partition,
         sources=sources,

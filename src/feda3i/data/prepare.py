@@ -42,6 +42,7 @@ from feda3i.data.target import check_places, open_target
 from feda3i.data.usage import Usage, usage_lines
 from feda3i.errors import DataError
 
+_WORDS = {"train": "training", "test": "test", "validation": "validation"}
 _VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
 
 Progress = Callable[[int, int], None]
@@ -72,7 +73,8 @@ class Prepared:
         cases = self.manifest["cases"]
         lines = [
             *(usage_lines(self.usage) if self.usage else ()),
-            f"{cases['train']} training and {cases['test']} test cases in {self.folder}",
+            " and ".join(f"{count} {_WORDS[side]}" for side, count in cases.items())
+            + f" cases in {self.folder}",
             f"SHA-256 of the set {self.manifest['sha256']}",
             *report_lines(self.problems),
         ]
@@ -241,7 +243,7 @@ def _manifest(
         "format": FORMAT,
         **record,
         "card": card.record(),
-        "cases": {"train": count["train"], "test": count["test"]},
+        "cases": {side: count[side] for side in _WORDS if count[side] or side != "validation"},
         "sources": dict(Counter(row.source for row in rows)),
         "problems": {"errors": len(errors_of(problems)), "all": len(problems)},
         "sha256": digest(rows, published=False),

@@ -153,13 +153,15 @@ def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
 
 def folder_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says about reading folders: size, channels, classes, aspect."""
+    from feda3i.data.decode import DEFAULT_CLASSES
+
     options = {"size": None, **recipe.data.options()}
     if "path" in options:
         raise RecipeError(
             "data.path: a recipe for a consortium names no path; each site has its own"
         )
-    if "classes" in options:
-        options["classes"] = tuple(options["classes"])
+    # Server and sites must agree, so that no site's dataset.json decides.
+    options["classes"] = tuple(options.get("classes", DEFAULT_CLASSES))
     return {name: options[name] for name in _FOLDER_OPTIONS if name in options}
 
 
@@ -187,7 +189,9 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
         )
     options = folder_options(recipe)
     make_private(cache)
-    listing, _ = list_cases(path, Options(**options))
+    unused = recipe.data.options().get("unused", "error")
+    listing, _ = list_cases(path, Options(**options), unused=unused)
+    options["unused"] = unused
     has_test = "test" in as_test(listing.cases)
     train = load_folder(path, split="train" if has_test else None, cache=cache, **options)
     test = load_folder(path, split="test", cache=cache, **options) if has_test else None

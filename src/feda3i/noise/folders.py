@@ -237,13 +237,15 @@ def _draw_listed(job: FileJob, out: Path, drawing: Drawing, _: object) -> NoisyC
 
 def _divide(listing: Listing, share: float, seed: int) -> tuple[list[Listed], list[Listed]]:
     """Return the cases to draw noise on, and those that keep their clean masks for testing."""
-    given = [case.split for case in listing.cases]
+    from feda3i.data.plan import as_test
+
+    given = as_test(listing.cases)
     if share and "test" not in given:
         sources = [case.source for case in listing.cases]
         groups = [case.group for case in listing.cases]
         given = split_cases(sources, groups, share=share, seed=seed)
     pairs = list(zip(listing.cases, given, strict=True))
-    return [c for c, side in pairs if side != "test"], [c for c, side in pairs if side == "test"]
+    return [c for c, side in pairs if side in ("train", "")], [c for c, s in pairs if s == "test"]
 
 
 def _list(source: Path, classes: int) -> Listing:
