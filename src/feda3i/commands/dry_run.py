@@ -24,6 +24,7 @@ def dry_run(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
     from feda3i.engine.federation import check_recipe
     from feda3i.engine.forecast import forecast, measure
+    from feda3i.engine.notes import notes_before
     from feda3i.engine.run import as_trained, job_of
     from feda3i.engine.transport import one_thread
 
@@ -33,6 +34,7 @@ def dry_run(recipe: Recipe, path: Path) -> None:
             federation = replace(federation, clean_masks=federation.train.masks)
         job = job_of(recipe, federation)
         trained = as_trained(federation, job.method)
+        job.check_memory(max(len(index) for index in trained.sites.values()))
         rows = [
             *data_rows(recipe, trained),
             ("noise", noise_text(recipe, federation)),
@@ -40,7 +42,8 @@ def dry_run(recipe: Recipe, path: Path) -> None:
         ]
         found = forecast(job, federation, measure(job, federation))
     print(f"{recipe.title or path.name}: what would happen (nothing is trained or written)\n")
-    for name, words in [*rows, *cost_rows(recipe, found), ("folder", str(path))]:
+    notes = [("NOTE", note) for note in notes_before(job.method, recipe.rounds)]
+    for name, words in [*rows, *cost_rows(recipe, found), ("folder", str(path)), *notes]:
         print(textwrap.fill(f"{name:<10}{words}", 100, subsequent_indent=" " * 10))
 
 

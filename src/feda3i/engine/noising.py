@@ -19,7 +19,7 @@ DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
 OWN = {
     "setting": (
         "text",
-        "Name of one of the paper's settings: skin-ns, skin-ne, breast-ns, breast-ne.",
+        "Name of one of the paper's settings: skin-ns, skin-ne, breast-ns, breast-ne; or none.",
     ),
     "mu_max": (
         "number from 0",

@@ -117,3 +117,11 @@ def test_options_without_effect_are_errors(method, words):
     with pytest.raises(RecipeError, match=words):
         make_method("feda3i", method)
     assert recipe.load(None, ["method=feda3i", "method.t1=auto", "method.settled=0.1"])
+
+
+def test_a_dry_run_tells_it_too(feda3i, tmp_path):
+    tiny = ["data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
+    short = ["rounds=2", "method=feda3i", "method.t1=8", "model.width=4", "engine.workers=1"]
+    code, out, _ = feda3i("run", "demo", *tiny, *short, "--dry-run", "--out", tmp_path / "run")
+    assert code == 0
+    assert "would begin in round 9" in " ".join(out.split())
