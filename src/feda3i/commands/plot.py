@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,11 @@ def plot(folders: Sequence[Path], out: Path | None) -> None:
         start = next(read_events(RunFolder.open(folder).events, "start"))
         mu = true_mu(folder)
         stem = "" if len(folders) == 1 else f"{folder.name}-"
-        made += [target / f"{stem}survey.png", target / f"{stem}weights.png"]
-        draw_survey(surveys[-1], made[-2], mu)
-        draw_weights(events[-1]["weights"], start["stages"], made[-1], mu)
+        made.append(target / f"{stem}survey.png")
+        draw_survey(surveys[-1], made[-1], mu)
+        if events[-1].get("weights"):  # too few sites to judge: all keep their share of cases
+            made.append(target / f"{stem}weights.png")
+            draw_weights(events[-1]["weights"], start["stages"], made[-1], mu)
     for path in made:
         print(path)
 
@@ -48,12 +51,12 @@ def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
         for key in ("seed", "title", "engine", "methods"):
             values.pop(key, None)
         alike.setdefault(json.dumps(values, sort_keys=True), []).append(folder)
-    return {
-        RunFolder.open(paths[0]).recipe().title if len(paths) > 1 else paths[0].name: [
-            rounds[path] for path in paths
-        ]
-        for paths in alike.values()
-    }
+    named: dict[str, list[list[Event]]] = {}
+    for paths in alike.values():
+        title = re.sub(r", seed \d+$", "", RunFolder.open(paths[0]).recipe().title)
+        name = title if len(paths) > 1 and title and title not in named else paths[0].name
+        named[name if name not in named else str(paths[0])] = [rounds[path] for path in paths]
+    return named
 
 
 def true_mu(folder: Path) -> dict[str, float] | None:

@@ -83,6 +83,8 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, mon
         "with 1 process, measured by one step here",
         "a site receives 27",
         "folder    runs/demo-feda3i-rounds2-",
+        "NOTE      ",
+        "would begin in round 9",
     ):
         assert words in out
     assert list(tmp_path.iterdir()) == []

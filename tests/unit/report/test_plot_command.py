@@ -1,5 +1,8 @@
 """``feda3i plot`` draws from event logs: several seeds of one recipe become a band."""
 
+import json
+from pathlib import Path
+
 from feda3i.commands.plot import by_seed, true_mu
 from feda3i.report.events import read_events
 from short import TINY
@@ -18,10 +21,28 @@ def test_pictures_of_runs(feda3i, tmp_path):
     assert sorted(out.split()) == [f"{tmp_path}/p/{name}.png" for name in names]
     assert all((tmp_path / "p" / f"{name}.png").stat().st_size > 1000 for name in names)
     rounds = {run: list(read_events(run / "events.jsonl", "round")) for run in runs}
-    assert sorted(len(seeds) for seeds in by_seed(rounds).values()) == [1, 2]
+    named = by_seed(rounds)
+    assert [len(seeds) for seeds in named.values()] == [2, 1]
+    assert list(named)[1] == "b"
+    assert "seed" not in next(iter(named))
     assert true_mu(runs[0])
     code, out, _ = feda3i("plot", runs[2])
     assert out.split() == [f"{runs[2]}/pictures/curves.png"]
+
+
+def test_a_survey_that_weighs_nobody_is_drawn_without_weights(feda3i, tmp_path, finished):
+    for file in ("manifest.json", "recipe.toml"):
+        (tmp_path / file).write_bytes((finished / file).read_bytes())
+    part = {"q": [[0.2, 0.3], [0.3, 0.2]], "statistic": "mean", "class_number": 1}
+    rating = {"sites": ["A", "B"], "parts": [{**part, "grouping": {"labels": ["all", "all"]}}]}
+    events = [
+        {"event": "start", "stages": ["inc", "outc"]},
+        {"event": "round", "round": 1, "dice": 0.5, "survey": rating},
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    code, out, err = feda3i("plot", tmp_path, "--out", tmp_path / "p")
+    assert code == 0, err
+    assert [Path(line).name for line in out.split()] == ["curves.png", "survey.png"]
 
 
 def test_a_run_without_scores_is_refused(feda3i, tmp_path, finished):
