@@ -43,7 +43,7 @@ FREE = 0.1
 
 @dataclass(frozen=True)
 class Expected:
-    """The cost of a method by METHODS.md 16, in units of FedAvg, and how to see all its phases."""
+    """The expected cost of a method in units of FedAvg, and how to see all its phases."""
 
     train: float = 1.0
     evaluations: float = 0.0

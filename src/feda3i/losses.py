@@ -30,7 +30,7 @@ def pixel_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_dice(logits: Tensor, targets: Tensor, smooth: float = 1.0, eps: float = 1e-8) -> Tensor:
-    """Return 1 - soft Dice per case and class, averaged over the batch (METHODS.md 1.4)."""
+    """Return 1 - soft Dice per case and class, averaged over the batch."""
     p = torch.sigmoid(logits).flatten(2)
     y = targets.flatten(2)
     overlap = (p * y).sum(-1)
@@ -48,7 +48,7 @@ def gce(
     q: float = 0.7,
     reduction: Literal["pixel", "pre_power"] = "pixel",
 ) -> Tensor:
-    """Return the generalised cross-entropy ``mean (1 - p_y^q) / q`` (METHODS.md 5).
+    """Return the generalised cross-entropy ``mean (1 - p_y^q) / q``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def gce(
 
 
 def reverse_cross_entropy(logits: Tensor, targets: Tensor, clamp: float = 1e-5) -> Tensor:
-    """Return ``-mean(p log y + (1 - p) log(1 - y))`` with y held off 0 and 1 (METHODS.md 6).
+    """Return ``-mean(p log y + (1 - p) log(1 - y))`` with y held off 0 and 1.
 
     For masks of 0 and 1 that is the mean absolute error times ``-log(clamp)``, up to a term of the
     size of the clamp. The two logarithms are numbers: float32 cannot tell 1 - 1e-5 well enough.
@@ -85,7 +85,7 @@ def reverse_cross_entropy(logits: Tensor, targets: Tensor, clamp: float = 1e-5) 
 def sce(
     logits: Tensor, targets: Tensor, alpha: float = 0.5, beta: float = 1.0, clamp: float = 1e-5
 ) -> Tensor:
-    """Return the symmetric cross-entropy ``alpha * CE + beta * reverse CE`` (METHODS.md 6).
+    """Return the symmetric cross-entropy ``alpha * CE + beta * reverse CE``.
 
     >>> round(float(sce(torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2))), 5)
     6.10304
@@ -120,7 +120,7 @@ def nr_dice(
     Notes
     -----
     Where nothing is annotated in a sum, squares would make the loss rise as the prediction rightly
-    falls (L ~ p^(gamma - 2)); such a sum always gets the denominator ``"sums"`` (METHODS.md 8).
+    falls (L ~ p^(gamma - 2)); such a sum always gets the denominator ``"sums"``.
 
     >>> logits = torch.logit(torch.tensor([0.8, 0.2])).reshape(1, 1, 2)
     >>> round(float(nr_dice(logits, torch.tensor([[[1.0, 0.0]]]))), 6)
@@ -164,7 +164,7 @@ def disagreement(views: Sequence[Tensor], limit: float = 1e-3) -> tuple[Tensor, 
     -------
     divergence, mean
         Sum over the views of KL(view || mean) per pixel, which is their number times the
-        Jensen-Shannon divergence, and the mean probability (METHODS.md 10.1).
+        Jensen-Shannon divergence, and the mean probability.
     """
     z = torch.stack(list(views))
     p = torch.sigmoid(z)
@@ -176,7 +176,7 @@ def disagreement(views: Sequence[Tensor], limit: float = 1e-3) -> tuple[Tensor, 
 
 
 def early_learning(logits: Tensor, t1: Tensor, total: Tensor, limit: float = 1e-4) -> Tensor:
-    """Return ``mean log(1 - <t, p>)``, which pulls towards remembered targets (METHODS.md 7).
+    """Return ``mean log(1 - <t, p>)``, which pulls towards remembered targets.
 
     Parameters
     ----------

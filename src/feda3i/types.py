@@ -65,7 +65,7 @@ class Plan:
     survey
         Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody.
     survey_params
-        The parameters to survey with if not the current ones (late joiners, METHODS.md 3.9).
+        The parameters to survey with if not the current ones (late joiners).
     gather
         Keep all replies until the last has come, because the weights depend on all of them.
         Otherwise each update is folded into the sum as it comes, and memory stays constant.

@@ -1,4 +1,4 @@
-"""De-conflicted sums: invariants of METHODS.md 13.3, and a second implementation of the tree."""
+"""De-conflicted sums: invariants of the method, and a second implementation of the tree."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""FedCorr: invariants of METHODS.md 14, stages, noise levels, corrections at the right time."""
+"""FedCorr: invariants of the method, stages, noise levels, corrections at the right time."""
 
 import numpy as np
 import pytest

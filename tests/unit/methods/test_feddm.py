@@ -1,4 +1,4 @@
-"""FedDM: invariants of METHODS.md 13, calibration, peers over rounds, the neutral setting."""
+"""FedDM: invariants of the method, calibration, peers over rounds, the neutral setting."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""FedMix: invariants of METHODS.md 12, the Dice loss, the neutral setting, the second network."""
+"""FedMix: invariants of the method, the Dice loss, the neutral setting, the second network."""
 
 import numpy as np
 import pytest

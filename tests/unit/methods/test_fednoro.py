@@ -1,4 +1,4 @@
-"""FedNoRo: invariants of METHODS.md 15, detection, teaching, weights by distance."""
+"""FedNoRo: invariants of the method, detection, teaching, weights by distance."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ _TINY = 1e-12
 
 
 def deconflicted_mean(updates: Floats, history: Floats) -> Floats:
-    """Return the de-conflicted mean of updates (METHODS.md 13.3).
+    """Return the de-conflicted mean of updates.
 
     Parameters
     ----------
