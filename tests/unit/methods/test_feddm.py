@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stepping import GATHERED, Steps, played
 
 from feda3i.contract import tiny_federation
 from feda3i.engine.job import make_method
@@ -15,6 +14,7 @@ from feda3i.engine.server import Gathered
 from feda3i.errors import RecipeError
 from feda3i.methods.feddm import calibrate, trusted
 from feda3i.types import Params, Replies, Reply
+from stepping import GATHERED, Steps, played
 
 FEW = {"probes": 4, "stop": 2}
 

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from stepping import Steps, played, unequal
 
 from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
 from feda3i.methods.fedmix import mixed_weights
+from stepping import Steps, played, unequal
 
 CASES = np.array([10.0, 30.0, 20.0])
 positive = st.floats(1e-3, 1.0)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stepping import GATHERED, Steps, played, unequal
 
 from feda3i.contract import check_method
 from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
+from stepping import GATHERED, Steps, played, unequal
 
 OWN = f"{Path(__file__).parents[3] / 'examples' / 'own_method.py'}:MyMethod"
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stepping import Steps, played, unequal, with_noisy
 
 from feda3i.contract import tiny_federation
+from stepping import Steps, played, unequal, with_noisy
 
 
 def only(federation, name):
