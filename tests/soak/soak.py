@@ -5,7 +5,7 @@ kill -9 at every step that changes the disk (of ``run``, then of ``resume``), wo
 killed, full disks, and two processes at once. After each, ``resume`` must end the run with the
 model of an undisturbed one, or ``run`` must take the folder if it never became a run.
 
-    python tests/soak/soak.py [--seed N] [--scale X] [--smoke] [--keep]
+    python tests/soak/soak.py [--seed N] [--scale X] [--only KIND] [--smoke] [--keep]
 
 Prints counts; exit code 1 on any failure. Needs Linux; about ten minutes on two cores.
 """
@@ -240,22 +240,31 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def harm(soak: Soak, scale: float, is_smoke: bool) -> None:
-    """Do all kinds of harm, more or less of each."""
+KINDS = ("planted", "random", "process", "workers", "disk", "two")
+
+
+def harm(soak: Soak, scale: float, kinds: tuple[str, ...], share: float) -> None:
+    """Do these kinds of harm, more or less of each; ``share`` is that of all planted steps."""
 
     def count(number: int) -> int:
         return max(1, round(number * scale))
 
     soak.warm_up()
-    soak.measure((Child,) if is_smoke else (Child, Process))
-    soak.planted(0.02 if is_smoke else min(1.0, scale))
-    soak.at_random("random", Child, count(60))
-    if not is_smoke:
+    needs_process = {"process", "workers"} & set(kinds)
+    soak.measure((Child, Process) if needs_process else (Child,))
+    if "planted" in kinds:
+        soak.planted(share)
+    if "random" in kinds:
+        soak.at_random("random", Child, count(60))
+    if "process" in kinds:
         soak.at_random("process", Process, count(20))
         soak.at_random("first second", Process, count(20), within=0.3)
+    if "workers" in kinds:
         soak.workers(count(8))
-    soak.full_disks(count(12))
-    soak.two_at_once(count(12))
+    if "disk" in kinds:
+        soak.full_disks(count(12))
+    if "two" in kinds:
+        soak.two_at_once(count(12))
 
 
 def main() -> int:
@@ -263,6 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scale", type=float, default=1.0, help="more or less of everything")
+    parser.add_argument("--only", choices=KINDS, help="one kind of harm")
     parser.add_argument("--smoke", action="store_true", help="a few of each kind, for the tests")
     parser.add_argument("--keep", action="store_true", help="keep the folder, too, if all is well")
     options = parser.parse_args()
@@ -270,7 +280,11 @@ def main() -> int:
     soak = Soak(folder, options.seed, ("noise",) if options.smoke else tuple(RECIPES))
     started = time.monotonic()
     try:
-        harm(soak, 0.05 if options.smoke else options.scale, options.smoke)
+        if options.smoke:
+            harm(soak, 0.05, ("planted", "random", "disk", "two"), share=0.02)
+        else:
+            kinds = (options.only,) if options.only else KINDS
+            harm(soak, options.scale, kinds, share=min(1.0, options.scale))
     except KeyboardInterrupt:
         soak.fail("interrupted")
     for kind in sorted({*soak.runs, *soak.kills}):
