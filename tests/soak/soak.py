@@ -170,12 +170,11 @@ class Soak:
         return notes.read_text().splitlines()
 
     def _break_off(self, name: str, path: Path) -> None:
-        """Leave a run in the middle, with a half-written checkpoint beside the last good one."""
+        """Leave a run in its first round, with half a line at the end of its log."""
         source = self.folder / f"broken-{name}"
         if not source.exists():
             labels = self._steps("planted in run", name, 10**9)
-            last = max(k for k, label in enumerate(labels) if label == "event round")
-            plant = Plant(source, last)
+            plant = Plant(source, labels.index("event round"))
             Child(self.command(name, source), self.log(source), plant.install).wait()
         shutil.copytree(source, path)
 
