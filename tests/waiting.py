@@ -1,5 +1,6 @@
 """Wait for what happens, not for a clock: a busy machine is slow, and that is no failure."""
 
+import signal
 import time
 
 HANG = 1800.0
@@ -12,3 +13,8 @@ def wait_until(is_so, why=lambda: "", pause=0.05):
     while not is_so():
         assert time.monotonic() < end, f"nothing happened in {HANG:.0f} s; {why()}"
         time.sleep(pause)
+
+
+def hear_ctrl_c():
+    """Let a new process (``preexec_fn``) take SIGINT, which jobs in the background ignore."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

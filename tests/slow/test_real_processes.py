@@ -15,7 +15,7 @@ from feda3i.flower.demo import recipe_of
 from feda3i.flower.processes import Consortium
 from feda3i.recipe import validate
 from feda3i.report.events import read_events
-from waiting import HANG, wait_until
+from waiting import HANG, hear_ctrl_c, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +86,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
         [sys.executable, "-m", "feda3i", "deploy", "demo", "--out", str(out), "--sites", "2"],
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=hear_ctrl_c,
     )
     for line in demo.stdout:
         if "nodes started" in line:

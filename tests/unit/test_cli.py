@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from short import TINY
-from waiting import HANG, wait_until
+from waiting import HANG, hear_ctrl_c, wait_until
 
 
 def test_run_says_where_the_result_lies(feda3i, tmp_path):
@@ -159,6 +159,7 @@ def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
         [*command, "rounds=500", "--out", str(path)],
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hear_ctrl_c,
     )
     events = path / "events.jsonl"
 
