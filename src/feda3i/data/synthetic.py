@@ -95,7 +95,11 @@ def _federation(
         if value < smallest:
             raise RecipeError(f"{family.name}: expected {option} >= {smallest}, found {value}")
     pixels = (sites * cases + test) * size * size * (family.channels + 1)
-    check_fits(f"{family.name} of {sites} x {cases} cases of {size} px", pixels, "use fewer")
+    check_fits(
+        f"{family.name} of {sites} x {cases} cases of {size} px",
+        pixels,
+        "use fewer or smaller cases",
+    )
     digits = max(2, len(str(sites)))
     owned = np.arange(sites * cases).reshape(sites, cases)
     return Federation(
