@@ -148,6 +148,51 @@ def _facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
     }
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return gains over FedAvg in points of Dice, by number of sites and place, as Markdown."""
+    places: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        key = (row["sites"], row["data"], row["setting"], row["seed"])
+        places.setdefault(key, {})[row["variant"]] = row
+    whole = {key: found for key, found in places.items() if set(VARIANTS) <= set(found)}
+    lines = [
+        "| sites | data | setting | seeds | FedAvg, Dice % | paper: gain by seed; largest say "
+        "| safe: gain by seed; largest say |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for sites, data, setting in sorted({key[:3] for key in whole}):
+        here = [found for key, found in sorted(whole.items()) if key[:3] == (sites, data, setting)]
+        seeds = ", ".join(str(found["FedAvg"]["seed"]) for found in here)
+        plain = np.mean([100 * found["FedAvg"]["dice"] for found in here])
+        cells = [_gains(here, variant) for variant in ("paper", "safe")]
+        lines.append(
+            f"| {sites} | {data} | {setting} | {seeds} | {plain:.1f} | {' | '.join(cells)} |"
+        )
+    lines += [
+        "",
+        "| sites | runs | paper: mean gain, worst | safe: mean gain, worst |",
+        "|---|---|---|---|",
+    ]
+    for sites in sorted({key[0] for key in whole}):
+        here = [found for key, found in whole.items() if key[0] == sites]
+        cells = []
+        for variant in ("paper", "safe"):
+            gain = _gain(here, variant)
+            cells.append(f"{gain.mean():+.1f}, {gain.min():+.1f}")
+        lines.append(f"| {sites} | {len(here)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _gain(places: list[dict[str, dict[str, Any]]], variant: str) -> Any:
+    return np.array([100 * (found[variant]["dice"] - found["FedAvg"]["dice"]) for found in places])
+
+
+def _gains(places: list[dict[str, dict[str, Any]]], variant: str) -> str:
+    gains = ", ".join(f"{gain:+.1f}" for gain in _gain(places, variant))
+    say = max(found[variant]["largest_say"] for found in places)
+    return f"{gains}; {say:.0%}"
+
+
 def main() -> None:
     """Run what is missing, or print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -158,7 +203,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
     parser.add_argument("--part", default="1/1", help="I/N: only every N-th place, from the I-th")
+    parser.add_argument("--table", action="store_true", help="print what the file holds")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table([json.loads(line) for line in arguments.out.read_text().splitlines()]))
+        return
     places = [
         Place(data, setting, sites, seed)
         for seed, sites, setting, data in product(
