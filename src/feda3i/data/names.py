@@ -130,6 +130,15 @@ def safe_name(name: str) -> str:
     return f"{safe or 'case'}-{hash_tag(name)}" if lost else safe
 
 
+def folder_name(site: str) -> str:
+    """Return the folder for a site: its own name, or one that leads nowhere else.
+
+    >>> folder_name("Mercy"), folder_name("../x").startswith("x-")
+    ('Mercy', True)
+    """
+    return site if is_id(site) else f"{safe_name(site)}-{hash_tag(site)}"
+
+
 def is_id(text: object) -> bool:
     """Return whether a text can be one of our ids: it names a file, and never a place elsewhere.
 
@@ -161,6 +170,28 @@ def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list
     return [
         s if taken[s.casefold()] == 1 else f"{s}-{hash_tag(name)}"
         for s, name in zip(safe, names, strict=True)
+    ]
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    r"""Return names as people write them, for sites: any script, but nothing that cannot be seen.
+
+    Control characters go, blanks become one space, and names that then look the same get a hash.
+
+    >>> shown_names(["Charité", "St. Mary's", "a\x1b[2Jb"])
+    ['Charité', "St. Mary's", 'a[2Jb']
+    """
+    plain = []
+    for name in names:
+        seen = "".join(
+            " " if char.isspace() else "" if unicodedata.category(char)[0] == "C" else char
+            for char in unicodedata.normalize("NFC", name)
+        )
+        plain.append(" ".join(seen.split())[:80] or safe_name(name))
+    taken = Counter(name.casefold() for name in plain)
+    return [
+        shown if taken[shown.casefold()] == 1 else f"{shown}-{hash_tag(name)}"
+        for shown, name in zip(plain, names, strict=True)
     ]
 
 

@@ -138,7 +138,10 @@ def _enough(n: int, sites: int) -> None:
     if sites < 1:
         raise RecipeError(f"expected at least one site, found sites={sites}")
     if sites > n:
-        raise DataError(f"{sites} sites need at least as many cases, found {n}: use fewer sites")
+        raise DataError(
+            f"{sites} sites need at least as many cases, found {n}: use fewer sites "
+            "(data.sites), or keep real site folders as they are: feda3i run own data=FOLDER"
+        )
 
 
 def _deal(order: Index, parts: int) -> list[Index]:

@@ -12,7 +12,7 @@ import numpy as np
 from feda3i.data.base import Index
 from feda3i.data.decode import Options
 from feda3i.data.listing import Listed, Listing, list_cases
-from feda3i.data.names import unique_ids
+from feda3i.data.names import shown_names
 from feda3i.data.partition import Parts, divide
 from feda3i.data.problems import raise_errors
 from feda3i.data.split import TEST_SHARE, split_cases
@@ -206,11 +206,11 @@ def _divide_sites(
         rng=rng(seed, "partition"),
         alpha=alpha,
     )
-    # Names of sites become names of files elsewhere, so folder names are made safe, too.
-    safe = dict(zip(parts, unique_ids(list(parts)), strict=True))
+    # A hospital keeps its name; who makes a file for a site finds a file name for it.
+    shown = dict(zip(parts, shown_names(list(parts)), strict=True))
     origin = folders if partition.lower().replace("_", "-") == "by-folder" else sources
-    homes = {o: safe[o] for o in set(origin)} if set(origin) <= parts.keys() else {}
-    return {safe[name]: part for name, part in parts.items()}, homes
+    homes = {o: shown[o] for o in set(origin)} if set(origin) <= parts.keys() else {}
+    return {shown[name]: part for name, part in parts.items()}, homes
 
 
 def _need_training(listing: Listing, homes: dict[str, str]) -> None:

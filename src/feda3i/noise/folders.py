@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.data.names import folder_name
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
@@ -213,7 +214,8 @@ def _draw_listed(job: FileJob, out: Path, drawing: Drawing, _: object) -> NoisyC
     case: Listed = listing.cases[0]
 
     def write(folder: str, pixels: NDArray[np.uint8], is_binary: bool) -> None:
-        place = out / site / "train" if annotator else out / site
+        home = out / folder_name(site)
+        place = home / "train" if annotator else home
         stem = place / folder / case.id
         if listing.arrays:
             write_array(stem, pixels)

@@ -144,3 +144,25 @@ def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
     np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
     cropped = folder(clinics, size=20, aspect="crop", cache=False)
     np.testing.assert_allclose(cropped.test.zoom, 2.0)
+
+
+def test_hospitals_keep_their_names_in_any_script(tmp_path):
+    for number, site in enumerate(("Charité", "St. Mary's (East)", "病院")):
+        plain_tree(tmp_path / site, 5, 100 * number)
+    federation = federation_of(recipe.load("own", [f"data={tmp_path}", "data.size=32"]))
+    assert federation.names() == ["Charité", "St. Mary's (East)", "病院"]
+
+
+def test_a_run_with_such_names_comes_to_its_end(tmp_path, feda3i):
+    for number, site in enumerate(("Charité", "a/b", "病院")):
+        plain_tree(tmp_path / "in" / site, 5, 100 * number)
+    # ELR keeps memory at its sites, in files of their own.
+    arguments = ("run", "own", f"data={tmp_path / 'in'}", *SHORT, "method=elr")
+    code, _, err = feda3i(*arguments, "--out", tmp_path / "run")
+    assert code == 0, err
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
+    rounds = [event for event in events if event["event"] == "round"]
+    assert set(rounds[0]["site_loss"]) == set(
+        json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]["sites"]
+    )
+    assert "Charité" in rounds[0]["site_loss"]
