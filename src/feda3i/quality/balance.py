@@ -25,6 +25,8 @@ CEILING = 0.4
 """No site gets a larger part of the say than this, unless its cases alone give it more."""
 WIDTH = 0.25
 """Of the Gaussian that prefers sites near the centre, as a part of the range of offsets."""
+STEEPEST = 2.0
+"""Of the tilt: it parts two sites a tenth of the range from each other by a factor of 2.2 at most."""
 FEWEST = 4
 """With fewer rated sites the middle between the ends is no better a guess than the mean."""
 
@@ -63,7 +65,7 @@ def balance_sites(offset: ArrayLike, error: ArrayLike, counts: ArrayLike) -> Bal
 
     >>> few = balance_sites([-4, -3, -3, -2, 8], [0.5] * 5, [8] * 5)
     >>> few.weights.round(2).tolist()  # a site alone on its side counts for more
-    [0.09, 0.11, 0.11, 0.35, 0.35]
+    [0.09, 0.13, 0.13, 0.3, 0.35]
     """
     size = shares(counts)
     places, errors = (np.asarray(one, dtype=np.float64) for one in (offset, error))
@@ -95,7 +97,7 @@ def balance_sites(offset: ArrayLike, error: ArrayLike, counts: ArrayLike) -> Bal
 
 
 def _balanced(offset: FloatArray, centre: float, width: float, size: FloatArray) -> FloatArray:
-    """Return bounded weights whose mean offset is the centre, or as near as the bounds allow.
+    """Return weights whose mean offset is the centre, or as near as bounds and tilt allow.
 
     Sites near the centre come first (a Gaussian of the given width), as they wobble least around
     it; an exponential tilt then moves the mean, which changes the weights least in the sense of
@@ -109,7 +111,7 @@ def _balanced(offset: FloatArray, centre: float, width: float, size: FloatArray)
         value = log + by * away
         return _within(value - value.max(), low, high)
 
-    tilt = _halve(lambda by: float(tilted(by) @ away), -50.0, 50.0)
+    tilt = _halve(lambda by: float(tilted(by) @ away), -STEEPEST, STEEPEST)
     return tilted(tilt)
 
 
