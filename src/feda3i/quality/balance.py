@@ -26,7 +26,7 @@ CEILING = 0.4
 WIDTH = 0.25
 """Of the Gaussian that prefers sites near the centre, as a part of the range of offsets."""
 STEEPEST = 2.0
-"""Of the tilt: it parts two sites a tenth of the range from each other by a factor of 2.2 at most."""
+"""Of the tilt: it parts two sites a tenth of the range apart by a factor of 2.2 at most."""
 FEWEST = 4
 """With fewer rated sites the middle between the ends is no better a guess than the mean."""
 
