@@ -11,7 +11,6 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.overrides import chosen, split
+from feda3i.recipe_files import SECTIONS, find, read_toml
 from feda3i.values import check_plain, refuse_flag
 
-FOLDER = Path(__file__).parent / "recipes"
 PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
 
@@ -211,60 +210,6 @@ def _refuse_flags(kind: type[BaseModel], values: Any, place: str = "") -> None:
             refuse_flag(f"{place}{name}", value, annotation)
 
 
-def built_in() -> list[str]:
-    """Return the names of the recipes that come with the package."""
-    return sorted(file.stem for file in FOLDER.glob("*.toml"))
-
-
-def notes_of(name: str) -> str:
-    """Return what a built-in recipe says of itself: the comment at its top."""
-    lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
-
-
-def title_of(name: str) -> str:
-    """Return the first clause of those notes.
-
-    >>> title_of("skin_ne")
-    "The paper's SKIN N_E at full scale"
-    """
-    return notes_of(name).splitlines()[0].partition(":")[0]
-
-
-def find(source: str | Path) -> Path:
-    """Return the path of a recipe: a file, or the name of a built-in recipe."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    if path.suffix == ".toml":
-        raise RecipeError(f"expected a recipe file (.toml), found nothing readable at '{path}'")
-    inside = FOLDER / f"{source}.toml"
-    if inside.is_file():
-        return inside
-    raise RecipeError(
-        f"there is no recipe '{source}'{nearest(str(source), built_in()) or '.'} "
-        f"Give the path of a .toml file or one of: {', '.join(built_in())}"
-    )
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; say where it is wrong."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"cannot read the recipe '{path}': {error}") from None
-    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
-        raise RecipeError(f"'{path}' is not valid TOML: {error}") from None
-    check_plain(values)
-    for section in _SECTIONS:  # a bare name is short for a section with only a name
-        if isinstance(values.get(section), str):
-            values[section] = {"name": values[section]}
-    return values
-
-
-_SECTIONS = ("data", "noise", "model", "method")
-
-
 def _apply(values: dict[str, Any], override: str) -> None:
     key, separator, text = override.partition("=")
     if not separator or not key:
@@ -272,7 +217,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     *path, last = key.strip().split(".")
     value = _parse(text.strip())
     check_plain(value, key)
-    if not path and last in _SECTIONS:
+    if not path and last in SECTIONS:
         if not isinstance(value, str) or not value:
             raise RecipeError(f"{last}: expected a name, found {shown(value)}")
         options = _table(_table(values, "methods"), value) if last == "method" else {}

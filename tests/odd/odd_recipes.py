@@ -17,7 +17,8 @@ from feda3i.engine.noising import OWN
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.models import REGISTRY as MODELS
 from feda3i.noise.federation import REGISTRY as NOISE
-from feda3i.recipe import FOLDER, Recipe, built_in
+from feda3i.recipe import Recipe
+from feda3i.recipe_files import FOLDER, built_in
 
 SMALL = {
     "rounds": "1",

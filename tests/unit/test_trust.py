@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from feda3i import recipe
+from feda3i import recipe, recipe_files
 from feda3i.engine.federation import load_data
 from feda3i.engine.job import make_method
 from feda3i.engine.run import resume
@@ -46,7 +46,7 @@ def poisoned_run(finished, path, section, name, **options):
     import tomli_w
 
     shutil.copytree(finished, path)
-    values = recipe.read_toml(path / "recipe.toml")
+    values = recipe_files.read_toml(path / "recipe.toml")
     values[section] = {"name": name, **options}
     (path / "recipe.toml").write_text(tomli_w.dumps(values))
     manifest = json.loads((path / "manifest.json").read_text())

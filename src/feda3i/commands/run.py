@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from feda3i.errors import RecipeError
 from feda3i.naming import name_of
-from feda3i.recipe import Recipe, built_in, load, title_of
+from feda3i.recipe import Recipe, load
+from feda3i.recipe_files import built_in, title_of
 from feda3i.report.console import Listener, Live, Silent
 from feda3i.trust import announce, named_code
 

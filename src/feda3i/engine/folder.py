@@ -25,7 +25,8 @@ from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.errors import RunError, WireError
 from feda3i.local import with_local, write_local
-from feda3i.recipe import Recipe, read_toml, validate
+from feda3i.recipe import Recipe, validate
+from feda3i.recipe_files import read_toml
 from feda3i.report.events import read_events
 from feda3i.types import Params
 
