@@ -20,7 +20,7 @@ from feda3i import __version__
 from feda3i.codec import make_private, pack, seal, unpack, unseal, write_file
 from feda3i.engine.job import Job
 from feda3i.engine.layout import Layout
-from feda3i.engine.lock import Lock, check_links, clear_start, is_free, sweep
+from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
 from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.errors import RunError, WireError
@@ -110,6 +110,7 @@ class RunFolder:
         folder = cls(path)
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
+        check_kinds(path)
         if not folder.is_run and any(path.iterdir()) and is_free(path):
             raise RunError(
                 f"'{path}' never became a run: it was broken off before its first files were "

@@ -98,6 +98,19 @@ def _mark(folder: Path) -> bytes | None:
         return None
 
 
+def check_kinds(folder: Path) -> None:
+    """Raise ``RunError`` for a pipe or a device in a run folder: reading it would wait for ever."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            with contextlib.suppress(OSError):  # a link to nothing waits for nobody
+                if not stat.S_ISREG(path.stat().st_mode):
+                    raise RunError(
+                        f"expected plain files in the run folder '{folder}', found a pipe or a "
+                        f"device: '{path}'; take it away, or fetch the run again"
+                    )
+
+
 def is_held(folder: Path) -> bool:
     """Return whether a process works on this folder now."""
     if not (folder / NAME).is_file():
