@@ -29,8 +29,8 @@ def table(tmp_path):
 
 def test_a_table_reaches_anywhere_and_its_sites_keep_their_names(table):
     federation = folder(table, size=32, cache=False)
-    assert federation.names() == ["Mercy", "St._Anna"]
-    assert sorted(set(federation.test.sites)) == ["Mercy", "St._Anna"]
+    assert federation.names() == ["Mercy", "St. Anna"]
+    assert sorted(set(federation.test.sites)) == ["Mercy", "St. Anna"]
     assert len(federation.train) + len(federation.test) == 12
     trained, tested = (
         {i[1:].split("/")[-1] for i in c.ids} for c in (federation.train, federation.test)
@@ -50,7 +50,7 @@ def test_patients_of_a_table_stay_whole(table):
 def test_a_table_is_data_for_every_command(table, tmp_path, feda3i):
     loaded = recipe.load("own", [f"data={table}", "data.size=32"])
     assert loaded.data.options() == {"size": 32, "partition": "by-folder", "path": str(table)}
-    assert load_data(loaded).names() == ["Mercy", "St._Anna"]
+    assert load_data(loaded).names() == ["Mercy", "St. Anna"]
     assert check_data(table, size=32, measure=False).is_fit
     result = prepare_folder(table, tmp_path / "out", options=Options(size=32), workers=1)
     assert not result.problems
