@@ -13,6 +13,7 @@ import soak
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills are planted through /proc")
 
 
+@pytest.mark.slow
 def test_a_few_kills_of_each_kind_do_no_harm():
     command = [sys.executable, str(Path(soak.__file__)), "--smoke", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

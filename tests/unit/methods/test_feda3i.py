@@ -193,13 +193,13 @@ def uneven():
 def play_warm(federation, rounds):
     """Run the safe rule with a warm-up that ends with a model that finds contours."""
     recipe = contract.Subject("feda3i", {"t1": rounds - 1}).recipe(
-        rounds=rounds, train={"epochs": 8, "batch": 2}
+        rounds=rounds, train={"epochs": 6, "batch": 2}
     )
     return contract.outcome_of(recipe, federation)
 
 
 def test_by_default_nobody_is_silenced_or_crowned(uneven):
-    event = rounds_of(play_warm(uneven, 4))[-1]
+    event = rounds_of(play_warm(uneven, 3))[-1]
     part = event["survey"]["parts"][0]
     assert part["grouping"]["rule"] == "balance"
     assert part["grouping"]["labels"][:2] == ["larger", "larger"]
