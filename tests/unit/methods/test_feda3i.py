@@ -1,6 +1,8 @@
 """FedA3I as a whole: schedule, weights per stage, ablations, late sites, event log."""
 
+import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from feda3i import contract, quality
 from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
+from feda3i.types import Plan, Replies, Reply
 
 
 def play(federation, rounds=3, lose=("", ()), **options):
@@ -175,38 +178,44 @@ def test_options_out_of_range_are_refused(options, words):
 # -- the safe rule ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def uneven():
-    """Return eight sites: two that draw two pixels too large, six two pixels too small."""
-    import cv2
-
-    federation = contract.tiny_federation(sites=8)
-    masks = federation.train.masks.copy()
-    kernel = np.ones((5, 5), np.uint8)
-    for number, site in enumerate(federation.names()):
-        change = cv2.dilate if number < 2 else cv2.erode
-        for case in federation.sites[site]:
-            masks[case] = change(masks[case], kernel)
-    return federation.with_masks(masks)
-
-
-def play_warm(federation, rounds):
-    """Run the safe rule with a warm-up that ends with a model that finds contours."""
-    recipe = contract.Subject("feda3i", {"t1": rounds - 1}).recipe(
-        rounds=rounds, train={"epochs": 6, "batch": 2}
+def answered(task, numbers):
+    """Return the replies of sites with eight cases each, one dictionary of numbers per site."""
+    return Replies(
+        task,
+        2,
+        tuple(Reply(task, 2, f"site-{k}", 8, one) for k, one in enumerate(numbers)),
     )
-    return contract.outcome_of(recipe, federation)
 
 
-def test_by_default_nobody_is_silenced_or_crowned(uneven):
-    event = rounds_of(play_warm(uneven, 3))[-1]
-    part = event["survey"]["parts"][0]
+def test_by_default_nobody_is_silenced_or_crowned():
+    # Two sites draw two pixels larger than the model, six a little smaller.
+    offsets = [2.0, 2.2, -0.9, -0.8, -0.7, -0.7, -0.6, -0.5]
+    unused = {name: [math.nan] for name in ("inner_per_contour", "outer_per_contour")}
+    surveys = [
+        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8], **unused}
+        | {"offset": [offset], "offset_error": [0.1]}
+        for offset in offsets
+    ]
+    recorded = {}
+    server = SimpleNamespace(
+        state={"surveys": {}},
+        sites={f"site-{k}": 8 for k in range(8)},
+        stages=range(10),
+        record=lambda **facts: recorded.update(facts),
+    )
+    method = make_method("feda3i", {"t1": 1})
+    method.digest(server, answered("survey", surveys))
+    assert method.revise(server, 2, Plan(gather=True)).gather
+    weights = method.weights(server, answered("fit", [{"loss": 0.1}] * 8))
+    assert np.allclose(weights.sum(axis=0), 1)
+    assert np.allclose(weights[:, 0], 1 / 8)
+    last = weights[:, -1]
+    assert last[:2].min() > 1 / 8 > last[2:6].max() > last.min() > 0.25 / 8 - 1e-9
+    assert last.max() <= 0.4
+    part = recorded["survey"]["parts"][0]
     assert part["grouping"]["rule"] == "balance"
-    assert part["grouping"]["labels"][:2] == ["larger", "larger"]
-    weights = np.array(list(event["weights"].values()))[:, -1]
-    assert weights.sum() == pytest.approx(1)
-    assert weights[:2].min() > 1 / 8 > weights[2:].max() > weights.min() > 0.25 / 8 - 1e-9
-    assert weights.max() <= 0.4
+    assert part["grouping"]["labels"] == ["larger"] * 2 + ["smaller"] * 6
+    assert any("px larger than the middle" in line for line in recorded["said"])
 
 
 def test_with_three_sites_the_safe_rule_is_fedavg_bit_by_bit(federation):

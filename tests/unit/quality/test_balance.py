@@ -86,7 +86,7 @@ def test_the_error_is_that_of_a_median():
 offsets = st.lists(st.floats(-30, 30), min_size=1, max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(offsets, st.integers(0, 2**20))
 def test_nobody_is_silenced_or_crowned(values, seed):
     draw = np.random.default_rng(seed)
