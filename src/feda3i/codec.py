@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from feda3i.errors import WireError
+from feda3i.errors import RecipeError, WireError
 
 _MARK = "__array__"
 _PARAMS = "__params__"
@@ -116,8 +116,15 @@ def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     return value
 
 
+def need_file_name(path: Path) -> None:
+    """Raise ``RecipeError`` for an empty path, which would mean the working directory."""
+    if not path.name:
+        raise RecipeError(f"expected the name of a file to write, found '{path}'")
+
+
 def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file so that it is either the old one or the new one whole, also after a crash."""
+    need_file_name(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
     try:

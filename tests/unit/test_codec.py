@@ -1,10 +1,13 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from feda3i.codec import pack, seal, unpack, unseal, write_file
-from feda3i.errors import WireError
+from feda3i.data.files import write_bytes
+from feda3i.errors import RecipeError, WireError
 from feda3i.types import Params
 
 json_values = st.recursive(
@@ -77,3 +80,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [write_file, write_bytes])
+def test_an_empty_path_is_no_file(write):
+    with pytest.raises(RecipeError, match="name of a file"):
+        write(Path(""), b"")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.codec import need_file_name
 from feda3i.errors import DataError
 
 PART = ".part-"  # beginning of the names of files that are being written
@@ -20,6 +21,7 @@ PART = ".part-"  # beginning of the names of files that are being written
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file under a temporary name and rename it: nobody ever sees half of it."""
+    need_file_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
     try:
