@@ -18,11 +18,11 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from feda3i import recipe
-from feda3i.engine.federation import federation_of
-from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import resume, run
+from feda3i.engine.run_folder import RunFolder
+from feda3i.log.events import read_events
 from feda3i.methods import REGISTRY
-from feda3i.report.events import read_events
+from feda3i.simulation.federation import federation_of
 
 
 def play(out: Path, chosen: recipe.Recipe, name: str) -> dict[str, float]:

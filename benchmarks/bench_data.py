@@ -22,9 +22,9 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.own import prepare_folder
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
 
 CASES = int(os.environ.get("BENCH_CASES", "2000"))
 SIZE = 128

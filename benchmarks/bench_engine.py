@@ -43,13 +43,13 @@ for line in start:
 def bench_round(repeats: int) -> None:
     """Compare a local round with the same number of bare steps in as many processes."""
     from feda3i import recipe
-    from feda3i.engine.federation import federation_of
+    from feda3i.core.server import Server
     from feda3i.engine.loop import Round
     from feda3i.engine.run import job_of
-    from feda3i.engine.server import Server
     from feda3i.engine.transport import LocalTransport, one_thread
     from feda3i.engine.workers import ENVIRONMENT
-    from feda3i.report.console import Silent
+    from feda3i.log.console import Silent
+    from feda3i.simulation.federation import federation_of
 
     workers = 2
     made = recipe.load(
@@ -113,12 +113,12 @@ def bench_aggregate(repeats: int) -> None:
     import numpy as np
     import torch
 
-    from feda3i.engine.aggregate import Fold, combine
-    from feda3i.engine.layout import Layout
+    from feda3i.core.aggregation import Fold, combine
+    from feda3i.core.layout import Layout
+    from feda3i.core.messages import Params
     from feda3i.engine.transport import one_thread
     from feda3i.models.stages import find_stages
     from feda3i.models.unet import UNet
-    from feda3i.types import Params
 
     network = UNet(channels=3)
     layout = Layout.of(network, find_stages(network, torch.zeros(1, 3, 64, 64)))

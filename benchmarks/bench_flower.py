@@ -12,11 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from feda3i.deploy.demo import recipe_of
+from feda3i.deploy.processes import Consortium
 from feda3i.engine.run import run
-from feda3i.flower.demo import recipe_of
-from feda3i.flower.processes import Consortium
+from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
-from feda3i.report.events import read_events
 
 ROUNDS = 3
 

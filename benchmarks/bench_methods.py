@@ -25,14 +25,14 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-from feda3i.codec import pack
+from feda3i.core.messages import Missing, Order, Reply
+from feda3i.core.server import Server
+from feda3i.core.trees import pack
 from feda3i.engine.loop import Round
 from feda3i.engine.run import as_trained, job_of
-from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.log.console import Silent
 from feda3i.methods import REGISTRY
-from feda3i.report.console import Silent
-from feda3i.types import Missing, Order, Reply
 
 SITES, CASES, SIZE, EPOCHS = 4, 8, 64, 5
 REPEATS = 2
@@ -135,7 +135,7 @@ def federation_for() -> Any:
     import cv2
     import numpy as np
 
-    from feda3i.data.synthetic import synthetic_skin
+    from feda3i.synthetic.cases import synthetic_skin
 
     made = synthetic_skin(sites=SITES, cases=CASES, test=1, size=SIZE)
     masks, kernel = made.train.masks.copy(), np.ones((9, 9), np.uint8)

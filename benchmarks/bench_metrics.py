@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from feda3i.data.fields import blob
 from feda3i.metrics import score_case
+from feda3i.synthetic.fields import blob
 
 Pair = tuple[np.ndarray, np.ndarray]
 

@@ -143,7 +143,7 @@ def reduce(mask: Mask, side: int) -> Mask:
 
 def print_scaling(cases: int, draws: int) -> None:
     """Print Dice and area ratio of noise on small masks, drawn in three ways."""
-    from feda3i.data.synthetic_skin import skin_case
+    from feda3i.synthetic.skin import skin_case
 
     large = [skin_case(np.random.default_rng(k), SIDE)[1] for k in range(cases)]
     print("| size | noise at 256 px | reference | scaled | enlarged, drawn at 256, reduced |")

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 
 from feda3i import quality, recipe
-from feda3i.codec import pack, unpack, write_file
-from feda3i.data.base import Federation
-from feda3i.engine.federation import federation_of
+from feda3i.core.cases import Federation
+from feda3i.core.server import Server
+from feda3i.core.trees import pack, unpack, write_file
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
-from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.report.console import Silent
+from feda3i.log.console import Silent
+from feda3i.simulation.federation import federation_of
 
 T1, AFTER, LAST = 10, 6, 4
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from feda3i import noise, recipe
-from feda3i.engine.federation import federation_of
 from feda3i.geometry import signed_distance
 from feda3i.quality import (
     balance_sites,
@@ -30,6 +29,7 @@ from feda3i.quality import (
     site_weights,
 )
 from feda3i.seeding import rng
+from feda3i.simulation.federation import federation_of
 
 SIZE, CASES = 32, 16
 SCALE = 256 / SIZE

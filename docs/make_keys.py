@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from feda3i.keys import Key, all_keys
+from feda3i.commands.keys import Key, all_keys
 
 PAGE = Path(__file__).with_name("recipe-keys.md")
 HEAD = """# All keys of a recipe

@@ -26,8 +26,8 @@ def build_tree(root: Path) -> None:
     from PIL import Image
     from scipy import ndimage
 
-    from feda3i.data.synthetic import skin_case
     from feda3i.seeding import rng
+    from feda3i.synthetic.cases import skin_case
 
     def save(path: Path, pixels: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,12 +27,12 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
-from feda3i.types import Floats, Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Server
-    from feda3i.engine.site import Site
+    from feda3i.core.server import Server
+    from feda3i.core.site import Site
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

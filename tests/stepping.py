@@ -5,15 +5,15 @@ from dataclasses import replace
 from pydantic.dataclasses import dataclass
 
 from feda3i.contract import tiny_federation
+from feda3i.core.messages import Missing, Order, Plan
+from feda3i.core.server import Server
 from feda3i.engine.loop import Round
 from feda3i.engine.run import as_trained, job_of
-from feda3i.engine.server import Server
 from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
+from feda3i.log.console import Silent
 from feda3i.methods.base import STRICT, Method
 from feda3i.recipe import validate
-from feda3i.report.console import Silent
-from feda3i.types import Missing, Order, Plan
 
 
 def recipe(name, options=None, *, rounds=4, **train):

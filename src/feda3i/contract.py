@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.data.base import Cases, Federation
-from feda3i.engine.folder import RunFolder
+from feda3i.core.cases import Cases, Federation
+from feda3i.core.messages import Missing, Order, Reply
 from feda3i.engine.run import as_trained, describe, job_of, play, resume, run
+from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import FedA3IError, summary
 from feda3i.failures import plugin_place
+from feda3i.log.console import Silent
+from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
-from feda3i.report.console import Silent
-from feda3i.report.events import read_events
 from feda3i.seeding import rng
-from feda3i.types import Missing, Order, Reply
 
 
 @dataclass(frozen=True)

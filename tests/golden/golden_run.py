@@ -27,7 +27,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from feda3i.contract import tiny_federation
-from feda3i.data.base import Federation
+from feda3i.core.cases import Federation
 from feda3i.engine.transport import one_thread
 from feda3i.methods import REGISTRY
 from short import SHORT

@@ -99,25 +99,25 @@ PLANTS = (
     Plant(
         "an epoch too many",
         "fedavg",
-        "feda3i.engine.site:Site.train",
+        "feda3i.core.site:Site.train",
         one_epoch_more,
     ),
     Plant(
         "every site weighs the same, however many cases it has",
         "fedavg",
-        "feda3i.engine.aggregate:Fold.add",
+        "feda3i.core.aggregation:Fold.add",
         lambda f: lambda self, params, weight: f(self, params, 1.0),
     ),
     Plant(
         "running statistics of BatchNorm left out of what is exchanged",
         "fedavg",
-        "feda3i.engine.layout:Layout.write",
+        "feda3i.core.layout:Layout.write",
         without_statistics,
     ),
     Plant(
         "the cases of an epoch are not shuffled",
         "fedavg",
-        "feda3i.engine.site:Site.rng",
+        "feda3i.core.site:Site.rng",
         lambda f: lambda *a: mock.Mock(permutation=np.arange),
     ),
     Plant(
@@ -294,7 +294,7 @@ PLANTS = (
     Plant(
         "annotators with the sign of mu turned round",
         "noise contour",
-        "feda3i.engine.noising:annotators_of_setting",
+        "feda3i.simulation.annotation:annotators_of_setting",
         other_sign_of_mu,
     ),
     Plant(

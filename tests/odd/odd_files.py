@@ -100,7 +100,7 @@ def _model(file: Path, draw: Random) -> None:
 
 def _checkpoint(file: Path, draw: Random) -> None:
     """Change a value inside and seal it again, as a wrong program would."""
-    from feda3i.codec import pack, seal, unpack, unseal
+    from feda3i.core.trees import pack, seal, unpack, unseal
 
     tree = unpack(unseal(file.read_bytes()))
     if draw.random() < 0.5:

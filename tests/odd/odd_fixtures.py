@@ -44,8 +44,8 @@ PLUGINS = {
 def make(folder: Path) -> None:
     """Write all good things into a folder: once per session, copied for each input."""
     from feda3i import recipe
-    from feda3i.data.own import prepare_folder
     from feda3i.engine.run import run
+    from feda3i.prepare.own import prepare_folder
 
     pictures(folder / "set")
     prepare_folder(folder / "set", folder / "prepared", options=_options(), workers=1)
@@ -62,7 +62,7 @@ def make(folder: Path) -> None:
 def broken_off(loaded: object, path: Path) -> None:
     """Leave a run after its first round."""
     from feda3i.engine.run import run
-    from feda3i.report.console import Silent
+    from feda3i.log.console import Silent
 
     class Stop(Silent):
         def round(self, event):
@@ -88,6 +88,6 @@ def pictures(folder: Path) -> None:
 
 
 def _options():
-    from feda3i.data.decode import Options
+    from feda3i.reading.decode import Options
 
     return Options(size=32, aspect="squeeze", channels=None, classes=("lesion",))

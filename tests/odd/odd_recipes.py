@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from odd_values import PLAIN, TYPED, mutated, text, toml_value
 from pydantic import BaseModel
 
-from feda3i.data.registry import REGISTRY as DATASETS
-from feda3i.engine.noising import OWN
+from feda3i.datasets.registry import REGISTRY as DATASETS
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.models import REGISTRY as MODELS
 from feda3i.noise.federation import REGISTRY as NOISE
 from feda3i.recipe import Recipe
-from feda3i.recipe_files import FOLDER, built_in
+from feda3i.recipe.files import FOLDER, built_in
+from feda3i.simulation.annotation import OWN
 
 SMALL = {
     "rounds": "1",

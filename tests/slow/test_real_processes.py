@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from feda3i.deploy.control import Control
+from feda3i.deploy.demo import recipe_of
+from feda3i.deploy.processes import Consortium
 from feda3i.engine.run import run
-from feda3i.flower.control import Control
-from feda3i.flower.demo import recipe_of
-from feda3i.flower.processes import Consortium
+from feda3i.log.events import read_events
 from feda3i.recipe import validate
-from feda3i.report.events import read_events
 from waiting import HANG, hear_ctrl_c, wait_until
 
 pytestmark = pytest.mark.slow

@@ -106,7 +106,7 @@ class Plant:
 
     def install(self) -> None:
         """Wrap the functions; to be called in the child."""
-        from feda3i.report.events import EventLog
+        from feda3i.log.events import EventLog
 
         for name in self.NAMES:
             setattr(os, name, self._wrapped(name, getattr(os, name)))
@@ -164,7 +164,7 @@ def _path_of(thing) -> str:
 
 def note_modules(file: Path) -> None:
     """Write the names of all modules of a child that has come to its end."""
-    from feda3i.engine import folder
+    from feda3i.engine import run_folder as folder
 
     finish = folder.RunFolder.finish
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.codec import pack, seal, unpack, unseal, write_file
-from feda3i.data.files import write_bytes
+from feda3i.basics.files import write_bytes
+from feda3i.core.messages import Params
+from feda3i.core.trees import pack, seal, unpack, unseal, write_file
 from feda3i.errors import RecipeError, WireError
-from feda3i.types import Params
 
 json_values = st.recursive(
     st.none()

@@ -104,7 +104,7 @@ def test_an_error_inside_a_plugin_names_file_and_line(tmp_path, monkeypatch, cap
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     own = tmp_path / "own.py"
     own.write_text(
-        "from feda3i.data.base import Federation\n"
+        "from feda3i.core.cases import Federation\n"
         "def data(sites=1, cases=1, test=1, size=1) -> Federation:\n    return {}['cases']\n"
     )
     tiny = ["data.size=32", "--out", str(tmp_path / "run")]

@@ -9,9 +9,9 @@ from rich.console import Console
 
 import feda3i as package
 from feda3i.cli import app
+from feda3i.log.console import Live
 from feda3i.recipe import load
-from feda3i.recipe_files import built_in
-from feda3i.report.console import Live
+from feda3i.recipe.files import built_in
 
 
 def _commands(command, path=()):

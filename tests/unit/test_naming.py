@@ -3,8 +3,8 @@
 import pytest
 
 from feda3i.errors import RecipeError
-from feda3i.naming import LONGEST, name_of
 from feda3i.recipe import load
+from feda3i.recipe.naming import LONGEST, name_of
 from short import TINY
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i import codec
+from feda3i.core import trees as codec
 
 
 def draw(path, shape=(20, 24, 3)):

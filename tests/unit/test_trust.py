@@ -11,13 +11,14 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from feda3i import recipe, recipe_files
-from feda3i.engine.federation import load_data
-from feda3i.engine.job import make_method
+from feda3i import recipe
 from feda3i.engine.run import resume
 from feda3i.errors import RecipeError, RunError
+from feda3i.methods.base import make_method
 from feda3i.models import build
 from feda3i.noise import Annotator, build_model
+from feda3i.recipe import files as recipe_files
+from feda3i.simulation.federation import load_data
 
 EVIL = "subprocess:getoutput"
 SECTIONS = ("data", "noise", "model", "method")

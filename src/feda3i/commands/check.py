@@ -32,10 +32,10 @@ def check(
     problems
         Write every finding with its file name to this CSV file.
     """
-    from feda3i.data.check import check_data
-    from feda3i.data.files import write_bytes
-    from feda3i.data.problems import write_problems
-    from feda3i.data.summary import report_text, summarise, summary_text
+    from feda3i.basics.files import write_bytes
+    from feda3i.doctor.examine import check_data
+    from feda3i.doctor.summary import report_text, summarise, summary_text
+    from feda3i.reading.problems import write_problems
 
     report = check_data(
         path,

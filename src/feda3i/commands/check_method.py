@@ -14,7 +14,7 @@ def check_method(arguments: Sequence[str]) -> None:
     if not arguments:
         raise RecipeError("expected: feda3i check method NAME [key=value ...]")
     from feda3i import contract
-    from feda3i.engine.job import make_method
+    from feda3i.methods.base import make_method
     from feda3i.recipe import load
 
     name, *options = arguments

@@ -10,7 +10,7 @@ from feda3i.commands.run import listener
 from feda3i.recipe import Recipe, load
 
 if TYPE_CHECKING:
-    from feda3i.data.base import Federation
+    from feda3i.core.cases import Federation
     from feda3i.engine.run import Result
 
 ROWS = {
@@ -22,8 +22,8 @@ ROWS = {
 
 def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
     """Run the three methods on the same cases, then show a table and pictures."""
-    from feda3i.engine.federation import federation_of
     from feda3i.engine.run import run
+    from feda3i.simulation.federation import federation_of
 
     base = load(recipe, [f"seed={seed}"])
     folder = _free(out)
@@ -73,8 +73,8 @@ def annotator_mu(federation: Federation) -> dict[str, float]:
 
 
 def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
-    from feda3i.codec import write_file
-    from feda3i.report.events import read_events
+    from feda3i.core.trees import write_file
+    from feda3i.log.events import read_events
     from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
 

@@ -37,7 +37,7 @@ def init(
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
-    from feda3i.flower.deployment import Plan, split_names, write_consortium
+    from feda3i.deploy.folders import Plan, split_names, write_consortium
 
     plan = Plan(
         tuple(split_names(sites)),
@@ -62,7 +62,7 @@ def add(
 ) -> None:
     """Write the folder of a site that joins later."""
     need_flower()
-    from feda3i.flower.deployment import add_site
+    from feda3i.deploy.folders import add_site
 
     print(f"site  {add_site(to, site)}   send it to {site} over a channel you trust")
     print("next  copy server/keys and server/server.env to the server and start it again")
@@ -75,7 +75,7 @@ def renew(
 ) -> None:
     """Make a new certificate for the server; sites need no change."""
     need_flower()
-    from feda3i.flower.deployment import renew as write_again
+    from feda3i.deploy.folders import renew as write_again
 
     write_again(out, days)
     print("next  copy server/server.crt and server/server.key to the server and start it again")
@@ -87,7 +87,7 @@ def check(
 ) -> None:
     """Verify data, key, versions, clock and connection of this site before round 1."""
     need_flower()
-    from feda3i.flower.check import check_site
+    from feda3i.deploy.readiness import check_site
 
     if not (folder / "site.toml").is_file():
         raise RecipeError(f"'{folder}' is not a site's folder: it has no site.toml")
@@ -112,11 +112,11 @@ def run(
     """Start a run at the server, show its rounds, and wait for its end."""
     need_flower()
     from feda3i.commands.run import load_named
+    from feda3i.deploy.control import Control
+    from feda3i.deploy.folders import read_env
     from feda3i.engine.lock import is_free
     from feda3i.engine.notes import told
     from feda3i.flower.app import write_app
-    from feda3i.flower.control import Control
-    from feda3i.flower.deployment import read_env
     from feda3i.flower.node import check_names
 
     loaded, own_name = load_named(recipe, overrides or [])
@@ -149,7 +149,7 @@ def demo(
 ) -> None:
     """Play a consortium on this machine as real processes and compare with the local engine."""
     need_flower()
-    from feda3i.flower.demo import demo as play
+    from feda3i.deploy.demo import demo as play
 
     play(out, sites, method)
 

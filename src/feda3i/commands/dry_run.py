@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.keys import text
+from feda3i.commands.keys import text
 from feda3i.recipe import Recipe
 
 if TYPE_CHECKING:
-    from feda3i.data.base import Federation
+    from feda3i.core.cases import Federation
     from feda3i.engine.forecast import Forecast
     from feda3i.engine.job import Job
 
@@ -22,11 +22,11 @@ SITES = 12
 
 def dry_run(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
-    from feda3i.engine.federation import check_recipe
     from feda3i.engine.forecast import forecast, measure
     from feda3i.engine.notes import notes_before
     from feda3i.engine.run import as_trained, job_of
     from feda3i.engine.transport import one_thread
+    from feda3i.simulation.federation import check_recipe
 
     with one_thread():
         federation = check_recipe(recipe)
@@ -77,7 +77,7 @@ def noise_text(recipe: Recipe, federation: Federation) -> str:
     """Return how masks are disturbed, and by how much."""
     if recipe.noise.name == "none":
         return "none: masks are trained on as they are"
-    from feda3i.engine.noising import annotators_of
+    from feda3i.simulation.annotation import annotators_of
 
     mu = [one.mu for one in annotators_of(recipe, federation).values()]
     setting = recipe.noise.options().get("setting")
@@ -113,7 +113,7 @@ def training_rows(job: Job) -> list[tuple[str, str]]:
 
 def cost_rows(recipe: Recipe, found: Forecast) -> list[tuple[str, str]]:
     """Return time, memory and bytes on the wire."""
-    from feda3i.memory import available
+    from feda3i.basics.ram import available
 
     free = available()
     short = "" if found.memory < free else "; NOT ENOUGH: try engine.workers=1 or a smaller size"

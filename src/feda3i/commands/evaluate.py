@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
-    from feda3i.data.base import Cases
-    from feda3i.data.usage import Unused
+    from feda3i.core.cases import Cases
     from feda3i.engine.station import Station
+    from feda3i.reading.usage import Unused
 
 
 def evaluate(
@@ -47,10 +47,10 @@ def evaluate(
 
 def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[str, ...]]:
     """Return the test cases of a run and the names of their classes; they must be unchanged."""
-    from feda3i.engine.federation import check_recipe
-    from feda3i.engine.folder import RunFolder
     from feda3i.engine.manifest import check_data_kept, moved
-    from feda3i.trust import check_trust
+    from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.trust import check_trust
+    from feda3i.simulation.federation import check_recipe
 
     run = RunFolder.open(folder)
     recipe = run.recipe()
@@ -69,11 +69,11 @@ def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
 
     Code that the file names is loaded only if it is trusted; which, is then said.
     """
-    from feda3i.engine.folder import RunFolder
     from feda3i.engine.model_file import read_model
+    from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.station import Station
     from feda3i.errors import RunError
-    from feda3i.trust import announce
+    from feda3i.recipe.trust import announce
 
     path = folder
     if not folder.is_file():
@@ -125,7 +125,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write one line per case and class."""
     from io import StringIO
 
-    from feda3i.codec import write_file
+    from feda3i.core.trees import write_file
 
     text = StringIO()
     writer = csv_file.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
@@ -138,6 +138,6 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 def _no_cases(shape: tuple[int, ...], channels: int) -> Cases:
     import numpy as np
 
-    from feda3i.data.base import Cases
+    from feda3i.core.cases import Cases
 
     return Cases((), np.zeros((0, *shape, channels), np.uint8), np.zeros((0, *shape), np.uint8))

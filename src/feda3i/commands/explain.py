@@ -14,7 +14,7 @@ from feda3i.registry import Registry
 
 def registries() -> dict[str, Registry]:
     """Return the four registries by the word that a user says."""
-    from feda3i.data.registry import REGISTRY as datasets
+    from feda3i.datasets.registry import REGISTRY as datasets
     from feda3i.methods import REGISTRY as methods
     from feda3i.models import REGISTRY as models
     from feda3i.noise.federation import REGISTRY as noise
@@ -24,7 +24,7 @@ def registries() -> dict[str, Registry]:
 
 def list_names() -> None:
     """Print every name that a recipe can use."""
-    from feda3i.recipe_files import built_in
+    from feda3i.recipe.files import built_in
 
     for word, registry in registries().items():
         print(f"{word + ':':9} {', '.join(registry.names())}")
@@ -37,7 +37,7 @@ def list_names() -> None:
 
 def known_names() -> list[str]:
     """Return every name that can be explained."""
-    from feda3i.recipe_files import built_in
+    from feda3i.recipe.files import built_in
 
     named = [name for registry in registries().values() for name in registry.names()]
     return sorted({*named, *built_in()})
@@ -72,11 +72,11 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
             return kind
     if ":" in name:
         return "method"
-    from feda3i.recipe_files import built_in
+    from feda3i.recipe.files import built_in
 
     if name in built_in() or name.endswith(".toml"):
         return "recipe"
-    from feda3i.keys import all_keys, find_keys
+    from feda3i.commands.keys import all_keys, find_keys
 
     if find_keys(name):
         return "key"
@@ -86,7 +86,7 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
 
 def recipe_card(name: str) -> str:
     """Return a recipe as it is written, notes and all, and the command that runs it."""
-    from feda3i.recipe_files import find
+    from feda3i.recipe.files import find
 
     text = find(name).read_text(encoding="utf-8").strip()
     run = f"Run it: feda3i run {name} [key=value ...]"
@@ -95,8 +95,8 @@ def recipe_card(name: str) -> str:
 
 def method_card(name: str) -> str:
     """Return a method's card with its wire and its hyper-parameters."""
-    from feda3i.engine.wire import ALWAYS
-    from feda3i.keys import options_of
+    from feda3i.commands.keys import options_of
+    from feda3i.core.wire import ALWAYS
     from feda3i.methods import REGISTRY
 
     kind: Any = REGISTRY.get(name)
@@ -117,7 +117,7 @@ def method_card(name: str) -> str:
 
 def key_card(name: str) -> str:
     """Return what a key of a recipe takes and means, and what the built-in recipes set it to."""
-    from feda3i.keys import Key, find_keys
+    from feda3i.commands.keys import Key, find_keys
 
     alike: dict[Key, list[str]] = {}  # what several data sets share is said once
     for key in find_keys(name):
@@ -136,7 +136,7 @@ def key_card(name: str) -> str:
 
 def _in_recipes(name: str) -> list[str]:
     """Return what the built-in recipes set a key to."""
-    from feda3i.recipe_files import built_in, find, read_toml
+    from feda3i.recipe.files import built_in, find, read_toml
 
     lines = []
     for recipe in built_in():

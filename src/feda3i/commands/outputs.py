@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from feda3i.data.names import hash_tag
 from feda3i.errors import DataError
+from feda3i.reading.names import hash_tag
 
 
 def output_names(names: Sequence[str], endings: Sequence[str]) -> list[str]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from feda3i.engine.folder import RunFolder
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError
-from feda3i.report.events import Event, read_events
+from feda3i.log.events import Event, read_events
 
 
 def plot(folders: Sequence[Path], out: Path | None) -> None:

@@ -27,9 +27,9 @@ def predict(
     """Write ``NAME.png`` with values 0 and 255 (one class) or 0..C for each image."""
     from rich.progress import track
 
+    from feda3i.basics.files import explain_full_disk
     from feda3i.commands.evaluate import open_model
     from feda3i.commands.outputs import check_targets, output_names
-    from feda3i.data.files import explain_full_disk
     from feda3i.engine.transport import one_thread
 
     files, problems = image_files(images)
@@ -89,8 +89,8 @@ def _what(path: Path) -> str:
 
 def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
     """Return a picture as ``(row, column, channel)`` bytes, upright."""
-    from feda3i.data.archive import read_file
-    from feda3i.data.picture import read_image
+    from feda3i.reading.archive import read_file
+    from feda3i.reading.picture import read_image
 
     try:
         pixels: NDArray[np.uint8] = read_image(read_file(path), channels=channels).pixels
@@ -140,7 +140,7 @@ def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
 
     from PIL import Image
 
-    from feda3i.codec import write_file
+    from feda3i.core.trees import write_file
 
     buffer = BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")

@@ -12,7 +12,7 @@ import typer
 from feda3i.commands.app import App
 
 if TYPE_CHECKING:
-    from feda3i.data.prepare import Prepared, Progress
+    from feda3i.prepare.work import Prepared, Progress
 
 app = App(help="Bring a data set into the form that training reads. Nothing is downloaded.")
 
@@ -46,7 +46,7 @@ def isic2017(
 
     SOURCE holds the publisher's four archives, or their folders; TARGET is the only folder written.
     """
-    from feda3i.data.isic2017 import prepare_isic2017
+    from feda3i.datasets.isic2017 import prepare_isic2017
 
     _run(
         lambda progress: prepare_isic2017(
@@ -77,7 +77,7 @@ def breast(
 
     SOURCE holds all three as their publishers send them; TARGET is the only folder written.
     """
-    from feda3i.data.breast import prepare_breast
+    from feda3i.datasets.breast import prepare_breast
 
     _run(
         lambda progress: prepare_breast(
@@ -136,8 +136,8 @@ def folder(
     SOURCE may also be an archive or a CSV table (columns image and mask), or hold NIfTI files or
     DICOM with DICOM-SEG; TARGET is the only folder written.
     """
-    from feda3i.data.decode import Options
-    from feda3i.data.own import prepare_folder
+    from feda3i.prepare.own import prepare_folder
+    from feda3i.reading.decode import Options
 
     options = Options(
         size=size,
@@ -184,7 +184,7 @@ def _run(work: Callable[[Progress], Prepared]) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    from feda3i.data.problems import errors_of
+    from feda3i.reading.problems import errors_of
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:

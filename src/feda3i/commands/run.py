@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from feda3i.errors import RecipeError
-from feda3i.naming import name_of
+from feda3i.log.console import Listener, Live, Silent
 from feda3i.recipe import Recipe, load
-from feda3i.recipe_files import built_in, title_of
-from feda3i.report.console import Listener, Live, Silent
-from feda3i.trust import announce, named_code
+from feda3i.recipe.files import built_in, title_of
+from feda3i.recipe.naming import name_of
+from feda3i.recipe.trust import announce, named_code
 
 if TYPE_CHECKING:
     from feda3i.engine.run import Result
@@ -42,7 +42,7 @@ def run(
 
 def tell_data(recipe: Recipe, quiet: bool) -> None:
     """Say what becomes of a folder's files and sites; warnings first, and even if quiet."""
-    from feda3i.data.preview import preview
+    from feda3i.commands.preview import preview
 
     warnings, lines = preview(recipe)
     for line in [*warnings, *([] if quiet else lines)]:
@@ -62,8 +62,8 @@ def need_recipe(name: str | None) -> str:
 
 def resume(folder: Path, quiet: bool, trust_code: bool = False) -> None:
     """Go on with a run."""
-    from feda3i.engine.folder import RunFolder
     from feda3i.engine.run import resume as go_on
+    from feda3i.engine.run_folder import RunFolder
 
     if trust_code:
         announce(RunFolder.open(folder).recipe())
@@ -82,7 +82,7 @@ def listener(quiet: bool) -> Listener:
 
 def stop(path: Path) -> None:
     """Say how to go on, and leave."""
-    from feda3i.engine.folder import RunFolder
+    from feda3i.engine.run_folder import RunFolder
 
     folder = RunFolder(path)
     if folder.is_run:

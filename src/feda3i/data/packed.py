@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.data.base import Images, Masks
-from feda3i.data.files import PART, hash_text, write_bytes
-from feda3i.data.listing import Listed, Listing
-from feda3i.data.problems import CaseError, Problem, raise_errors
-from feda3i.data.spread import spread
+from feda3i.basics.files import PART, hash_text, write_bytes
+from feda3i.basics.spread import spread
+from feda3i.core.cases import Images, Masks
 from feda3i.data.store import FileStore, Store
+from feda3i.reading.listing import Listed, Listing
+from feda3i.reading.problems import CaseError, Problem, raise_errors
 
 FORMAT = "feda3i-packed-1"
 FOLDER = ".feda3i-cache"

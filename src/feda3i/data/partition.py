@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from feda3i.data.base import Index
+from feda3i.core.cases import Index
 from feda3i.errors import DataError, RecipeError, nearest
 
 Parts = dict[str, Index]

@@ -13,7 +13,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.data.files import PART
+from feda3i.basics.files import PART
 
 Shapes = dict[str, tuple[int, ...]]
 

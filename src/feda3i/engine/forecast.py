@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feda3i.data.base import Federation
+from feda3i.core.cases import Federation
+from feda3i.core.messages import Order
+from feda3i.core.server import IN_MEMORY, Server
 from feda3i.engine.job import Job
 from feda3i.engine.run import as_trained
 from feda3i.engine.scoring import score_cases
-from feda3i.engine.server import IN_MEMORY, Server
 from feda3i.engine.station import Station
 from feda3i.engine.transport import worker_count
-from feda3i.types import Order
 
 ENOUGH = 2.0
 """Seconds of measuring after which a step is not repeated any more."""

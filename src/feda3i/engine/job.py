@@ -5,16 +5,14 @@ Server and sites each build the same job from the same recipe; nothing of it tra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from feda3i.engine.layout import Layout
-from feda3i.errors import RecipeError, nearest, shown
+from feda3i.core.layout import Layout
+from feda3i.errors import RecipeError
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
-from feda3i.values import check_flags
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +33,8 @@ class Job:
     @cached_property
     def method(self) -> Method:
         """Return the method with the recipe's hyper-parameters."""
+        from feda3i.methods.base import make_method
+
         return make_method(self.recipe.method.name, self.recipe.method.options())
 
     def network(self) -> nn.Module:
@@ -85,38 +85,3 @@ class Job:
                 "engine.device: expected a CUDA device, found none; use engine.device=cpu"
             )
         return torch.device(wanted)
-
-
-def make_method(name: str, options: dict[str, Any]) -> Method:
-    """Return a method by name with these hyper-parameters; explain what is wrong with them."""
-    from dataclasses import fields
-
-    from pydantic import TypeAdapter, ValidationError
-
-    from feda3i.methods import REGISTRY
-    from feda3i.methods.base import Method
-
-    kind = REGISTRY.get(name)
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
-    known = [field.name for field in fields(kind)]
-    for option in options:
-        if option not in known:
-            raise RecipeError(
-                f"method '{name}' has no option '{option}'{nearest(option, known)} "
-                f"Known: {', '.join(known)}"
-            )
-    check_flags("method", kind, options)
-    try:
-        method: Method = TypeAdapter(kind).validate_python(options)
-    except ValidationError as error:
-        raise RecipeError(_lines(name, error.errors())) from None
-    return method
-
-
-def _lines(name: str, errors: Sequence[Any]) -> str:
-    return "\n".join(
-        f"method '{name}', option '{'.'.join(str(p) for p in e['loc'])}': {e['msg']}, "
-        f"found {shown(e['input'])}"
-        for e in errors
-    )

@@ -9,9 +9,9 @@ import shutil
 import stat
 from pathlib import Path
 
-from feda3i.data.files import PART
+from feda3i.basics.files import PART
 from feda3i.errors import RunError
-from feda3i.local import FILE as LOCAL
+from feda3i.recipe.local import FILE as LOCAL
 
 NAME = ".lock"
 MARK = b"A run of feda3i made this folder; the process that works on it holds this file.\n"

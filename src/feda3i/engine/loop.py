@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.engine.aggregate import Fold
+from feda3i.core.aggregation import Fold
+from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, Task
+from feda3i.core.server import Gathered, Server
+from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.scoring import Row, mean_of
-from feda3i.engine.server import Gathered, Server
 from feda3i.engine.transport import Transport
-from feda3i.engine.wire import check_order, check_reply
 from feda3i.errors import RunError, WireError
+from feda3i.log.console import Listener
 from feda3i.metrics import SCORES
-from feda3i.report.console import Listener
-from feda3i.types import Missing, Order, Params, Plan, Replies, Reply, Task
 
 
 class Round:

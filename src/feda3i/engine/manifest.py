@@ -14,7 +14,7 @@ from typing import Any
 from feda3i import __version__
 from feda3i.errors import RunError
 from feda3i.recipe import Recipe
-from feda3i.trust import Code, named_code
+from feda3i.recipe.trust import Code, named_code
 
 FORMAT = 1
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")

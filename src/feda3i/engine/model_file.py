@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Params
 from feda3i.engine.job import Job
-from feda3i.engine.layout import Layout
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
-from feda3i.trust import check_trust
-from feda3i.types import Params
+from feda3i.recipe.trust import check_trust
 
 MAX_SIDE = 2**16
 

@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.data.base import Federation
-from feda3i.engine.federation import check_recipe, disturb, federation_of
-from feda3i.engine.folder import RunFolder
+from feda3i.core.cases import Federation
+from feda3i.core.messages import Params
+from feda3i.core.server import Server
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
+from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
-from feda3i.engine.server import Server
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.errors import RecipeError, RunError
-from feda3i.local import working_directory
+from feda3i.log.console import Listener, Silent
+from feda3i.log.events import EventLog, read_events
 from feda3i.methods.base import Method
 from feda3i.recipe import Recipe
-from feda3i.report.console import Listener, Silent
-from feda3i.report.events import EventLog, read_events
-from feda3i.trust import check_trust
-from feda3i.types import Params
+from feda3i.recipe.local import working_directory
+from feda3i.recipe.trust import check_trust
+from feda3i.simulation.federation import check_recipe, disturb, federation_of
 
 
 @dataclass(frozen=True)

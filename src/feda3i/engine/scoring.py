@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.data.base import Cases
-from feda3i.types import Params
+from feda3i.core.cases import Cases
+from feda3i.core.messages import Params
 
 if TYPE_CHECKING:
     from feda3i.engine.station import Station

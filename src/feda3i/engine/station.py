@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from feda3i.codec import make_private, pack, seal, unpack, unseal, write_file
-from feda3i.data.base import Cases, Index
+from feda3i.core.cases import Cases, Index
+from feda3i.core.messages import Order, Params, Reply
+from feda3i.core.site import SCORING_BATCH, Site, channels_last, image_tensor
+from feda3i.core.trees import make_private, pack, seal, unpack, unseal, write_file
+from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
-from feda3i.engine.site import SCORING_BATCH, Site, channels_last, image_tensor
-from feda3i.engine.wire import check_order, check_reply
 from feda3i.errors import RunError, WireError
-from feda3i.types import Order, Params, Reply
 
 Memory = dict[str, NDArray[Any]]
 _TASKS = {"survey": 0, "fit": 1}

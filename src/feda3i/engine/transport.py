@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from feda3i.data.base import Cases, Federation
+from feda3i.core.cases import Cases, Federation
+from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases
 from feda3i.engine.workers import WorkerPool
 from feda3i.errors import RunError, WireError
-from feda3i.types import Missing, Order, Params, Reply
 
 
 class Transport(Protocol):

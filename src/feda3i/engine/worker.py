@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from feda3i.codec import pack, unpack
-from feda3i.data.base import Cases, Federation
+from feda3i.core.cases import Cases, Federation
+from feda3i.core.messages import Order
+from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import score_cases
 from feda3i.engine.station import Station
@@ -17,7 +18,6 @@ from feda3i.engine.workers import open_file, read_frame, write_frame
 from feda3i.errors import RunError, WireError
 from feda3i.failures import explain
 from feda3i.recipe import validate
-from feda3i.types import Order
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Worker processes: started as ``feda3i.engine.worker``, spoken to through pipes.
 
-Frames are a length and a packed tree (``feda3i.codec``), so nothing is pickled and a script needs
-no ``if __name__ == "__main__"``. Cases are shared through memory-mapped files: they exist once,
-however many workers there are.
+Frames are a length and a packed tree (``feda3i.core.trees``), so nothing is pickled and a script
+needs no ``if __name__ == "__main__"``. Cases are shared through memory-mapped files: they exist
+once, however many workers there are.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.codec import make_private, pack, unpack
-from feda3i.data.base import Federation
+from feda3i.core.cases import Federation
+from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.trees import make_private, pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError
-from feda3i.types import Missing, Order, Params, Reply
 
 ENVIRONMENT = {
     # One thread per worker: two teams of threads on the same cores stall each other.

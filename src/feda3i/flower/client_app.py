@@ -2,7 +2,7 @@
 
 A new process runs for every message, so nothing is kept in memory: cases are read again (from the
 packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
-``feda3i.flower.codec`` from declared values; texts about the site's files stay at the site.
+``feda3i.flower.records`` from declared values; texts about the site's files stay at the site.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from feda3i import __version__
 from feda3i.engine.scoring import Row, mean_of, score_cases
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
-from feda3i.flower import codec
-from feda3i.flower.codec import PROTOCOL, Header
-from feda3i.flower.journal import Journal
+from feda3i.flower import records as codec
+from feda3i.flower.answered import Journal
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
+from feda3i.flower.records import PROTOCOL, Header
 
 app = ClientApp()
 log = logging.getLogger("feda3i.site")

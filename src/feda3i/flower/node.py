@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.codec import make_private
-from feda3i.data.base import Cases, Federation, Index
-from feda3i.engine.job import Job, make_method
+from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.trees import make_private
+from feda3i.engine.job import Job
 from feda3i.errors import DataError, RecipeError
+from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe, validate
 
 MAX_RECIPE = 2**18
@@ -131,7 +132,7 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
 def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
     """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
     from feda3i import methods, models
-    from feda3i.data.registry import REGISTRY as DATASETS
+    from feda3i.datasets.registry import REGISTRY as DATASETS
 
     if allow_plugins:
         return
@@ -153,7 +154,7 @@ def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
 
 def folder_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says about reading folders: size, channels, classes, aspect."""
-    from feda3i.data.decode import DEFAULT_CLASSES
+    from feda3i.reading.decode import DEFAULT_CLASSES
 
     options = {"size": None, **recipe.data.options()}
     if "path" in options:
@@ -175,10 +176,10 @@ def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
 
 
 def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
-    from feda3i.data.decode import Options
+    from feda3i.data.division import as_test
     from feda3i.data.folder import load_folder
-    from feda3i.data.listing import list_cases
-    from feda3i.data.plan import as_test
+    from feda3i.reading.decode import Options
+    from feda3i.reading.listing import list_cases
 
     method = make_method(recipe.method.name, recipe.method.options())
     if method.is_pooled or method.trains_on == "clean":
@@ -210,8 +211,8 @@ def _from_recipe(recipe: Recipe, site: str) -> SiteData:
 
 @lru_cache(maxsize=2)  # a pure function of the recipe; saves time where many nodes share a process
 def _synthetic(text: str) -> Federation:
-    from feda3i.engine.federation import federation_of
     from feda3i.engine.run import as_trained
+    from feda3i.simulation.federation import federation_of
 
     recipe = validate(json.loads(text))
     method = make_method(recipe.method.name, recipe.method.options())

@@ -12,9 +12,9 @@ from flwr.serverapp import Grid
 
 from feda3i import __version__
 from feda3i.errors import RunError, WireError
-from feda3i.flower import codec
-from feda3i.flower.codec import PROTOCOL, Header
+from feda3i.flower import records as codec
 from feda3i.flower.node import SITE_NAME
+from feda3i.flower.records import PROTOCOL, Header
 
 LOST = (3, 4, 5)
 """Flower's error codes for a message or a node that is gone; the site may be asked again."""

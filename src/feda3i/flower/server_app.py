@@ -20,18 +20,18 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from feda3i.data.base import Cases
-from feda3i.engine.folder import RunFolder
+from feda3i.core.cases import Cases
 from feda3i.engine.job import Job
 from feda3i.engine.manifest import check_data_kept, moved
 from feda3i.engine.run import Result, describe, finished, job_of, play
+from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.node import check_names, folder_options
 from feda3i.flower.roster import Roster
 from feda3i.flower.transport import FlowerTransport
+from feda3i.log.console import Listener, Live
 from feda3i.recipe import Recipe, validate
-from feda3i.report.console import Listener, Live
 
 app = ServerApp()
 
@@ -128,7 +128,7 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     """Return job and test cases, as far as the server has data of its own."""
     recipe = settings.recipe
     if recipe.data.name.startswith("synthetic"):
-        from feda3i.engine.federation import federation_of
+        from feda3i.simulation.federation import federation_of
 
         federation = federation_of(recipe)
         return job_of(recipe, federation), federation.test, describe(federation)

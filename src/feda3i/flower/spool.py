@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from feda3i.types import Params, Reply
+from feda3i.core.messages import Params, Reply
 
 IN_MEMORY = 256 * 2**20
 

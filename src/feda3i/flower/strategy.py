@@ -24,11 +24,11 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
+from feda3i.core.messages import Floats
 from feda3i.errors import RecipeError, WireError
 from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.grouping import Rule
 from feda3i.quality.weights import Mass
-from feda3i.types import Floats
 
 EARLY, SURVEY = "early", "survey"
 MAX_TEXT = 64 * 1024

@@ -18,19 +18,19 @@ from typing import Any
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from feda3i.codec import write_file
-from feda3i.data.base import Cases
+from feda3i.core.cases import Cases
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.trees import write_file
+from feda3i.core.wire import check_reply
 from feda3i.engine.job import Job
-from feda3i.engine.layout import Layout
 from feda3i.engine.scoring import Row, score_cases
 from feda3i.engine.station import Station
-from feda3i.engine.wire import check_reply
 from feda3i.errors import WireError
-from feda3i.flower import codec
-from feda3i.flower.codec import PROTOCOL, Header
+from feda3i.flower import records as codec
+from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
 from feda3i.flower.spool import Spool
-from feda3i.types import Missing, Order, Params, Reply
 
 TYPES = {"fit": "train", "survey": "query.survey", "score": "evaluate"}
 _LOOK_AROUND = 1.0

@@ -55,16 +55,16 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
+from feda3i.core.messages import Numbers, Plan, Replies, Wire
 from feda3i.errors import RecipeError
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.parts.corrected import current_masks, remember_masks
 from feda3i.methods.parts.curves import FEWEST, has_bent
 from feda3i.methods.parts.scales import at_scale, scaled_shape
-from feda3i.types import Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Server
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.server import Server
+    from feda3i.core.site import Batch, Site
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -12,20 +12,22 @@ One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from feda3i import losses
-from feda3i.types import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.errors import RecipeError, nearest, shown
+from feda3i.values import check_flags
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from feda3i.engine.server import Gathered, Server
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.server import Gathered, Server
+    from feda3i.core.site import Batch, Site
 
 STRICT = ConfigDict(extra="forbid")
 
@@ -124,3 +126,37 @@ class Method:
 
         module: Any = inspect.getmodule(cls)
         return inspect.cleandoc((module.__doc__ if module else None) or cls.__doc__ or "")
+
+
+def make_method(name: str, options: dict[str, Any]) -> Method:
+    """Return a method by name with these hyper-parameters; explain what is wrong with them."""
+    from dataclasses import fields
+
+    from pydantic import TypeAdapter, ValidationError
+
+    from feda3i.methods import REGISTRY
+
+    kind = REGISTRY.get(name)
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
+    known = [field.name for field in fields(kind)]
+    for option in options:
+        if option not in known:
+            raise RecipeError(
+                f"method '{name}' has no option '{option}'{nearest(option, known)} "
+                f"Known: {', '.join(known)}"
+            )
+    check_flags("method", kind, options)
+    try:
+        method: Method = TypeAdapter(kind).validate_python(options)
+    except ValidationError as error:
+        raise RecipeError(_lines(name, error.errors())) from None
+    return method
+
+
+def _lines(name: str, errors: Sequence[Any]) -> str:
+    return "\n".join(
+        f"method '{name}', option '{'.'.join(str(p) for p in e['loc'])}': {e['msg']}, "
+        f"found {shown(e['input'])}"
+        for e in errors
+    )

@@ -38,7 +38,7 @@ from feda3i import losses
 from feda3i.methods.base import STRICT, Method
 
 if TYPE_CHECKING:
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.site import Batch, Site
 
 LIMIT = 1e-4
 """Predictions are held this far off 0 and 1."""

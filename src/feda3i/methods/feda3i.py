@@ -48,12 +48,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from feda3i import quality
+from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
-from feda3i.types import Floats, Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Server
-    from feda3i.engine.site import Site
+    from feda3i.core.server import Server
+    from feda3i.core.site import Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
 LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")

@@ -53,6 +53,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from feda3i import losses
+from feda3i.core.messages import Numbers, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.fedprox import squared_distance
 from feda3i.methods.parts.corrected import (
@@ -63,11 +64,10 @@ from feda3i.methods.parts.corrected import (
 )
 from feda3i.methods.parts.mixtures import high_group, min_max
 from feda3i.methods.parts.relabelling import highest, relabel
-from feda3i.types import Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Server
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.server import Server
+    from feda3i.core.site import Batch, Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

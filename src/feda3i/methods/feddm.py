@@ -50,14 +50,14 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
+from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.parts.peers import choose_peers
-from feda3i.types import Floats, Numbers, Params, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Gathered, Server
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.server import Gathered, Server
+    from feda3i.core.site import Batch, Site
 
 SMALLEST_VARIANCE = 1e-6
 

@@ -38,12 +38,12 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from feda3i import losses
+from feda3i.core.messages import Floats, Plan, Replies
 from feda3i.methods.base import STRICT, Method
-from feda3i.types import Floats, Plan, Replies
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Server
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.server import Server
+    from feda3i.core.site import Batch, Site
 
 SMOOTH = 1e-4  # of the released Dice loss, in numerator and denominator
 

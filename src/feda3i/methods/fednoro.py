@@ -47,14 +47,14 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
+from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.parts.mixtures import vote_high_group
-from feda3i.types import Floats, Numbers, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Gathered, Server
-    from feda3i.engine.site import Batch, Site
-    from feda3i.types import Params
+    from feda3i.core.messages import Params
+    from feda3i.core.server import Gathered, Server
+    from feda3i.core.site import Batch, Site
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -30,11 +30,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from feda3i.core.messages import Numbers
 from feda3i.methods.base import STRICT, Method
-from feda3i.types import Numbers
 
 if TYPE_CHECKING:
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.site import Batch, Site
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic.dataclasses import dataclass
 
+from feda3i.core.messages import Numbers, Params, Plan, Replies, Wire
 from feda3i.methods.base import STRICT, Method
-from feda3i.types import Numbers, Params, Plan, Replies, Wire
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Gathered, Server
-    from feda3i.engine.site import Site
+    from feda3i.core.server import Gathered, Server
+    from feda3i.core.site import Site
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -49,13 +49,13 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
+from feda3i.core.messages import Numbers
 from feda3i.methods.base import STRICT, Method
 from feda3i.methods.parts.coteaching import distil, exchange
 from feda3i.methods.parts.warps import Warp, draw_flips, draw_places
-from feda3i.types import Numbers
 
 if TYPE_CHECKING:
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.site import Batch, Site
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 Rate = Annotated[float, Field(ge=0, lt=1)]

@@ -16,7 +16,6 @@ from feda3i.noise.annotators import (
     get_setting,
 )
 from feda3i.noise.base import Annotator, NoiseModel, NoiseWarning
-from feda3i.noise.cache import cached_noise
 from feda3i.noise.calibrate import Calibration, calibrate
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.federation import (
@@ -55,7 +54,6 @@ __all__ = [
     "annotators_of_setting",
     "apply_noise",
     "build_model",
-    "cached_noise",
     "calibrate",
     "draw_annotators",
     "get_setting",

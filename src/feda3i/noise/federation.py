@@ -202,7 +202,7 @@ def _run(jobs: list[Job], masks: Masks, ids: Sequence[str], workers: int) -> Ite
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
-    from feda3i.data.parallel import safe_path
+    from feda3i.basics.parallel import safe_path
 
     # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
     context = multiprocessing.get_context("spawn")

@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from feda3i.codec import write_file
+from feda3i.core.trees import write_file
 
 # Okabe and Ito's colours: distinct for readers who do not tell red from green.
 GREEN, ORANGE, BLUE, YELLOW, PINK, SKY = (

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.log.events import Event
 from feda3i.metrics import dice_both_empty_one
 from feda3i.report.canvas import BLUE, GREEN, GREY, ORANGE, YELLOW, colours, pyplot, save, short
-from feda3i.report.events import Event
 
 Runs = Sequence[Event] | Sequence[Sequence[Event]]
 

@@ -7,9 +7,9 @@ import zipfile
 import pytest
 from data_files import plain_tree, tar_folder, zip_folder
 
-from feda3i.data import archive
-from feda3i.data.archive import Entry, Reader, is_safe, list_entries
-from feda3i.data.problems import CaseError
+from feda3i.reading import archive
+from feda3i.reading.archive import Entry, Reader, is_safe, list_entries
+from feda3i.reading.problems import CaseError
 
 
 def names(entries):

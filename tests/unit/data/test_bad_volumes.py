@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from data_files import plain_tree, save_pair, zip_folder
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.own import prepare_folder
-from feda3i.data.problems import errors_of
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.reading.problems import errors_of
 
 nibabel = pytest.importorskip("nibabel")
 

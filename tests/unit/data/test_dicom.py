@@ -3,9 +3,9 @@ import datetime
 import numpy as np
 import pytest
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.own import prepare_folder
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from data_files import lesion, plain_tree, save, save_pair
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import folder, load_folder
-from feda3i.data.own import prepare_folder
-from feda3i.data.registry import REGISTRY
-from feda3i.engine.folder import RunFolder
+from feda3i.datasets.registry import REGISTRY
 from feda3i.engine.run import run
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import DataError, RecipeError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import torch
 from torch.utils.data import Dataset
 
 from feda3i import recipe
-from feda3i.data.items import federation_of_items, gives_items
-from feda3i.engine.federation import load_data
+from feda3i.data.torch_items import federation_of_items, gives_items
 from feda3i.errors import DataError, RecipeError
+from feda3i.simulation.federation import load_data
 
 DOCS = Path(__file__).parents[3] / "docs"
 SHORT = ("rounds=1", "train.epochs=1", "model.width=4", "engine.workers=1", "noise=none")

@@ -8,14 +8,14 @@ from data_files import lesion, save
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.data.archive import Entry
-from feda3i.data.decode import Options
 from feda3i.data.folder import folder, load_folder
-from feda3i.data.listing import list_cases
-from feda3i.data.nnunet import classes_of
-from feda3i.data.own import prepare_folder
-from feda3i.data.pairs import find_pairs
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.archive import Entry
+from feda3i.reading.decode import Options
+from feda3i.reading.listing import list_cases
+from feda3i.reading.nnunet import classes_of
+from feda3i.reading.pairs import find_pairs
 
 
 def entries(*names):

@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 from test_pictures import encode, kinds
 
-from feda3i.data.masks import mask_values, read_mask
-from feda3i.data.problems import CaseError
+from feda3i.reading.masks import mask_values, read_mask
+from feda3i.reading.problems import CaseError
 
 BLACK, WHITE, RED, GREEN = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0)
 

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.data.archive import Entry
-from feda3i.data.names import safe_name, unique_ids
-from feda3i.data.pairs import find_pairs
-from feda3i.data.table import read_table
 from feda3i.errors import DataError
+from feda3i.reading.archive import Entry
+from feda3i.reading.names import safe_name, unique_ids
+from feda3i.reading.pairs import find_pairs
+from feda3i.reading.table import read_table
 
 
 def entries(*names):

@@ -7,12 +7,12 @@ import pytest
 from data_files import plain_tree, save_pair
 
 from feda3i import recipe
-from feda3i.data.decode import Options
+from feda3i.commands.preview import preview
 from feda3i.data.folder import folder
-from feda3i.data.own import prepare_folder
-from feda3i.data.preview import preview
-from feda3i.engine.federation import federation_of
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.simulation.federation import federation_of
 
 SHORT = ("rounds=1", "train.epochs=1", "data.size=32", "model.width=4", "engine.workers=1")
 

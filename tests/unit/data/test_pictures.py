@@ -6,9 +6,9 @@ import pytest
 from data_files import lesion
 from PIL import Image
 
-from feda3i.data.limits import MAX_PIXELS
-from feda3i.data.picture import read_image
-from feda3i.data.problems import CaseError
+from feda3i.reading.limits import MAX_PIXELS
+from feda3i.reading.picture import read_image
+from feda3i.reading.problems import CaseError
 
 
 def encode(picture, kind="PNG", **options):

@@ -55,7 +55,7 @@ def test_changed_test_masks_and_other_sites_are_noticed(tiny_recipe, tmp_path, f
         run(small, path, listener=StopAfter())
     whole = tmp_path / "whole"
     run(small, whole)
-    import feda3i.engine.federation as module
+    import feda3i.simulation.federation as module
 
     original = module.load_data
 

@@ -11,10 +11,10 @@ import pytest
 from data_files import lesion, plain_tree, save, save_pair, tree_bytes
 from PIL import Image
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.own import prepare_folder
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
 
 
 def bomb(width=20_000, height=20_000):

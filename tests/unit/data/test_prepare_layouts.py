@@ -17,13 +17,13 @@ from data_files import (
 )
 from PIL import Image
 
-from feda3i.data.breast import breast, find_breast, prepare_breast
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.isic2017 import isic2017, prepare_isic2017
-from feda3i.data.own import prepare_folder
-from feda3i.data.resize import resize_image, resize_mask
+from feda3i.datasets.breast import breast, find_breast, prepare_breast
+from feda3i.datasets.isic2017 import isic2017, prepare_isic2017
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.reading.resize import resize_image, resize_mask
 
 
 def rows_of(folder):
@@ -129,7 +129,7 @@ def test_breast_from_archives_and_as_a_federation(tmp_path):
 
 
 def test_unknown_sets_among_breast_are_named():
-    from feda3i.data.archive import Entry
+    from feda3i.reading.archive import Entry
 
     _, problems = find_breast([Entry("stray/images/a.png", "/x", 1)])
     assert {p.kind for p in problems} == {"file skipped", "set incomplete"}

@@ -6,11 +6,11 @@ import sys
 import pytest
 from data_files import plain_tree, save_pair, tree_bytes
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import load_folder
-from feda3i.data.own import prepare_folder
-from feda3i.data.prepared import JOURNAL
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.reading.prepared import JOURNAL
 from waiting import wait_until
 
 OPTIONS = Options(size=24)
@@ -106,8 +106,8 @@ def test_foreign_folders_and_nesting_are_refused(tmp_path, source):
 
 SCRIPT = """
 from pathlib import Path
-from feda3i.data.decode import Options
-from feda3i.data.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.prepare.own import prepare_folder
 
 if __name__ == "__main__":
     prepare_folder(Path({source!r}), Path({out!r}), options=Options(size=24), workers={workers})

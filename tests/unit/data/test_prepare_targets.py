@@ -8,11 +8,11 @@ import zipfile
 import pytest
 from data_files import plain_tree, tree_bytes
 
-from feda3i.data import prepare as prepare_module
-from feda3i.data.decode import Options
-from feda3i.data.own import prepare_folder
-from feda3i.data.prepared import JOURNAL
 from feda3i.errors import DataError
+from feda3i.prepare import work as prepare_module
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.reading.prepared import JOURNAL
 
 SMALL = Options(size=16)
 
@@ -166,7 +166,7 @@ def test_a_full_disk_while_an_archive_is_inflated_does_not_blame_the_archive(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("feda3i.data.archive._inflate", full)
+    monkeypatch.setattr("feda3i.reading.archive._inflate", full)
     with pytest.raises(DataError, match="disk is full"):
         prepare(packed, tmp_path / "out")
     assert not (tmp_path / "out").exists()

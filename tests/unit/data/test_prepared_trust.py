@@ -6,13 +6,13 @@ import json
 import pytest
 from data_files import plain_tree, save_pair
 
-from feda3i.data.check import check_data
-from feda3i.data.decode import Options
 from feda3i.data.folder import folder, load_folder
-from feda3i.data.names import group_of
-from feda3i.data.own import prepare_folder
-from feda3i.data.prepared import read_index, read_manifest
+from feda3i.doctor.examine import check_data
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
+from feda3i.reading.names import group_of
+from feda3i.reading.prepared import read_index, read_manifest
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_patterns_that_are_none_are_wrong_usage(feda3i, tmp_path, pattern):
 
 
 def test_a_pattern_that_never_ends_is_stopped(feda3i, tmp_path, monkeypatch):
-    monkeypatch.setattr("feda3i.data.patterns._SECONDS", 0.05)
+    monkeypatch.setattr("feda3i.reading.patterns._SECONDS", 0.05)
     save_pair(tmp_path / "in", "a" * 60)
     pattern = "(?P<group>(a+)+)b"  # 2**60 ways to fail
     code, _, err = feda3i(

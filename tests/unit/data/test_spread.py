@@ -4,8 +4,8 @@ import threading
 import numpy as np
 import pytest
 
-from feda3i.data import spread as module
-from feda3i.data.spread import can_fork, spread
+from feda3i.basics import spread as module
+from feda3i.basics.spread import can_fork, spread
 from feda3i.data.store import FileStore, Store
 
 

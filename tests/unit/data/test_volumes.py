@@ -3,10 +3,10 @@ import gzip
 import numpy as np
 import pytest
 
-from feda3i.data.decode import Options
 from feda3i.data.folder import folder, load_folder
-from feda3i.data.own import prepare_folder
 from feda3i.errors import DataError
+from feda3i.prepare.own import prepare_folder
+from feda3i.reading.decode import Options
 
 nibabel = pytest.importorskip("nibabel")
 

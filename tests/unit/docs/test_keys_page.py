@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.keys import all_keys, find_keys
-from feda3i.meanings import meanings_of
+from feda3i.commands.keys import all_keys, find_keys
+from feda3i.commands.meanings import meanings_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 

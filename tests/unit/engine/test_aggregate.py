@@ -4,14 +4,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.engine.aggregate import Fold, combine
-from feda3i.engine.layout import Layout
-from feda3i.engine.server import Gathered
+from feda3i.core.aggregation import Fold, combine
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Params
+from feda3i.core.server import Gathered
 from feda3i.errors import RecipeError, RunError, WireError
 from feda3i.models.stages import find_stages
 from feda3i.models.unet import UNet
 from feda3i.seeding import rng
-from feda3i.types import Params
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_gathered_rows_in_a_file_give_the_same_bits(layout, monkeypatch, tmp_pat
     weights = np.array([0.2, 0.3, 0.5])
     results = []
     for limit in (2**30, 0):
-        monkeypatch.setattr("feda3i.engine.server.IN_MEMORY", limit)
+        monkeypatch.setattr("feda3i.core.server.IN_MEMORY", limit)
         gathered = Gathered(layout, 3, tmp_path)
         for one in params:
             gathered.add(one)

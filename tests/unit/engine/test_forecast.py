@@ -100,9 +100,9 @@ def test_too_little_memory_is_said(monkeypatch):
     federation = contract.tiny_federation()
     recipe = contract.Subject("fedavg", {}).recipe()
     found = replace(foresee(federation), process_bytes=10**9)
-    monkeypatch.setattr("feda3i.memory.available", lambda: 10**8)
+    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**8)
     assert "NOT ENOUGH" in dict(dry_run.cost_rows(recipe, found))["memory"]
-    monkeypatch.setattr("feda3i.memory.available", lambda: 10**12)
+    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**12)
     assert "NOT ENOUGH" not in dict(dry_run.cost_rows(recipe, found))["memory"]
 
 

@@ -4,10 +4,10 @@ import shutil
 import numpy as np
 import pytest
 
-from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import resume, run
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import DataError, RecipeError, RunError
-from feda3i.report.events import EventLog, read_events
+from feda3i.log.events import EventLog, read_events
 
 
 def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
@@ -107,7 +107,7 @@ def test_a_full_disk_loses_nothing(tiny_recipe, tmp_path, broken, monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("feda3i.engine.folder.write_file", full)
+        patch.setattr("feda3i.engine.run_folder.write_file", full)
         with pytest.raises(OSError, match="No space"):
             resume(copy)
     assert resume(copy).sha256 == resume(broken).sha256
@@ -131,7 +131,7 @@ def test_a_mask_with_undeclared_values_is_named(federation, tiny_recipe, monkeyp
     masks = federation.train.masks.copy()
     masks[1, 0, 0] = 7
     odd = federation.with_masks(masks)
-    monkeypatch.setattr("feda3i.engine.federation.load_data", lambda recipe: odd)
+    monkeypatch.setattr("feda3i.simulation.federation.load_data", lambda recipe: odd)
     with pytest.raises(DataError, match=r"'train-1': expected mask values 0\.\.1 .*found 7"):
         run(tiny_recipe(), tmp_path / "run")
 

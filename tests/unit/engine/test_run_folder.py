@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from feda3i.engine import lock
-from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import resume, run
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import load
 from listeners import StopAfter
@@ -65,10 +65,10 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
             raise OSError(28, "No space left on device", str(path))
         write(path, *_, **__)
 
-    from feda3i.codec import write_file as write
+    from feda3i.core.trees import write_file as write
 
-    monkeypatch.setattr("feda3i.engine.folder.write_file", full)
-    monkeypatch.setattr("feda3i.local.write_file", full)
+    monkeypatch.setattr("feda3i.engine.run_folder.write_file", full)
+    monkeypatch.setattr("feda3i.recipe.local.write_file", full)
     for folder in (tmp_path / "new", tmp_path / "empty"):
         if folder.name == "empty":
             folder.mkdir()

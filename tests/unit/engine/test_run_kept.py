@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.codec import pack, seal, write_file
+from feda3i.core.trees import pack, seal, write_file
 from feda3i.engine import manifest
-from feda3i.engine.folder import RunFolder
 from feda3i.engine.run import resume, run
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError
-from feda3i.report.events import read_events
+from feda3i.log.events import read_events
 from listeners import StopAfter
 
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from feda3i.engine.folder import RunFolder
+from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError
 
 FILES = ("manifest.json", "recipe.toml", "events.jsonl", "DONE", "model.safetensors", ".lock")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from feda3i import contract
+from feda3i.core.messages import Missing, Order, Params, Reply, Wire
+from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.run import job_of
 from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.engine.wire import check_order, check_reply
 from feda3i.errors import RunError, WireError
-from feda3i.types import Missing, Order, Params, Reply, Wire
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from feda3i.engine.transport import one_thread
 from feda3i.flower.client_app import app
 from feda3i.flower.inprocess import InProcessGrid, task_identity
 from feda3i.flower.server_app import ServerSettings, serve
+from feda3i.log.console import Silent
+from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
-from feda3i.report.console import Silent
-from feda3i.report.events import read_events
 from waiting import HANG
 
 

@@ -23,12 +23,12 @@ from flwr.cli.build import build_fab_from_disk
 from typer.testing import CliRunner
 
 from feda3i.commands.deploy import app as deploy
+from feda3i.deploy.folders import Plan, add_site, renew, write_consortium
+from feda3i.deploy.processes import free_port
+from feda3i.deploy.readiness import check_site
 from feda3i.errors import RecipeError, WireError
 from feda3i.flower.app import CLIENT, SERVER, write_app
-from feda3i.flower.check import check_site
-from feda3i.flower.deployment import Plan, add_site, renew, write_consortium
 from feda3i.flower.guard import check_app
-from feda3i.flower.processes import free_port
 from feda3i.flower.server_app import ServerSettings
 
 
@@ -326,7 +326,7 @@ def test_each_mistake_is_found(site, tmp_path):
 
 
 def test_an_open_control_interface_is_reported(site, monkeypatch):
-    monkeypatch.setattr("feda3i.flower.check._is_loopback", lambda address: False)
+    monkeypatch.setattr("feda3i.deploy.readiness._is_loopback", lambda address: False)
     monkeypatch.setattr(Health, "do_POST", Health.do_GET)
     monkeypatch.setattr(Health, "path", "/health", raising=False)
     monkeypatch.setattr(Health, "send_response", _always_fine)

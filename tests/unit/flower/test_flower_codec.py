@@ -6,11 +6,11 @@ import pytest
 from flwr.app import Array, ArrayRecord, RecordDict
 from hypothesis import given, settings
 
-from feda3i.engine.layout import Entry, Layout
+from feda3i.core.layout import Entry, Layout
+from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.errors import WireError
-from feda3i.flower import codec
+from feda3i.flower import records as codec
 from feda3i.flower.spool import Spool
-from feda3i.types import Missing, Order, Params, Reply
 
 LAYOUT = Layout(
     (

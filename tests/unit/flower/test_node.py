@@ -8,17 +8,17 @@ import pytest
 from consortium import Trial, site_names, tiny, weights_of
 from flwr.app import Context, Message, RecordDict
 
-from feda3i.data.synthetic import synthetic_skin
+from feda3i.core.messages import Order, Params
 from feda3i.engine.run import run
 from feda3i.errors import RecipeError
-from feda3i.flower import codec
+from feda3i.flower import records as codec
+from feda3i.flower.answered import Journal
 from feda3i.flower.client_app import app
-from feda3i.flower.codec import Header
 from feda3i.flower.inprocess import task_identity
-from feda3i.flower.journal import Journal
 from feda3i.flower.node import NodeSettings, recipe_at_site
+from feda3i.flower.records import Header
 from feda3i.recipe import validate
-from feda3i.types import Order, Params
+from feda3i.synthetic.cases import synthetic_skin
 
 SETTINGS = {"site": "site-01", "state-dir": "/somewhere/state", "allow-synthetic": True}
 

@@ -7,13 +7,13 @@ import pytest
 from consortium import Trial, site_names, tiny
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
-from feda3i.engine.federation import federation_of
-from feda3i.engine.folder import RunFolder
+from feda3i.core.messages import Missing
 from feda3i.engine.run import describe, job_of, play, resume
+from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
-from feda3i.report.console import Silent
-from feda3i.types import Missing
+from feda3i.log.console import Silent
+from feda3i.simulation.federation import federation_of
 
 RECIPE = tiny(rounds=2, engine={"min_sites": 2})
 LOST = "site-02"

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from feda3i.contract import Subject, outcome_of, tiny_federation
+from feda3i.core.messages import Order
 from feda3i.engine.run import job_of
 from feda3i.engine.station import Station
-from feda3i.types import Order
 
 _PLAYED = {}
 PLAIN = f"{Path(__file__).with_name('plain_network.py')}:factory"

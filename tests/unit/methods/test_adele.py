@@ -7,15 +7,15 @@ from at_site import assert_equals_fedavg, site_of, station_of
 
 from feda3i import losses
 from feda3i.contract import Subject, outcome_of, tiny_federation
-from feda3i.engine.job import make_method
+from feda3i.core.messages import Order, Replies, Reply
+from feda3i.core.server import Server
 from feda3i.engine.run import job_of, run
-from feda3i.engine.server import Server
 from feda3i.errors import RecipeError
 from feda3i.methods import adele
 from feda3i.methods.adele import correct
+from feda3i.methods.base import make_method
 from feda3i.methods.parts.corrected import pack_masks
 from feda3i.methods.parts.scales import at_scale
-from feda3i.types import Order, Replies, Reply
 
 OFF = {"correct": [False]}
 ON = {"correct": [True]}

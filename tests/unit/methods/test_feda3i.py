@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from feda3i import contract, quality
-from feda3i.engine.job import make_method
+from feda3i.core.messages import Plan, Replies, Reply
 from feda3i.errors import RecipeError
-from feda3i.types import Plan, Replies, Reply
+from feda3i.methods.base import make_method
 
 
 def play(federation, rounds=3, lose=("", ()), **options):

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from feda3i.contract import tiny_federation
-from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
 from feda3i.losses import cross_entropy, pixel_cross_entropy
+from feda3i.methods.base import make_method
 from feda3i.methods.parts.corrected import unpack_masks
 from stepping import Steps, played, unequal, with_noisy
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
+from feda3i.methods.base import make_method
 from feda3i.methods.fedmix import mixed_weights
 from stepping import Steps, played, unequal
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from at_site import assert_equals_fedavg, final_values, site_of
 
-from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
+from feda3i.methods.base import make_method
 from feda3i.methods.fedprox import squared_distance
 
 

@@ -6,8 +6,8 @@ import torch
 from at_site import PLAIN, final_values
 
 from feda3i import losses
-from feda3i.engine.job import make_method
 from feda3i.errors import RecipeError
+from feda3i.methods.base import make_method
 
 DICE_METHOD = """
 import torch

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "methods"))
-from feda3i.engine.server import Gathered
+from feda3i.core.messages import Params
+from feda3i.core.server import Gathered
 from feda3i.methods.parts import peers
 from feda3i.methods.parts.peers import Votes, choose_peers
-from feda3i.types import Params
 from stepping import Steps
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from feda3i.engine.federation import check_recipe
 from feda3i.errors import RecipeError
+from feda3i.simulation.federation import check_recipe
 
 SETTING = ("noise=contour", "noise.setting=skin-ns")
 DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.5")

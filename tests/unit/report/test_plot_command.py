@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from feda3i.commands.plot import by_seed, true_mu
-from feda3i.report.events import read_events
+from feda3i.log.events import read_events
 from short import TINY
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from feda3i.engine.site import Batch, Site
+    from feda3i.core.site import Batch, Site
 
 Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]

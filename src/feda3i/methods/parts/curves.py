@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from feda3i.types import Floats
+from feda3i.core.messages import Floats
 
 FEWEST = 4
 """Three parameters need at least one point more."""

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from feda3i.engine.layout import Layout
-from feda3i.types import Floats
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Floats
 
 Span = tuple[int, int]
 _TINY = 1e-12

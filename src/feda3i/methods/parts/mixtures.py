@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.types import Floats
+from feda3i.core.messages import Floats
 
 MOST = 100_000
 """Points that a fit looks at; more are drawn from and then classified by the fitted mixture."""

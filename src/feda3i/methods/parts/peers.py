@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from feda3i.engine.site import channels_last
-from feda3i.types import Floats
+from feda3i.core.messages import Floats
+from feda3i.core.site import channels_last
 
 if TYPE_CHECKING:
-    from feda3i.engine.server import Gathered, Server
+    from feda3i.core.server import Gathered, Server
 
 Choice = NDArray[np.intp]
 _CHUNK = 8

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from feda3i.types import Floats
+from feda3i.core.messages import Floats
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""Files written whole or not at all, and hashes of pixels."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.core.trees import need_file_name
+from feda3i.errors import DataError
+
+PART = ".part-"  # beginning of the names of files that are being written
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name and rename it: nobody ever sees half of it."""
+    need_file_name(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether an error says that the disk, or the user's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def explain_full_disk(advice: str) -> Iterator[None]:
+    """Turn "no space left" into an error that says what to do about it; others pass unchanged."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise DataError(f"the disk is full: {advice}") from None
+
+
+def hash_pixels(pixels: NDArray[Any]) -> str:
+    """Return the SHA-256 of shape and bytes.
+
+    Pixels rather than files are hashed, because another PNG compressor writes other bytes for the
+    same picture.
+
+    >>> hash_pixels(np.zeros((2, 2), np.uint8)) == hash_pixels(np.zeros((4, 1), np.uint8))
+    False
+    """
+    sha = hashlib.sha256(f"{pixels.dtype.str}{pixels.shape}".encode())
+    sha.update(np.ascontiguousarray(pixels).data)
+    return sha.hexdigest()
+
+
+def hash_bytes(*parts: bytes) -> str:
+    """Return the SHA-256 of one file, or of the digests of several (a case with several masks)."""
+    digests = [hashlib.sha256(part).hexdigest() for part in parts]
+    return digests[0] if len(digests) == 1 else hash_text(*digests)
+
+
+def hash_text(*parts: str) -> str:
+    """Return the SHA-256 of strings, each ended by a zero byte."""
+    return hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()

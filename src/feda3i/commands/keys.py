@@ -1,0 +1,201 @@
+"""Every key of a recipe: what it takes, its default and what it means, from the code itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from feda3i.commands.meanings import meanings_of
+from feda3i.errors import RecipeError
+from feda3i.recipe import Recipe
+
+UNSET = "not set"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a recipe; ``owner`` is the thing whose option it is, empty for the others."""
+
+    name: str
+    takes: str
+    default: str
+    meaning: str
+    owner: str = ""
+
+
+def all_keys() -> list[Key]:
+    """Return the keys that every recipe has, then the options of everything with a name."""
+    from feda3i.methods import REGISTRY as METHODS
+    from feda3i.simulation.annotation import OWN
+
+    keys = [*_of_sections(Recipe)]
+    keys += [*_of_registry("data"), *_of_registry("noise"), *_of_registry("model")]
+    keys += [
+        Key(f"noise.{name}", takes, UNSET, meaning, "the annotators")
+        for name, (takes, meaning) in OWN.items()
+    ]
+    for name in METHODS.names():
+        keys += options_of("method", name, METHODS.get(name))
+    return keys
+
+
+def options_of(section: str, name: str, thing: Any) -> list[Key]:
+    """Return the options of a method, a noise model, a data set or a network."""
+    is_dataclass = section in ("method", "noise")
+    return [*(_of_fields if is_dataclass else _of_parameters)(section, name, thing)]
+
+
+def find_keys(name: str) -> list[Key]:
+    """Return what a name means: ``train.lr``, ``data.size`` of every data set, ``feda3i.r``.
+
+    The name of a section stands for all that every recipe has in it.
+    """
+    from feda3i.methods import REGISTRY as METHODS
+
+    head, _, rest = name.partition(".")
+    method = METHODS.canonical(head)
+    if rest and head not in Recipe.model_fields and method in METHODS.names():
+        keys = options_of("method", method, METHODS.get(method))
+        return [key for key in keys if key.name == f"method.{rest}"]
+    found = [key for key in all_keys() if key.name == name]
+    return found or [key for key in all_keys() if key.name.startswith(f"{name}.") and not key.owner]
+
+
+def _of_sections(kind: type[BaseModel], prefix: str = "") -> Iterator[Key]:
+    meanings = meanings_of(kind)
+    for name, field in kind.model_fields.items():
+        annotation: Any = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield from _of_sections(annotation, f"{prefix}{name}.")
+            continue
+        hint = get_type_hints(kind, include_extras=True)[name]
+        yield Key(f"{prefix}{name}", takes(hint), text(field.default), meanings.get(name, ""))
+
+
+def _of_registry(section: str) -> Iterator[Key]:
+    from feda3i.commands.explain import registries
+
+    registry = registries()[{"data": "dataset"}.get(section, section)]
+    for name in registry.names():
+        if name.startswith("monai:"):
+            continue  # MONAI documents its own
+        yield from options_of(section, name, registry.get(name))
+
+
+def _of_parameters(section: str, name: str, thing: Any) -> Iterator[Key]:
+    """Yield the options of a function or of a class that is no dataclass."""
+    given = ("channels", "classes", "dimensions", "shape") if section == "model" else ()
+    meanings = meanings_of(thing)
+    hints = _hints(getattr(thing, "__init__", thing) if isinstance(thing, type) else thing)
+    for option, parameter in inspect.signature(thing).parameters.items():
+        if option not in given:
+            default = UNSET if parameter.default is inspect.Parameter.empty else parameter.default
+            is_seed = section == "data" and option == "seed"
+            yield Key(
+                f"{section}.{option}",
+                takes(hints.get(option, Any)),
+                "the run's" if is_seed else text(default),
+                meanings.get(option, ""),
+                name,
+            )
+
+
+def _of_fields(section: str, name: str, thing: Any) -> Iterator[Key]:
+    """Yield the options of a dataclass that a recipe may set."""
+    meanings, hints = meanings_of(thing), _hints(thing)
+    for field in fields(thing):
+        default = getattr(field.default, "default", field.default)  # pydantic wraps its own
+        if section == "noise" and _comes_from_annotators(thing, field.name, default):
+            continue
+        yield Key(
+            f"{section}.{field.name}",
+            takes(hints[field.name]),
+            UNSET if default is MISSING else text(default),
+            meanings.get(field.name, ""),
+            name,
+        )
+
+
+def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:
+    from feda3i.noise.base import Annotator
+
+    if default is MISSING:
+        return True
+    try:
+        model.for_annotator(Annotator(1.0, 1.0), **{option: default})
+    except RecipeError as error:
+        return "comes from the annotator" in str(error)
+    return False
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(thing, include_extras=True)
+    except NameError:  # a name that only type checkers see
+        return {}
+
+
+def text(default: Any) -> str:
+    """Return a value as a recipe would write it, nearly: text has no quotes."""
+    if default is None or default == UNSET:
+        return UNSET
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return f"[{', '.join(text(item) for item in default)}]"
+    return str(default) if default != "" else '""'
+
+
+def takes(annotation: Any) -> str:
+    """Return in words what a key takes.
+
+    >>> from typing import Annotated, Literal
+    >>> from pydantic import Field
+    >>> takes(Annotated[int, Field(ge=1, le=9)] | Literal["auto"])
+    'whole number from 1 to 9, or auto'
+    """
+    try:
+        schema = TypeAdapter(annotation).json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError):
+        return "any value"
+    return _words(schema)
+
+
+def _words(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        parts = [_words(part) for part in schema["anyOf"] if part.get("type") != "null"]
+        return ", or ".join(dict.fromkeys(parts))
+    if "enum" in schema or "const" in schema:
+        return _or(map(str, schema.get("enum", [schema.get("const")])))
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        return ("whole number" if kind == "integer" else "number") + _limits(schema)
+    if kind == "array":
+        items = schema.get("prefixItems") or [schema.get("items", {})]
+        count = f" {len(schema['prefixItems'])}" if "prefixItems" in schema else ""
+        one = _words(items[0])
+        return f"list of{count} {one.replace('number', 'numbers', 1)}"
+    names = {"boolean": "true or false", "object": "table"}
+    text = "path" if schema.get("format") == "path" else "text"
+    return names.get(str(kind), text if kind == "string" else "any value")
+
+
+def _limits(schema: dict[str, Any]) -> str:
+    words = {"minimum": "from", "exclusiveMinimum": "above"}
+    words |= {"maximum": "to", "exclusiveMaximum": "below"}
+    # A limit of 64 bits is no news to a reader.
+    return "".join(
+        f" {word} {schema[key]:,}"
+        for key, word in words.items()
+        if key in schema and abs(schema[key]) < 2**53
+    )
+
+
+def _or(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

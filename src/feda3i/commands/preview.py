@@ -1,0 +1,97 @@
+"""What a run will make of a folder, said before the first pixel is read."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from feda3i.data.division import Plan, plan_folder
+from feda3i.datasets.registry import REGISTRY
+from feda3i.reading.decode import Options
+from feda3i.reading.usage import usage_lines
+from feda3i.recipe import Recipe
+
+_FOLDERS = ("folder", "isic2017", "breast")
+_READING = ("size", "aspect", "channels", "classes")
+
+
+def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
+    """Return warnings, and what is used of a folder: both as lines; empty for other data sets."""
+    plan = plan_of(recipe)
+    if plan is None:
+        return [], []
+    return warnings(recipe, plan), [*usage_lines(plan.listing.usage), *summary(plan)]
+
+
+def plan_of(recipe: Recipe) -> Plan | None:
+    """Return the plan for a recipe with a folder; nothing if it has none, or wrong options."""
+    name, given = REGISTRY.canonical(recipe.data.name), recipe.data.options()
+    if name not in _FOLDERS or not given.get("path"):
+        return None
+    signature = inspect.signature(REGISTRY.get(name)).parameters
+    options = {n: p.default for n, p in signature.items() if p.default is not p.empty}
+    if not given.keys() <= options.keys():
+        return None  # the data set itself names the wrong option
+    options |= {"seed": recipe.seed, **given}
+    if options["partition"] == "by-folder":
+        options["sites"] = given.get("sites") if name == "folder" else None
+    reading = {key: options[key] for key in _READING if key in options}
+    planned = {k: options[k] for k in inspect.signature(plan_folder).parameters if k in options}
+    if isinstance(reading.get("classes"), str):
+        return None
+    try:
+        reading["classes"] = tuple(reading.get("classes", ()))
+        return plan_folder(Path(str(options["path"])).expanduser(), Options(**reading), **planned)
+    except (TypeError, ValueError):
+        return None  # the data set itself says which value is wrong
+
+
+def warnings(recipe: Recipe, plan: Plan) -> list[str]:
+    """Return what happens to real sites, or to cases, that a user may not have meant."""
+    found = []
+    sites, card = plan.real_sites(), (plan.listing.manifest or {}).get("card", {})
+    is_own = bool(sites) and card.get("name") in (None, "folder")
+    changes = []
+    if is_own and set(plan.homes) != set(sites):
+        most = max(len(part) for part in plan.parts.values())
+        verb = "divides" if plan.partition == "by-source" else "mixes"
+        changes.append(
+            f"{verb} them into {len(plan.parts)} simulated sites of at most {most} cases "
+            f"(partition {plan.partition})"
+        )
+    if is_own and recipe.noise.name != "none":
+        changes.append(f"draws simulated noise over their masks (noise {recipe.noise.name})")
+    if changes:
+        place = recipe.data.options()["path"]
+        found.append(
+            f"note: {place} holds {len(sites)} real sites ({_few(sites)}), and this recipe "
+            f"{' and '.join(changes)}. To train on the sites as they are: "
+            f"feda3i run own data={place}"
+        )
+    if plan.dropped:
+        total = len(plan.train)
+        found.append(f"note: data.cases leaves out {plan.dropped} of {total} training cases")
+    if plan.dropped_tests:
+        total = len(plan.tests)
+        found.append(f"note: data.test leaves out {plan.dropped_tests} of {total} test cases")
+    if plan.aside:
+        found.append(
+            f"note: {plan.aside} validation cases are neither trained on nor scored, as their "
+            "sites have test cases: data.validation=train or test uses them"
+        )
+    return found
+
+
+def summary(plan: Plan) -> list[str]:
+    """Return one line about sites and test cases."""
+    count = {site: len(part) for site, part in sorted(plan.parts.items())}
+    shown = [f"{site} {cases}" for site, cases in count.items()]
+    return [
+        f"{len(count)} site{'s' * (len(count) > 1)}, training cases: {_few(shown, 12)}; "
+        f"{len(plan.wanted)} test cases"
+    ]
+
+
+def _few(names: list[str], show: int = 5) -> str:
+    more = f", ... ({len(names) - show} more)" if len(names) > show else ""
+    return ", ".join(names[:show]) + more

@@ -1,0 +1,115 @@
+"""The server's side of a run: global parameters, state as data, and the replies it gathers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.core.aggregation import combine
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Floats, Params
+from feda3i.seeding import rng
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from feda3i.engine.job import Job
+
+IN_MEMORY = 512 * 2**20
+"""Gathered replies above this many bytes lie in a file, so that memory stays bounded."""
+
+
+@dataclass
+class Server:
+    """What a method sees of the server.
+
+    Attributes
+    ----------
+    params
+        The current global parameters.
+    state
+        What the method remembers: JSON values, arrays and ``Params`` in dicts and lists. It is in
+        every checkpoint; anything kept elsewhere is lost on purpose.
+    sites
+        The sites known so far and their number of cases.
+    """
+
+    job: Job
+    layout: Layout
+    params: Params
+    sites: Mapping[str, int]
+    state: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of rounds of the run."""
+        return self.job.recipe.rounds
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Return the names of the network's stages from input to output."""
+        return self.layout.stages
+
+    def rng(self, *scope: str | int) -> np.random.Generator:
+        """Return a generator of the run's seed and this scope."""
+        return rng(self.job.recipe.seed, *scope)
+
+    def network(self, params: Params) -> nn.Module:
+        """Return a network with these parameters in eval mode, for methods that run one here."""
+        network = self.job.network()
+        self.layout.write(params, network)
+        return network.eval()
+
+    def record(self, **facts: Any) -> None:
+        """Put facts about this round into the event log."""
+        self.facts.update(facts)
+
+
+class Gathered:
+    """The parameters of all replies of a round as rows of one buffer, in order of the sites."""
+
+    def __init__(self, layout: Layout, sites: int, folder: Path | None = None) -> None:
+        self.layout = layout
+        shape = (sites, layout.size)
+        if 4 * sites * layout.size > IN_MEMORY:
+            with tempfile.TemporaryFile(dir=folder) as file:  # the map keeps it; no name remains
+                self._rows: NDArray[np.float32] = np.memmap(file, layout.dtype, "w+", shape=shape)
+        else:
+            self._rows = np.empty(shape, layout.dtype)
+        self._counts = np.zeros((sites, layout.integers), np.int64)
+        self._filled = 0
+
+    def add(self, params: Params) -> None:
+        """Take the next site's parameters."""
+        self._rows[self._filled] = params.values
+        self._counts[self._filled] = params.counts
+        self._filled += 1
+
+    def __len__(self) -> int:
+        return self._filled
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """Return the values of all replies, ``(site, value)``."""
+        return self._rows[: self._filled]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Return the integer buffers of all replies, ``(site, count)``."""
+        return self._counts[: self._filled]
+
+    def params(self, site: int) -> Params:
+        """Return a copy of one reply's parameters."""
+        return Params(self._rows[site].copy(), self._counts[site].copy())
+
+    def combine(self, weights: Floats) -> Params:
+        """Return the weighted sum; integer buffers take the largest value."""
+        values = combine(self.rows, weights, self.layout.spans())
+        return Params(values, self.counts.max(axis=0))

@@ -1,0 +1,156 @@
+"""Trees of JSON values and arrays as bytes: for messages, site memory and checkpoints.
+
+The format is a safetensors file whose metadata holds the tree as JSON; arrays stand in the tree as
+``{"__array__": name}``. Nothing is ever unpickled: a malformed or truncated file is an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+
+from feda3i.errors import RecipeError, WireError
+
+_MARK = "__array__"
+_PARAMS = "__params__"
+MAX_HEADER = 64 * 2**20
+_DTYPES = {
+    np.dtype(name): code
+    for name, code in {
+        "float64": "F64",
+        "float32": "F32",
+        "int64": "I64",
+        "int32": "I32",
+        "int16": "I16",
+        "int8": "I8",
+        "uint64": "U64",
+        "uint32": "U32",
+        "uint16": "U16",
+        "uint8": "U8",
+        "bool": "BOOL",
+    }.items()
+}
+
+
+def pack(tree: Any) -> bytes:
+    """Return a tree of dicts, lists, JSON values, arrays and ``Params`` as bytes.
+
+    >>> unpack(pack({"q": np.arange(3), "round": 7}))
+    {'q': array([0, 1, 2]), 'round': 7}
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    text = json.dumps(_strip(tree, arrays), sort_keys=True)
+    header: dict[str, Any] = {"__metadata__": {"tree": text}}
+    end = 0
+    for name, array in arrays.items():
+        if array.dtype not in _DTYPES:
+            raise WireError(f"arrays of type {array.dtype} cannot travel")
+        start, end = end, end + array.nbytes
+        kind, shape = _DTYPES[array.dtype], list(array.shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)  # the format wants the data aligned
+    # Written by hand because the library's writer copies every array three times.
+    size = len(head).to_bytes(8, "little")
+    return b"".join((size, head, *(_bytes_of(array) for array in arrays.values())))
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def unpack(data: bytes) -> Any:
+    """Return the tree that ``pack`` was given; raise ``WireError`` for anything malformed."""
+    try:
+        arrays = load_tensors(data)
+        length = int.from_bytes(data[:8], "little")
+        if length > MAX_HEADER:
+            raise WireError(f"expected a header of at most {MAX_HEADER} bytes, found {length}")
+        tree = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["tree"])
+        return _fill(tree, arrays)
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as e:
+        raise WireError(f"not a feda3i message or file, or a truncated one: {e}") from None
+
+
+def _strip(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    from feda3i.core.messages import Params
+
+    if isinstance(value, Params):
+        return {_PARAMS: [_strip(value.values, arrays), _strip(value.counts, arrays)]}
+    if isinstance(value, np.ndarray):
+        name = f"{len(arrays):06d}"
+        arrays[name] = np.ascontiguousarray(value)
+        return {_MARK: name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _strip(item, arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strip(item, arrays) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise WireError(f"only JSON values and arrays are data, found {type(value).__name__}")
+
+
+def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    from feda3i.core.messages import Params
+
+    if isinstance(value, dict):
+        if _MARK in value:
+            return arrays[value[_MARK]]
+        if _PARAMS in value:
+            values, counts = (_fill(item, arrays) for item in value[_PARAMS])
+            if values.dtype != np.float32 or counts.dtype != np.int64:
+                raise WireError(f"expected float32 and int64, found {values.dtype}, {counts.dtype}")
+            return Params(values, counts)
+        return {key: _fill(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_fill(item, arrays) for item in value]
+    return value
+
+
+def need_file_name(path: Path) -> None:
+    """Raise ``RecipeError`` for an empty path, which would mean the working directory."""
+    if not path.name:
+        raise RecipeError(f"expected the name of a file to write, found '{path}'")
+
+
+def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file so that it is either the old one or the new one whole, also after a crash."""
+    need_file_name(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(temporary, flags, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> Path:
+    """Make a folder for pixels, which only the user may enter, and return it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    return folder
+
+
+def seal(data: bytes) -> bytes:
+    """Return the data behind its SHA-256, so that a damaged file is noticed."""
+    return hashlib.sha256(data).digest() + data
+
+
+def unseal(data: bytes) -> bytes:
+    """Return the data of ``seal``; raise ``WireError`` if it was cut or changed."""
+    if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
+        raise WireError("the file is truncated or damaged: its SHA-256 does not fit its content")
+    return data[32:]

@@ -1,0 +1,230 @@
+"""Plan a federation of a folder before any pixel is read: which case trains where, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from feda3i.core.cases import Index
+from feda3i.data.partition import Parts, divide
+from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.errors import DataError, RecipeError
+from feda3i.reading.decode import Options
+from feda3i.reading.listing import Listed, Listing, list_cases
+from feda3i.reading.names import shown_names
+from feda3i.reading.problems import raise_errors
+from feda3i.reading.usage import Unused, usage_lines
+from feda3i.seeding import rng
+
+Validation = Literal["auto", "train", "test"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who trains on what.
+
+    Parameters
+    ----------
+    train, tests
+        The cases of each side, before limits.
+    parts
+        Site -> positions in ``train``, after the limit on cases per site.
+    wanted
+        Positions in ``tests`` that are scored.
+    partition
+        How the sites came about.
+    homes
+        Folder -> name of the site it became; empty if the sites are not the folders.
+    aside
+        Validation cases beside test cases: neither trained on nor scored.
+    """
+
+    listing: Listing
+    train: tuple[Listed, ...]
+    tests: tuple[Listed, ...]
+    parts: Parts
+    wanted: Index
+    partition: str
+    homes: dict[str, str]
+    aside: int = 0
+
+    @property
+    def dropped(self) -> int:
+        """Return how many training cases the limit leaves out."""
+        return len(self.train) - sum(len(part) for part in self.parts.values())
+
+    @property
+    def dropped_tests(self) -> int:
+        """Return how many test cases the limit leaves out."""
+        return len(self.tests) - len(self.wanted)
+
+    def real_sites(self) -> list[str]:
+        """Return the folders that look like real sites; none if there is one folder only."""
+        found = {home(case) for case in self.train}
+        return sorted(found) if len(found) > 1 and all(found) else []
+
+
+def plan_folder(
+    place: Path,
+    options: Options,
+    *,
+    sites: int | None = None,
+    cases: int | None = None,
+    test: int | None = None,
+    partition: str | None = None,
+    alpha: float = 0.5,
+    seed: int = 0,
+    split_seed: int = 0,
+    test_share: float = TEST_SHARE,
+    group: str | None = None,
+    unused: Unused = "error",
+    validation: Validation = "auto",
+) -> Plan:
+    """Return the plan; the arguments are those of :func:`feda3i.data.folder.folder`."""
+    return plan_cases(
+        list_folder(place, options, group, unused),
+        sites=sites,
+        cases=cases,
+        test=test,
+        partition=partition,
+        alpha=alpha,
+        seed=seed,
+        split_seed=split_seed,
+        test_share=test_share,
+        unused=unused,
+        validation=validation,
+    )
+
+
+def plan_cases(
+    listing: Listing,
+    *,
+    sites: int | None = None,
+    cases: int | None = None,
+    test: int | None = None,
+    partition: str | None = None,
+    alpha: float = 0.5,
+    seed: int = 0,
+    split_seed: int = 0,
+    test_share: float = TEST_SHARE,
+    unused: Unused = "error",
+    validation: Validation = "auto",
+) -> Plan:
+    """Return the plan for cases that are listed already, wherever they come from."""
+    for limit in (cases, test):
+        if limit is not None and limit < 1:
+            raise RecipeError(
+                f"expected at least one case per site and one test case, found {limit}"
+            )
+    sides = _sides(listing, test_share, split_seed, validation)
+    train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
+    name = partition or _usual_partition(listing.cases, sites)
+    parts, homes = _divide_sites(train, name, sites, alpha, seed)
+    if homes and unused == "error":
+        _need_training(listing, homes)
+    limited = {s: _draw(part, cases, seed, "cases", s) for s, part in parts.items()}
+    return Plan(
+        listing=listing,
+        train=train,
+        tests=tests,
+        parts=limited,
+        wanted=_draw(np.arange(len(tests)), test, seed, "test"),
+        partition=name,
+        homes=homes,
+        aside=sides.count("validation"),
+    )
+
+
+def list_folder(
+    root: Path, options: Options, group: str | None = None, unused: Unused = "error"
+) -> Listing:
+    """Return the cases of a folder or table; raise an error that names what cannot be used."""
+    listing, problems = list_cases(root, options, group, unused)
+    raise_errors(problems, root, usage_lines(listing.usage))
+    if not listing.cases:
+        raise DataError(f"'{root}' holds no case")
+    return listing
+
+
+def home(case: Listed) -> str:
+    """Return the folder that a case comes from: its site if that is known, else its source."""
+    return case.site or case.source
+
+
+def as_test(cases: Sequence[Listed], validation: Validation = "auto") -> list[str]:
+    """Return the splits of cases with validation cases put where they belong.
+
+    By default they are test cases where their site has no others, and are left aside where it has.
+    """
+    tested = {home(case) for case in cases if case.split == "test"}
+    side = {"train": "train", "test": "test"}
+    return [
+        side.get(validation, "validation" if home(case) in tested else "test")
+        if case.split == "validation"
+        else case.split
+        for case in cases
+    ]
+
+
+def _sides(listing: Listing, share: float, seed: int, validation: Validation) -> list[str]:
+    given = as_test(listing.cases, validation)
+    if not all(given):
+        # Sites without folders of their own (a table) are divided like sources.
+        sources = [home(case) for case in listing.cases]
+        groups = [case.group for case in listing.cases]
+        given = split_cases(sources, groups, given, share=share, seed=seed)
+    return given
+
+
+def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed, ...]:
+    found = tuple(c for c, s in zip(listing.cases, sides, strict=True) if s == side)
+    if not found:
+        raise DataError(f"'{listing.root}' has no {side} cases: add some, or remove the split")
+    return found
+
+
+def _usual_partition(cases: Sequence[Listed], sites: int | None) -> str:
+    folders = {home(case) for case in cases}
+    return "by-folder" if sites is None and len(folders) > 1 else "iid"
+
+
+def _divide_sites(
+    train: Sequence[Listed], partition: str, sites: int | None, alpha: float, seed: int
+) -> tuple[Parts, dict[str, str]]:
+    """Return the sites, and which folder became which site where that is so."""
+    folders = [home(case) for case in train]
+    sources = [case.source or case.site for case in train]
+    parts = divide(
+        partition,
+        sources=sources,
+        folders=folders,
+        sites=sites,
+        rng=rng(seed, "partition"),
+        alpha=alpha,
+    )
+    # A hospital keeps its name; who makes a file for a site finds a file name for it.
+    shown = dict(zip(parts, shown_names(list(parts)), strict=True))
+    origin = folders if partition.lower().replace("_", "-") == "by-folder" else sources
+    homes = {o: shown[o] for o in set(origin)} if set(origin) <= parts.keys() else {}
+    return {shown[name]: part for name, part in parts.items()}, homes
+
+
+def _need_training(listing: Listing, homes: dict[str, str]) -> None:
+    """Raise an error if a site has so few cases that all of them were drawn for testing."""
+    for case in listing.cases:
+        if not case.split and home(case) and home(case) not in homes:
+            raise DataError(
+                f"site '{home(case)}' has no training case: all it has was drawn for testing. Add "
+                f"cases, put them into '{home(case)}/train', or leave the site to testing with "
+                "data.unused=allow"
+            )
+
+
+def _draw(part: Index, limit: int | None, seed: int, *scope: str) -> Index:
+    if limit is None or len(part) <= limit:
+        return part
+    return np.sort(rng(seed, "draw", *scope).permutation(part)[:limit])

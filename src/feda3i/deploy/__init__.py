@@ -1,0 +1,1 @@
+"""Set up and operate a consortium: keys, certificates, folders, checks, processes."""

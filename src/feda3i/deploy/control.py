@@ -1,0 +1,170 @@
+"""Speak to a SuperLink's control interface from the server itself: register keys, start runs.
+
+``python -m feda3i.deploy.control register KEYS`` is what the server's start script calls. A site's
+name is the name of its key file; it is the server's word for that site, whatever the site says.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+from feda3i.errors import RunError
+from feda3i.log.events import Event, read_events
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run of Flower stands: ``finished:completed`` is the only good end."""
+
+    text: str
+    details: str
+    bytes_sent: int
+    bytes_received: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the run is over, for good or bad."""
+        return self.text.startswith("finished")
+
+    @property
+    def is_completed(self) -> bool:
+        """Return whether the run came to its end."""
+        return self.text == "finished:completed"
+
+
+class Control:
+    """A connection to the control interface, which listens on the server's loopback address only.
+
+    Parameters
+    ----------
+    server
+        The server's folder, with ``ca.crt`` and ``server.env``.
+    """
+
+    def __init__(self, server: Path) -> None:
+        from flwr.supercore.control import ControlHttpClient
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+        from feda3i.deploy.folders import read_env
+
+        self.address = f"127.0.0.1:{read_env(server / 'server.env')['FEDA3I_PORT']}"
+        self._client = ControlHttpClient.from_server_address(
+            self.address,
+            False,
+            (server / "ca.crt").read_bytes(),
+            [RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def wait(self, patience: float = 600.0) -> None:
+        """Wait until the SuperLink answers."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                self.nodes()
+            except RunError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.3)
+            else:
+                return
+
+    def nodes(self) -> dict[str, str]:
+        """Return the state of every registered node by name: registered, online, offline."""
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        answer = self._ask(lambda: self._client.ListNodes(ListNodesRequest()))
+        return {node.name: node.status for node in answer.nodes_info}
+
+    def register(self, keys: Path) -> list[str]:
+        """Register all public keys of a folder; return the names of those that are new."""
+        from flwr.cli.supernode.register import try_load_public_key
+        from flwr.proto.control_pb2 import RegisterNodeRequest
+
+        known = self.nodes()
+        added = [path for path in sorted(keys.glob("*.pub")) if path.stem not in known]
+        for path in added:
+            key = try_load_public_key(path)
+            request = RegisterNodeRequest(public_key=key, name=path.stem)
+            self._ask(partial(self._client.RegisterNode, request))
+        return [path.stem for path in added]
+
+    def start(self, app: Path) -> int:
+        """Start a run of an app folder and return Flower's number of the run."""
+        import hashlib
+
+        from flwr.cli.build import build_fab_from_disk
+        from flwr.common.serde import fab_to_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.supercore.fab import Fab
+
+        data = build_fab_from_disk(app)
+        fab = fab_to_proto(Fab(hashlib.sha256(data).hexdigest(), data, {}))
+        answer = self._ask(lambda: self._client.StartRun(StartRunRequest(fab=fab)))
+        return int(answer.run_id)
+
+    def status(self, run: int) -> Status:
+        """Return how a run stands."""
+        from flwr.proto.control_pb2 import ListRunsRequest
+
+        answer = self._ask(lambda: self._client.ListRuns(ListRunsRequest(run_id=run)))
+        found = answer.run_dict[run]
+        text = ":".join(part for part in (found.status.status, found.status.sub_status) if part)
+        return Status(text, found.status.details, found.bytes_sent, found.bytes_recv)
+
+    def follow(self, run: int, folder: Path, pause: float = 2.0) -> Iterator[Event]:
+        """Yield the finished rounds of a run until its end; raise ``RunError`` at a bad one."""
+        shown = 0
+        while True:
+            status = self.status(run)
+            events = folder / "events.jsonl"
+            rounds = list(read_events(events, "round")) if events.exists() else []
+            yield from rounds[shown:]
+            shown = len(rounds)
+            if status.is_completed:
+                return
+            if status.is_finished:
+                raise RunError(f"the run ended as {status.text}: {status.details}")
+            time.sleep(pause)
+
+    def stop(self, run: int) -> None:
+        """Stop a run."""
+        from flwr.proto.control_pb2 import StopRunRequest
+
+        self._ask(lambda: self._client.StopRun(StopRunRequest(run_id=run)))
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        import httpx
+
+        try:
+            return question()
+        except httpx.HTTPStatusError as error:
+            raise RunError(f"the SuperLink refused: {error.response.text[:500]}") from None
+        except (httpx.HTTPError, ssl.SSLError) as error:
+            raise RunError(f"no SuperLink answers at {self.address}: {error}") from None
+
+
+def main(arguments: list[str]) -> None:
+    """Register the keys of a folder at the server in the working directory."""
+    with Control(Path.cwd()) as control:
+        control.wait()
+        for name in control.register(Path(arguments[1])):
+            print(f"registered site {name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,198 @@
+"""A consortium on one machine as real processes: for the demo, the slow tests and the benchmark.
+
+The folders are those that ``feda3i deploy init`` writes, and the processes are started by the
+scripts in them. Everything listens on the loopback address, on ports that were free, and is stopped
+at the end, also after an error or Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import tomli_w
+
+from feda3i.core.trees import write_file
+from feda3i.deploy.control import Control, Status
+from feda3i.deploy.folders import Plan, write_consortium, write_site
+from feda3i.errors import RunError
+from feda3i.flower.app import write_app
+from feda3i.recipe import Recipe
+
+PATIENCE = 1800.0
+"""Seconds after which a process that neither answers nor ends is given up."""
+
+
+class Consortium:
+    """A server and its sites on this machine.
+
+    Parameters
+    ----------
+    folder
+        A folder to make.
+    sites
+        Names of the sites; with ``data`` each reads its own folder, otherwise its part of the
+        recipe's synthetic data set.
+    data
+        Name of a site -> its data folder.
+    patience
+        Seconds that a run waits for all sites before it begins with those that came.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sites: Sequence[str],
+        data: Mapping[str, Path] | None = None,
+        patience: float = 120.0,
+    ) -> None:
+        self.folder = folder.resolve()
+        self.sites = list(sites)
+        self.data = dict(data or {})
+        self.patience = patience
+        self.server = self.folder / "server"
+        self.runs = self.folder / "runs"
+        port = free_port()
+        self.plan = Plan(
+            tuple(sites),
+            f"127.0.0.1:{port}",
+            port,
+            server=self.server,
+            runs=self.runs,
+            state=self.folder / "state",
+        )
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        write_consortium(self.folder, self.plan)
+        settings = self.server / "server.env"
+        text = settings.read_text().replace('FEDA3I_WAIT="120"', f'FEDA3I_WAIT="{self.patience}"')
+        write_file(settings, text.encode())
+        for site in self.sites:
+            self._settle(site)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_all()
+
+    def _settle(self, site: str) -> None:
+        """Write a site's own settings."""
+        settings = {"site": site, "state-dir": str(self.folder / "state"), "threads": 1}
+        own = {"data-dir": str(self.data[site])} if site in self.data else {"allow-synthetic": True}
+        text = tomli_w.dumps({**settings, **own})
+        write_file(self.folder / "sites" / site / "site.toml", text.encode())
+
+    def add(self, site: str) -> None:
+        """Write the folder of a site whose key the server does not know."""
+        write_site(self.folder, self.plan, site)
+        (self.server / "keys" / f"{site}.pub").unlink()
+        self._settle(site)
+
+    # -- processes --------------------------------------------------------------------------------
+
+    def start_server(self) -> None:
+        """Start SuperLink and SuperExec and wait until all sites are registered."""
+        log = self._start("server", self.server / "start.sh", {})
+        end = time.monotonic() + PATIENCE
+        while not self._is_ready():
+            # A busy machine may take minutes; a server that has ended will never answer.
+            if time.monotonic() > end or self._processes["server"].poll() is not None:
+                raise RunError(f"the server did not start; see {log}")
+            time.sleep(0.3)
+
+    def _is_ready(self) -> bool:
+        try:
+            with Control(self.server) as control:
+                return set(control.nodes()) >= set(self.sites)
+        except RunError:
+            return False  # it does not answer yet
+
+    def start_site(self, site: str) -> None:
+        """Start a site's node."""
+        port = self._ports.setdefault(site, free_port())
+        script = self.folder / "sites" / site / "start.sh"
+        self._start(site, script, {"FEDA3I_NODE_PORT": str(port)})
+
+    def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> Path:
+        log = self.log(name)
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        # Short polls instead of one second: a demo is over sooner, numbers do not change.
+        polls = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "FEDA3I_RETRY": "3"}
+        with log.open("ab") as file:
+            self._processes[name] = subprocess.Popen(
+                [str(script)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PATH": path, **polls, **environment},
+                start_new_session=True,  # one group per script: what it starts is stopped with it
+            )
+        return log
+
+    def log(self, name: str) -> Path:
+        """Return where the output of a site or of the server goes."""
+        return self.folder / f"{name}.log"
+
+    def kill(self, name: str) -> None:
+        """End a site or the server with all its processes, without a warning."""
+        self._signal(name, signal.SIGKILL)
+        self._processes.pop(name).wait()
+
+    def stop(self, name: str) -> None:
+        """Ask a site to stop, as an engineer there would, and wait until it has."""
+        self._signal(name, signal.SIGTERM)
+        self._processes[name].wait(PATIENCE)
+        self.kill(name)
+
+    def stop_all(self) -> None:
+        """Ask all processes to stop, then end those that have not."""
+        for name in self._processes:
+            self._signal(name, signal.SIGTERM)
+        end = time.monotonic() + 10
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                continue  # ended below
+        for name in list(self._processes):
+            self.kill(name)
+
+    def _signal(self, name: str, number: int) -> None:
+        try:
+            os.killpg(self._processes[name].pid, number)
+        except ProcessLookupError:
+            return  # all of the group are gone already
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    def start_run(self, recipe: Recipe, name: str, *, is_resumed: bool = False) -> int:
+        """Start a run and return Flower's number of it; its folder will be ``runs/NAME``."""
+        app = write_app(self.folder / "apps" / name, recipe, name, is_resumed=is_resumed)
+        with Control(self.server) as control:
+            return control.start(app)
+
+    def wait_run(self, run: int) -> Status:
+        """Wait for the end of a run; raise ``RunError`` if it is not a good one."""
+        with Control(self.server) as control:
+            while True:
+                status = control.status(run)
+                if status.is_completed:
+                    return status
+                if status.is_finished:
+                    raise RunError(f"the run is {status.text}: {status.details}")
+                time.sleep(1)
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

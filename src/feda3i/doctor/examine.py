@@ -1,0 +1,249 @@
+"""The site doctor: is a folder fit for training? Looks at every case once, keeps no pixel."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from feda3i.data.division import as_test, home
+from feda3i.data.split import split_cases
+from feda3i.doctor.duplicates import Fingerprint, find_duplicates, fingerprint
+from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
+from feda3i.doctor.side_by_side import Objects, SiteFacts, measure, site_facts
+from feda3i.reading.decode import MIN_SIZE, Options, check_size
+from feda3i.reading.listing import Listed, Listing, list_cases
+from feda3i.reading.masks import mask_values
+from feda3i.reading.problems import CaseError, Level, Problem, errors_of
+from feda3i.reading.usage import Unused, Usage, without
+
+_AHEAD = 32  # cases decoded but not yet looked at, per thread
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is kept of one case: no pixels but the fingerprint, and no name in the summary."""
+
+    shape: tuple[int, ...]
+    channels: int
+    share: float  # of the mask that is foreground
+    values: frozenset[int]  # in the mask files
+    print: Fingerprint
+    objects: Objects
+    spacing: tuple[float, ...]
+    notes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything found; ``feda3i.doctor.summary`` turns it into text and JSON."""
+
+    root: Path
+    cases: tuple[Listed, ...]
+    facts: tuple[Facts, ...]
+    split: tuple[str, ...]  # of every case; drawn if the folder has none
+    is_split_given: bool
+    problems: tuple[Problem, ...]
+    classes: tuple[str, ...]
+    duplicates: tuple[tuple[int, int], ...] = ()
+    cost: Estimate | None = None
+    size: int | None = None
+    channels: int = field(default=1)
+    usage: tuple[Usage, ...] = ()
+
+    @property
+    def is_fit(self) -> bool:
+        """Return whether the folder can be trained on as it is."""
+        return not errors_of(self.problems)
+
+    def side_by_side(self) -> dict[str, SiteFacts]:
+        """Return foreground and objects of every folder (site or source), by name."""
+        is_mm = bool(self.facts) and all(fact.spacing for fact in self.facts)
+        rows: dict[str, list[int]] = defaultdict(list)
+        for place, case in enumerate(self.cases):
+            rows[home(case) or "all"].append(place)
+        return {
+            name: site_facts(
+                [self.split[i] for i in rows[name]],
+                [self.facts[i].share for i in rows[name]],
+                [self.facts[i].objects for i in rows[name]],
+                "mm" if is_mm else "px",
+            )
+            for name in sorted(rows)
+        }
+
+    def site_sizes(self) -> dict[str, int]:
+        """Return training cases per folder (site or source)."""
+        sides = zip(self.cases, self.split, strict=True)
+        return dict(Counter(home(c) for c, side in sides if side == "train"))
+
+
+def check_data(
+    path: str | Path,
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+    classes: Sequence[str] = (),
+    group: str | None = None,
+    unused: Unused = "error",
+    epochs: int = EPOCHS,
+    width: int = 16,
+    measure: bool = True,
+    workers: int | None = None,
+) -> Report:
+    """Look at every case of a folder or table, and report what is wrong with it.
+
+    Parameters
+    ----------
+    size
+        Side in pixels that training will use; without it all cases must have one size.
+    channels, classes, group, unused
+        As for loading.
+    epochs, width
+        Epochs per round and width of the U-Net that the estimate of time and traffic assumes.
+    measure
+        Train a few steps to tell minutes per round.
+    workers
+        Threads; one per core by default.
+    """
+    root = Path(path).expanduser()
+    check_size(size)
+    options = Options(size=None, channels=channels, classes=tuple(classes))
+    listing, problems = list_cases(root, options, group, unused)
+    good, facts, spoilt = [], [], []
+    for case, found in _look(listing, workers or os.cpu_count() or 1):
+        if isinstance(found, Facts):
+            good.append(case)
+            facts.append(found)
+            problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
+        else:
+            problems.append(found)
+            spoilt += [(case.pair, found.kind)] if case.pair is not None else []
+    given = as_test(good)
+    split = split_cases([home(c) for c in good], [c.group for c in good], given)
+    pairs = find_duplicates([f.print for f in facts])
+    problems += _judge_masks(good, facts) + _judge_sizes(good, facts, size)
+    problems += _judge_pairs(good, split, pairs) + _judge_set(split)
+    deep = max((f.channels for f in facts), default=1)
+    cost = None
+    if measure and facts:
+        shape = (size,) * len(facts[0].shape) if size else facts[0].shape
+        cost = estimate(shape, deep, len(listing.options.classes), width=width, epochs=epochs)
+    return Report(
+        root=root,
+        cases=tuple(good),
+        facts=tuple(facts),
+        split=tuple(split),
+        is_split_given=all(given),
+        problems=tuple(sorted(set(problems))),
+        classes=listing.options.classes,
+        duplicates=tuple(pairs),
+        cost=cost,
+        size=size,
+        channels=deep,
+        usage=tuple(without(listing.usage, spoilt)),
+    )
+
+
+def _look(listing: Listing, workers: int) -> Iterator[tuple[Listed, Facts | Problem]]:
+    """Yield every case with its facts; a bounded number is in memory at a time."""
+
+    def facts(case: Listed) -> Facts | Problem:
+        try:
+            raw = listing.read(case)
+            image, mask = raw.image, raw.mask
+        except CaseError as error:
+            return error.problem(case.name)
+        values = set(np.unique(mask).tolist())
+        if case.pair is not None:
+            files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
+            values = {value for data in files for value in mask_values(data)}
+        return Facts(
+            shape=mask.shape,
+            channels=image.shape[-1],
+            share=float(np.count_nonzero(mask)) / mask.size,
+            values=frozenset(values),
+            print=fingerprint(image),
+            objects=measure(mask, raw.spacing),
+            spacing=raw.spacing,
+            notes=raw.notes,
+        )
+
+    remaining = iter(listing.cases)
+    with ThreadPoolExecutor(workers) as pool:
+        while batch := list(islice(remaining, _AHEAD * workers)):
+            yield from zip(batch, pool.map(facts, batch), strict=True)
+
+
+def _judge_masks(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Problem]:
+    problems = []
+    for case, fact in zip(cases, facts, strict=True):
+        if fact.share == 0:
+            problems.append(Problem("note", "empty mask", case.name, "no pixel is foreground"))
+        elif fact.share == 1:
+            problems.append(Problem("note", "full mask", case.name, "every pixel is foreground"))
+    if facts and all(fact.share in (0, 1) for fact in facts):
+        text = "no mask has a border: there is nothing to learn"
+        problems.append(Problem("error", "all masks empty or full", ".", text))
+    return problems
+
+
+def _judge_sizes(
+    cases: Sequence[Listed], facts: Sequence[Facts], size: int | None
+) -> list[Problem]:
+    sizes = Counter(fact.shape for fact in facts)
+    if size is not None:
+        return []
+    small = [
+        Problem("error", "image too small", case.name, f"{_by(fact.shape)}: add --size {MIN_SIZE}")
+        for case, fact in zip(cases, facts, strict=True)
+        if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE
+    ]
+    if len(sizes) < 2:
+        return small
+    usual = sizes.most_common(1)[0][0]
+    text = "training needs one size: add --size N, or run 'feda3i prepare folder' first"
+    return small + [
+        Problem(
+            "error",
+            "sizes differ between cases",
+            case.name,
+            f"{_by(fact.shape)}, most have {_by(usual)}: {text}",
+        )
+        for case, fact in zip(cases, facts, strict=True)
+        if fact.shape != usual
+    ]
+
+
+def _judge_pairs(
+    cases: Sequence[Listed], split: Sequence[str], pairs: Sequence[tuple[int, int]]
+) -> list[Problem]:
+    problems = []
+    for i, j in pairs:
+        apart = split[i] != split[j]
+        kind = "near-duplicates across train and test" if apart else "near-duplicates"
+        text = f"looks like {cases[j].name}"
+        problems.append(Problem("note", kind, cases[i].name, text))
+    return problems
+
+
+def _judge_set(split: Sequence[str]) -> list[Problem]:
+    problems = []
+    if not split:
+        return [Problem("error", "no cases", ".", "no case can be read")]
+    for side in ("train", "test"):
+        if side not in split:
+            text = f"the folder has no {side} cases"
+            level: Level = "error" if side == "train" else "note"
+            problems.append(Problem(level, f"no {side} cases", ".", text))
+    return problems
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(side) for side in shape)

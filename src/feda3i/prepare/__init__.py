@@ -1,0 +1,1 @@
+"""Prepare a data set: one checked, hashed folder from files of any layout."""

@@ -1,0 +1,108 @@
+"""Prepare a folder of one's own: pictures, a CSV table, NIfTI or DICOM, one folder per site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from feda3i.data.cards import OWN
+from feda3i.data.split import TEST_SHARE
+from feda3i.errors import DataError
+from feda3i.prepare.work import Prepared, Progress, prepare
+from feda3i.reading.archive import Entry, Reader
+from feda3i.reading.decode import Options
+from feda3i.reading.dicom import find_dicom
+from feda3i.reading.listing import LAYOUT, TABLE, unlisted
+from feda3i.reading.names import DICOM, split_extension
+from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.patterns import compile_group
+from feda3i.reading.prepared import is_prepared
+from feda3i.reading.problems import Problem, errors_of
+from feda3i.reading.table import has_columns, is_table, read_table, read_table_file
+from feda3i.reading.usage import Unused, Usage, judge_unused, usage_of, with_empty, without
+
+
+def prepare_folder(
+    source: Path,
+    target: Path,
+    *,
+    options: Options | None = None,
+    per_site: bool = False,
+    group: str | None = None,
+    unused: Unused = "error",
+    test_share: float = TEST_SHARE,
+    seed: int = 0,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Prepare a tree of any common layout, a CSV table, NIfTI or DICOM files.
+
+    Parameters
+    ----------
+    source
+        A folder, an archive, or a CSV table with the columns image and mask, whose paths may lead
+        anywhere; a table called ``index.csv`` at the top of a folder is used, too.
+    per_site
+        The folder above the images is a real site (it is always recorded as the source).
+    group
+        Pattern with a ``(?P<group>...)``: cases of one patient stay on one side of the split.
+    unused
+        Whether pictures that are in no case are errors, or allowed.
+    test_share, seed
+        Of the split, where the folder has no train and test.
+    """
+    if source.is_dir() and is_prepared(source):
+        raise DataError(f"'{source}' is prepared already: use it as it is, with size=N if need be")
+    if group is not None:
+        compile_group(group)
+    chosen = options or Options(classes=())
+    usage: list[Usage] = []
+    paired: dict[str, Pair] = {}
+
+    def find(entries: Sequence[Entry]) -> tuple[list[Pair], list[Problem]]:
+        if is_table(source):
+            pairs, problems = read_table_file(source, group)
+        else:
+            pairs, problems = find_any(entries, chosen.volumes, group)
+        usage.extend(usage_of(entries, pairs, problems))
+        paired.update({pair.name: pair for pair in pairs})
+        if per_site:
+            pairs = [replace(pair, site=pair.site or pair.source) for pair in pairs]
+        return pairs, judge_unused(problems, unused)
+
+    result = prepare(
+        source,
+        target,
+        find,
+        card=OWN,
+        options=chosen,
+        test_share=test_share,
+        seed=seed,
+        workers=workers,
+        overwrite=overwrite,
+        progress=progress,
+    )
+    spoilt = [(paired[p.name], p.kind) for p in errors_of(result.problems) if p.name in paired]
+    found = without(with_empty(usage, source) if source.is_dir() else usage, spoilt)
+    return replace(result, usage=tuple(found))
+
+
+def find_any(
+    entries: Sequence[Entry], volumes: bool, group: str | None = None
+) -> tuple[list[Pair], list[Problem]]:
+    """Pair files by a table if there is one, else by folders, and DICOM by its references."""
+    with Reader() as reader:
+        for entry in entries:
+            if entry.name == TABLE and has_columns(data := reader.read(entry)):
+                # Other programs write an index.csv, too: without these columns it is none of ours.
+                pairs, problems = read_table(data, entries, group=group)
+                return pairs, problems + unlisted(entries, pairs)
+        pairs, problems = find_pairs(entries, group)
+        if any(split_extension(entry.name)[1] in DICOM for entry in entries):
+            more, wrong = find_dicom(entries, reader, volumes)
+            pairs, problems = pairs + more, problems + wrong
+    if not pairs and not problems:
+        problems = [Problem("error", "layout unknown", ".", LAYOUT)]
+    return pairs, problems

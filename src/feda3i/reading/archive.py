@@ -1,0 +1,318 @@
+"""List and read files in folders and archives without ever unpacking a name chosen by others."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import tarfile
+import unicodedata
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from feda3i.basics.files import is_full
+from feda3i.reading.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
+from feda3i.reading.problems import CaseError, Problem
+
+ARCHIVES = (".tar.gz", ".tar.bz2", ".tar.xz", ".zip", ".tar", ".tgz")
+_OPENERS: dict[str, Callable[[Path], BinaryIO | io.BufferedIOBase]] = {
+    ".tar.gz": gzip.GzipFile,
+    ".tgz": gzip.GzipFile,
+    ".tar.bz2": bz2.BZ2File,
+    ".tar.xz": lzma.LZMAFile,
+}
+_BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
+# What reading a member may raise: unknown compressions and passwords are errors of other kinds.
+UNREADABLE = (*_BROKEN, NotImplementedError, RuntimeError, ValueError)
+_MAX_VISITS = 100  # of one folder by way of links
+_JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file: where its bytes are, and the name it goes by.
+
+    Parameters
+    ----------
+    name
+        Path with forward slashes relative to the folder listed; files of an archive appear in a
+        folder named after the archive.
+    place
+        The file on disk: the file itself or its archive.
+    member
+        Name in a zip archive.
+    offset
+        Where the bytes begin (tar archives; 0 for plain files).
+    """
+
+    name: str
+    place: str
+    size: int
+    member: str = ""
+    offset: int = 0
+    mtime: int = 0
+
+
+def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], list[Problem]]:
+    """Return all files under a folder or in an archive, archives inside the folder included.
+
+    Parameters
+    ----------
+    root
+        A folder or an archive (zip, tar, compressed tar).
+    scratch
+        Folder for compressed tar archives, which cannot be read at random: they are inflated there
+        as one file. Without it archives inside a folder are not looked into.
+    """
+    if root.is_file():
+        try:
+            return list(_list_archive(root, "", scratch)), []
+        except CaseError as error:
+            return [], [error.problem(root.name)]
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for entry in _list_folder(str(root), "", problems, Counter()):
+        stem, kind = split_archive(entry.name)
+        if not kind or scratch is None:
+            entries.append(entry)
+        elif (root / stem).is_dir():
+            text = f"the folder '{stem}' beside it is used instead"
+            problems.append(Problem("note", "archive skipped", entry.name, text))
+        else:
+            try:
+                entries.extend(_list_archive(Path(entry.place), f"{stem}/", scratch))
+            except CaseError as error:
+                problems.append(error.problem(entry.name))
+    return entries, problems
+
+
+def split_archive(name: str) -> tuple[str, str]:
+    """Return stem and extension if the name is that of an archive, else the name and ``""``."""
+    for extension in ARCHIVES:
+        if name.lower().endswith(extension):
+            return name[: -len(extension)], extension
+    return name, ""
+
+
+def is_safe(member: str) -> bool:
+    """Return whether a name in an archive stays inside it.
+
+    >>> [is_safe(m) for m in ("a/b.png", "../b.png", "/etc/x", "C:/x", "a/../../b")]
+    [True, False, False, False, False]
+    """
+    parts = member.split("/")
+    return not (
+        member.startswith("/") or ".." in parts or "\0" in member or re.match(r"[A-Za-z]:", member)
+    )
+
+
+class Reader:
+    """Read entries; archives stay open between reads. Use it in a ``with`` statement."""
+
+    def __init__(self) -> None:
+        self._zips: dict[str, zipfile.ZipFile] = {}
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for archive in self._zips.values():
+            archive.close()
+        self._zips.clear()
+
+    def open(self, entry: Entry) -> IO[bytes]:
+        """Open an entry; to whoever reads it, its first byte is at position 0."""
+        if not entry.member:
+            file = open(entry.place, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+            return io.BufferedReader(Part(file, entry.offset, entry.size))
+        if entry.place not in self._zips:
+            self._zips[entry.place] = zipfile.ZipFile(entry.place)
+        return self._zips[entry.place].open(entry.member)
+
+    def read(self, entry: Entry) -> bytes:
+        """Return the bytes of an entry, at most ``MAX_FILE_BYTES``."""
+        if entry.size == 0:
+            raise CaseError("empty file", "the file has 0 bytes: copy it again")
+        if entry.size > MAX_FILE_BYTES:
+            raise CaseError(
+                "file too large", f"{entry.size} bytes; at most {MAX_FILE_BYTES} are read"
+            )
+        try:
+            with self.open(entry) as file:
+                data = file.read(entry.size)
+        except UNREADABLE as error:
+            raise CaseError("unreadable file", f"{error}: copy it again") from None
+        if len(data) < entry.size:
+            raise CaseError(
+                "half-copied file", f"expected {entry.size} bytes, found {len(data)}: copy it again"
+            )
+        return data
+
+
+class Part(io.RawIOBase):
+    """A stretch of a file that looks like a file of its own: a member of a tar archive.
+
+    Decoders go to positions counted from the beginning, which must be the member's.
+    """
+
+    def __init__(self, file: io.FileIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def readable(self) -> bool:
+        """Say that reading works."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that seeking works."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position within the stretch."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read at most up to the end of the stretch."""
+        view = memoryview(buffer)[: max(0, self._size - self._at)]
+        self._file.seek(self._start + self._at)
+        count = self._file.readinto(view) or 0
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of one plain file; ``CaseError`` if it is empty, too large, unreadable."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CaseError("unreadable file", str(error.strerror)) from None
+    with Reader() as reader:
+        return reader.read(Entry(path.name, str(path), size))
+
+
+def _list_folder(
+    folder: str, prefix: str, problems: list[Problem], visits: Counter[str], *parents: str
+) -> Iterator[Entry]:
+    """Yield the files below a folder; what cannot be looked into becomes a problem."""
+    try:
+        real = os.path.realpath(folder)
+        with os.scandir(folder) as found:
+            items = sorted(found, key=lambda item: item.name)
+    except OSError as error:
+        problems.append(_unreadable(prefix.rstrip("/") or ".", error))
+        return
+    visits[real] += 1
+    if real in parents or visits[real] > _MAX_VISITS:  # links that lead back, or in many circles
+        return
+    for item in items:
+        if item.name.startswith(".") or item.name in _JUNK:
+            continue
+        name = prefix + _readable(item.name)
+        try:
+            if item.is_dir():
+                yield from _list_folder(item.path, f"{name}/", problems, visits, *parents, real)
+            elif item.is_file():
+                info = item.stat()
+                yield Entry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
+        except OSError as error:  # a link to itself
+            problems.append(_unreadable(name, error))
+
+
+def _unreadable(name: str, error: OSError) -> Problem:
+    return Problem("error", "unreadable file", name, f"{error.strerror}: mend or remove it")
+
+
+def _readable(name: str) -> str:
+    """Return the name in composed Unicode (macOS stores accents apart), bad bytes escaped."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", text)
+
+
+def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[Entry]:
+    _, kind = split_archive(path.name)
+    if not kind:
+        raise CaseError("not an archive", f"expected a folder or one of {', '.join(ARCHIVES)}")
+    try:
+        found = _list_zip(path) if kind == ".zip" else _list_tar(_inflate(path, kind, scratch))
+    except CaseError:
+        raise
+    except UNREADABLE as error:
+        if isinstance(error, OSError) and is_full(error):  # of the scratch folder, not the archive
+            raise
+        raise CaseError("half-copied archive", f"{error}: copy or download it again") from None
+    names = set()
+    for entry in found:
+        if not is_safe(entry.name):
+            raise CaseError("unsafe archive", f"refused: '{entry.name}' points outside the archive")
+        if entry.name in names:
+            raise CaseError("unsafe archive", f"refused: it holds '{entry.name}' twice")
+        names.add(entry.name)
+    hidden = [e for e in found if any(p.startswith(".") or p in _JUNK for p in e.name.split("/"))]
+    return [
+        Entry(prefix + e.name, e.place, e.size, e.member, e.offset, e.mtime)
+        for e in sorted(set(found) - set(hidden), key=lambda e: e.name)
+    ]
+
+
+def _list_zip(path: Path) -> list[Entry]:
+    found = []
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise CaseError("unsafe archive", f"refused: '{info.filename}' is a link")
+            if info.flag_bits & 1:
+                raise CaseError(
+                    "locked archive", f"'{info.filename}' needs a password: unpack it first"
+                )
+            if not info.is_dir():
+                name = unicodedata.normalize("NFC", info.filename.replace("\\", "/"))
+                found.append(Entry(name, str(path), info.file_size, info.filename))
+    return found
+
+
+def _list_tar(path: Path) -> list[Entry]:
+    found = []
+    with tarfile.open(path, "r:") as archive:
+        for info in archive:
+            if not (info.isfile() or info.isdir()):
+                raise CaseError("unsafe archive", f"refused: '{info.name}' is a link or a device")
+            if info.isfile():
+                name = unicodedata.normalize("NFC", info.name.removeprefix("./"))
+                found.append(Entry(name, str(path), info.size, offset=info.offset_data))
+                if info.offset_data + info.size > path.stat().st_size:
+                    raise CaseError("half-copied archive", f"it ends within '{name}'")
+    return found
+
+
+def _inflate(path: Path, kind: str, scratch: Path | None) -> Path:
+    """Return a plain tar: the archive itself, or its inflated copy in the scratch folder."""
+    if kind == ".tar":
+        return path
+    if scratch is None:
+        raise CaseError("compressed archive", "unpack it first")
+    plain = scratch / f"{path.name}.tar"
+    limit = max(MIN_UNPACK_BYTES, MAX_UNPACK_RATIO * path.stat().st_size)
+    scratch.mkdir(parents=True, exist_ok=True)
+    done = 0
+    with _OPENERS[kind](path) as source, plain.open("wb") as target:
+        while block := source.read(1 << 20):
+            done += len(block)
+            if done > limit:
+                raise CaseError("archive bomb", f"refused: it inflates to more than {limit} bytes")
+            target.write(block)
+    return plain

@@ -1,0 +1,276 @@
+"""List the cases of a folder, prepared or plain, before any pixel is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from feda3i.basics.files import hash_pixels
+from feda3i.errors import DataError, RecipeError
+from feda3i.reading.archive import UNREADABLE, Entry, Reader, list_entries, split_archive
+from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, fit
+from feda3i.reading.names import DICOM, split_extension, unique_ids
+from feda3i.reading.nnunet import classes_of
+from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.picture import is_grey
+from feda3i.reading.prepared import (
+    Row,
+    holds_arrays,
+    index_problems,
+    is_prepared,
+    is_unfinished,
+    read_index,
+    read_manifest,
+    read_prepared,
+)
+from feda3i.reading.problems import CaseError, Problem
+from feda3i.reading.resize import ASPECTS, resize_spacing
+from feda3i.reading.table import has_columns, is_table, read_table, read_table_file
+from feda3i.reading.usage import Unused, Usage, judge_unused, usage_of, with_empty
+
+LAYOUT = (
+    "expected a folder made by 'feda3i prepare'; images/ and masks/ with equal file names; masks "
+    "beside images (a.png, a_mask.png); a folder per case; nnU-Net's imagesTr/ and labelsTr/; all "
+    "perhaps in one folder per site or in train/ and test/; or a CSV table of image and mask"
+)
+TABLE = "index.csv"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One case: its id, where it belongs and its files (name, bytes, time) for the cache's key."""
+
+    id: str
+    name: str
+    source: str
+    site: str
+    split: str
+    group: str
+    files: tuple[tuple[str, int, int], ...]
+    pair: Pair | None = None
+    row: Row | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The cases of one folder in the order of their ids, and how to read them."""
+
+    root: Path
+    cases: tuple[Listed, ...]
+    options: Options
+    manifest: dict[str, Any] | None = None
+    usage: tuple[Usage, ...] = ()
+
+    def read(self, case: Listed) -> RawCase:
+        """Return a case as the options ask for it."""
+        if case.row is not None:
+            return self._read_prepared(case.row)
+        assert case.pair is not None  # a case is listed by its row or by its pair
+        images = [_bytes(entry) for entry in case.pair.images]
+        masks = [_bytes(entry) for entry in case.pair.masks]
+        return next(decode_pair(case.pair, images, masks, self.options))
+
+    def _read_prepared(self, row: Row) -> RawCase:
+        image, mask = read_prepared(self.root, row.id, self.arrays)
+        if hash_pixels(image) != row.image_sha256 or hash_pixels(mask) != row.mask_sha256:
+            raise CaseError("changed since preparation", "the pixels do not hash as the index says")
+        spacing = tuple(float(s) for s in row.spacing_mm.split())
+        zoom = self._zoom(row, mask.shape)
+        raw = RawCase(image, mask, spacing=spacing, zoom=zoom)
+        return raw if self.options.size is None else fit(raw, self.options)
+
+    def _zoom(self, row: Row, shape: tuple[int, ...]) -> tuple[float, ...]:
+        """Return the size of a prepared pixel in pixels of the published file, if that is known."""
+        sides = tuple(int(side) for side in row.original_size.split("x") if side.isdigit())
+        aspect = (self.manifest or {}).get("options", {}).get("aspect")
+        if aspect not in ASPECTS or len(sides) != len(shape):
+            return ()
+        return resize_spacing((1.0,) * len(shape), sides, shape, aspect)
+
+    @property
+    def volumes(self) -> bool:
+        """Return whether the cases have three dimensions."""
+        return bool(self.manifest and self.manifest["options"]["volumes"])
+
+    @property
+    def arrays(self) -> bool:
+        """Return whether a prepared set is kept as arrays rather than pictures."""
+        return holds_arrays(self.volumes, self.options.channels)
+
+    def take(self, cases: Sequence[Listed]) -> Listing:
+        """Return the same folder with these cases only, in this order."""
+        return replace(self, cases=tuple(cases))
+
+
+def list_cases(
+    root: Path, options: Options, group: str | None = None, unused: Unused = "error"
+) -> tuple[Listing, list[Problem]]:
+    """List a prepared folder by its index, any other folder or table by its pairs of files.
+
+    Parameters
+    ----------
+    root
+        A folder, or a CSV table with the columns image and mask.
+    options
+        ``channels=None`` and ``classes=()`` are resolved here; a prepared folder knows its own.
+    group
+        Pattern with a ``(?P<group>...)``: cases of one group stay on one side of the split.
+    unused
+        Whether pictures that are in no case are errors, or allowed (then they are notes).
+    """
+    if not root.is_dir() and not is_table(root):
+        raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
+    if is_prepared(root):
+        listing, problems = _list_prepared(root, options)
+        return listing, judge_unused(problems, unused)
+    if is_unfinished(root):
+        raise DataError(f"'{root}' is half prepared: repeat the 'feda3i prepare' command to go on")
+    entries, pairs, problems = _find(root, group)
+    if not pairs and not problems:
+        raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
+    _need_pictures(root, pairs, entries)
+    options = settle(options, entries, pairs)
+    ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
+    cases = [
+        Listed(i, p.name, p.source, p.site, p.split, p.group, _state((*p.images, *p.masks)), pair=p)
+        for i, p in zip(ids, pairs, strict=True)
+    ]
+    usage = usage_of(entries, pairs, problems)
+    place = root.parent if is_table(root) else root
+    return (
+        Listing(
+            place,
+            tuple(sorted(cases, key=lambda c: c.id)),
+            options,
+            usage=tuple(usage if is_table(root) else with_empty(usage, root)),
+        ),
+        judge_unused(problems, unused),
+    )
+
+
+def _find(root: Path, group: str | None) -> tuple[list[Entry], list[Pair], list[Problem]]:
+    """Return the files of a folder or table, their pairs, and what is wrong."""
+    if is_table(root):
+        pairs, problems = read_table_file(root, group)
+        return [], pairs, problems
+    entries, problems = list_entries(root)
+    table = next((entry for entry in entries if entry.name == TABLE), None)
+    if table is not None and has_columns(data := _bytes(table)):
+        pairs, wrong = read_table(data, entries, group=group)
+        wrong += unlisted(entries, pairs)
+    else:
+        pairs, wrong = find_pairs(entries, group)
+    text = "unpack it, or read it with 'feda3i prepare folder'"
+    packed = [entry.name for entry in entries if split_archive(entry.name)[1]]
+    wrong += [Problem("error", "archive not read", name, text) for name in packed]
+    return entries, pairs, problems + wrong
+
+
+def unlisted(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[Problem]:
+    """Return the pictures and volumes of a folder that its table does not name."""
+    known = {file.name for pair in pairs for file in (*pair.images, *pair.masks)}
+    text = f"{TABLE} does not name it"
+    return [
+        Problem("error", "not in index", entry.name, text)
+        for entry in entries
+        if split_extension(entry.name)[1] and entry.name not in known
+    ]
+
+
+def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[Entry]) -> None:
+    volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
+    volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
+    if volumes:
+        raise DataError(
+            f"'{root}' holds volumes ({volumes[0]}): cut or convert them first, "
+            f"'feda3i prepare folder {root} DST' (--volumes to keep them whole)"
+        )
+
+
+def _list_prepared(root: Path, options: Options) -> tuple[Listing, list[Problem]]:
+    manifest = read_manifest(root)
+    made = manifest["options"]
+    if options.channels not in (None, made["channels"]):
+        raise DataError(
+            f"'{root}' was prepared with {made['channels']} channels, expected {options.channels}: "
+            "prepare it again"
+        )
+    size = None if options.size == made["size"] else options.size
+    options = replace(options, size=size, channels=made["channels"], classes=tuple(made["classes"]))
+    extension = "npy" if holds_arrays(made["volumes"], made["channels"]) else "png"
+    states = {kind: _scan(root / kind) for kind in ("images", "masks")}
+    rows = read_index(root)
+    cases, problems = [], index_problems(rows, manifest)
+    for row in rows:
+        file = f"{row.id}.{extension}"
+        missing = [kind for kind in states if file not in states[kind]]
+        if missing:
+            text = f"{missing[0]}/{file} is in the index but not in the folder: prepare again"
+            problems.append(Problem("error", "file missing", row.id, text))
+            continue
+        files = tuple((f"{kind}/{file}", *states[kind][file]) for kind in states)
+        cases.append(
+            Listed(row.id, row.name, row.source, row.site, row.split, row.group, files, row=row)
+        )
+    known = {file[0] for case in cases for file in case.files}
+    text = "it was not there when the folder was prepared: prepare again"
+    strange = [f"{kind}/{f}" for kind in states for f in states[kind] if f"{kind}/{f}" not in known]
+    problems += [Problem("error", "not in index", name, text) for name in sorted(strange)]
+    usage = (
+        Usage("images", images=len(cases), reasons=_strange(strange, "images")),
+        Usage("masks", masks=len(cases), reasons=_strange(strange, "masks")),
+    )
+    return Listing(root, tuple(cases), options, manifest, usage), problems
+
+
+def _strange(names: Sequence[str], kind: str) -> dict[str, int]:
+    count = sum(name.startswith(f"{kind}/") for name in names)
+    return {"not in index": count} if count else {}
+
+
+def _scan(folder: Path) -> dict[str, tuple[int, int]]:
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as found:
+        return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found if f.is_file()}
+
+
+def _state(entries: Sequence[Entry]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((entry.name, entry.size, entry.mtime) for entry in entries)
+
+
+def settle(options: Options, entries: Sequence[Entry], pairs: Sequence[Pair]) -> Options:
+    """Fill in what the options leave to the files: classes, and the number of channels."""
+    if not options.classes:
+        options = replace(options, classes=classes_of(entries) or DEFAULT_CLASSES)
+    files = max((len(pair.images) for pair in pairs if pair.kind != "dicom"), default=1)
+    if options.channels not in (None, 1, 3, files):
+        raise RecipeError(
+            f"expected channels 1 (grey), 3 (colour) or {files} (files per case), "
+            f"found {options.channels}"
+        )
+    if options.channels is not None:
+        return options
+    return replace(options, channels=files if files > 1 else 3 if _is_colour(pairs) else 1)
+
+
+def _is_colour(pairs: Sequence[Pair]) -> bool:
+    """Return whether any picture has colour, by the headers of the files."""
+    with Reader() as reader:
+        for pair in pairs:
+            try:
+                if pair.kind == "picture":
+                    with reader.open(pair.images[0]) as file:
+                        if not is_grey(file):
+                            return True
+            except (CaseError, *UNREADABLE):
+                continue  # named when it is read
+    return False
+
+
+def _bytes(entry: Entry) -> bytes:
+    with Reader() as reader:
+        return reader.read(entry)

@@ -1,0 +1,122 @@
+"""Match the masks of one folder with its images by their names."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from feda3i.reading.archive import Entry
+from feda3i.reading.names import image_keys, mask_keys, mask_word
+from feda3i.reading.problems import Problem
+
+Files = dict[str, list[Entry]]
+
+
+@dataclass(frozen=True)
+class Matched:
+    """One case: the stem that names it, its image (or channels) and its masks."""
+
+    stem: str
+    images: tuple[Entry, ...]
+    masks: tuple[Entry, ...]
+
+
+def match(
+    images: Files, masks: Files, *, named: bool = False, channels: bool = False
+) -> tuple[list[Matched], list[Problem]]:
+    """Match stems: exactly, without the mask's word, then more and more freely.
+
+    Parameters
+    ----------
+    images, masks
+        Stem -> files of that stem; a stem may have folders before it.
+    named
+        Masks are known by their names alone (they lie beside the images): the whole stem of a mask
+        is then not tried.
+    channels
+        Several images of one stem are channels, not a mistake.
+    """
+    owners, problems = _owners(images, masks, named)
+    taken: dict[str, list[str]] = defaultdict(list)
+    for stem, files in sorted(masks.items()):
+        if len(files) > 1:
+            problems.append(_twice("mask", files))
+        elif stem in owners:
+            taken[owners[stem]].append(stem)
+    spoken = set(owners.values()) | {p.name for p in problems}
+    found = []
+    for stem, files in sorted(images.items()):
+        words = {mask_word(mask) for mask in taken[stem]}
+        if len(files) > 1 and not channels:
+            problems.append(_twice("image", files))
+        elif len(words) > 1:
+            problems.append(_two_kinds([masks[mask][0] for mask in taken[stem]], files[0]))
+        elif taken[stem]:
+            found.append(Matched(stem, tuple(files), tuple(masks[mask][0] for mask in taken[stem])))
+        elif stem not in spoken:
+            text = "there is no mask of this name"
+            problems += [Problem("error", "mask missing", file.name, text) for file in files]
+    return found, problems
+
+
+def _owners(
+    images: Mapping[str, Sequence[Entry]], masks: Mapping[str, Sequence[Entry]], named: bool
+) -> tuple[dict[str, str], list[Problem]]:
+    """Return the image of each mask that has one, and what is wrong with the other masks."""
+    keys = {stem: [*([] if named else [stem]), *mask_keys(stem)] for stem in masks}
+    exact = {stem: next((key for key in keys[stem] if key in images), None) for stem in masks}
+    owners = {stem: key for stem, key in exact.items() if key is not None}
+    problems = []
+    waiting = sorted(masks.keys() - owners.keys())
+    # An image with a mask of its own name is no candidate where names are read more freely.
+    free = sorted(images.keys() - set(owners.values()))
+    for level in _levels(list(images), free) if waiting else ():
+        for stem in tuple(waiting):
+            fits = sorted({i for key in keys[stem] for i in level.get(key.casefold(), ())})
+            if len(fits) == 1:
+                owners[stem] = fits[0]
+            elif fits:
+                problems.append(_two_images(masks[stem][0], [images[i][0] for i in fits]))
+            if fits:
+                waiting.remove(stem)
+    text = "there is no image of this name"
+    problems += [Problem("error", "image missing", f.name, text) for s in waiting for f in masks[s]]
+    return owners, problems
+
+
+def _levels(images: Sequence[str], free: Sequence[str]) -> Iterator[Mapping[str, list[str]]]:
+    """Yield ways to call the images, the strict ones first: key without case -> stems."""
+    ways: tuple[Callable[[str], list[str]], ...] = (
+        lambda stem: [stem],  # without regard to case
+        lambda stem: image_keys(stem)[0],  # img_7 for 7_mask
+        lambda stem: image_keys(stem)[1],  # bus_7 for mask_7
+        lambda stem: [posixpath.basename(stem)],  # the mask lies in another folder below masks/
+        lambda stem: [stem[: len(stem) - len(posixpath.basename(stem))]],  # 'mask' in its folder
+    )
+    for number, keys_of in enumerate(ways):
+        level: dict[str, list[str]] = defaultdict(list)
+        for stem in images if number == 0 else free:
+            for key in keys_of(stem):
+                level[key.casefold()].append(stem)
+        yield level
+
+
+def _twice(what: str, files: Sequence[Entry]) -> Problem:
+    names = " and ".join(posixpath.basename(file.name) for file in files)
+    text = f"expected one {what} of this name, found {names}"
+    return Problem("error", f"two {what}s of one name", files[0].name, text)
+
+
+def _two_images(mask: Entry, images: Sequence[Entry]) -> Problem:
+    names = " or to ".join(image.name for image in images[:3])
+    more = f" (or {len(images) - 3} more)" if len(images) > 3 else ""
+    text = f"it may belong to {names}{more}: rename one, or give a CSV table"
+    return Problem("error", "mask of two images", mask.name, text)
+
+
+def _two_kinds(masks: Sequence[Entry], image: Entry) -> Problem:
+    names = " and ".join(mask.name for mask in masks)
+    text = f"{names} both fit: move one elsewhere, or give a CSV table"
+    return Problem("error", "masks of two kinds", image.name, text)

@@ -1,0 +1,201 @@
+"""Names of files and cases: pairing images with masks, and ids that are safe on every system."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from feda3i.reading.patterns import match_group
+
+PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+NIFTI = (".nii.gz", ".nii")
+DICOM = (".dcm", ".dicom")
+# Pictures and volumes that are not read: told, not passed over.
+UNREAD = (
+    *(".gif", ".webp", ".jp2", ".j2k", ".heic", ".heif", ".tga", ".ppm", ".pgm", ".psd", ".svs"),
+    *(".ndpi", ".mha", ".mhd", ".nrrd", ".ima"),
+)
+IMAGE_FOLDERS = frozenset({"images", "image", "imgs", "img", "original", "originals"})
+MASK_FOLDERS = frozenset(
+    {"masks", "mask", "gt", "gts", "groundtruth", "ground_truth", "ground truth", "ground-truth"}
+    | {"segmentation", "segmentations", "labels", "label", "annotations"}
+)
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("val", "valid", "validation"), "validation"),
+}
+
+# BUS-BRA writes case and side (bus_0358-l, bus_0358-r): both belong to one patient.
+GROUP = r"(?P<group>.+)-[lrs]"
+
+_MASK_WORDS = (
+    "masks?|seg|segmentations?|gt|groundtruth|ground_truth|labels?|annotations?|lesions?|contours?"
+)
+_IMAGE_WORDS = "images?|imgs?|pics?|pictures?|photos?|originals?|orig|raw|scans?"
+_MASK_ENDING = re.compile(rf"[-_ .]+(?:{_MASK_WORDS})(?:[-_ ]?\d+)?$", re.IGNORECASE)
+_MASK_START = re.compile(rf"^(?:{_MASK_WORDS})[-_ .]+", re.IGNORECASE)
+_MASK_ONLY = re.compile(rf"(?:{_MASK_WORDS})(?:[-_ ]?\d+)?", re.IGNORECASE)
+_IMAGE_WORD = re.compile(
+    rf"^(?:{_IMAGE_WORDS})[-_ .]+|[-_ .]+(?:{_IMAGE_WORDS})$|^(?:{_IMAGE_WORDS})$", re.IGNORECASE
+)
+_FREE_WORDS = (re.compile(r"^[A-Za-z]+[-_ .]+"), re.compile(r"[-_ .]+[A-Za-z]+$"))
+_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+
+
+def split_extension(name: str) -> tuple[str, str]:
+    """Return stem and lower-case extension; ``.nii.gz`` is one extension.
+
+    >>> split_extension("a/scan.1.NII.gz")
+    ('a/scan.1', '.nii.gz')
+    """
+    for extension in (*NIFTI, *PICTURES, *DICOM):
+        if name.lower().endswith(extension):
+            return name[: -len(extension)], extension
+    return name, ""
+
+
+def mask_keys(stem: str) -> list[str]:
+    """Return what may be left of a mask's stem without the word that makes it one.
+
+    The word stands at the end, at the beginning or alone (then nothing but the folder is left); a
+    stem without such a word gives an empty list.
+
+    >>> [mask_keys(s) for s in ("ISIC_1_Segmentation", "benign (4)_mask_1", "mask_7", "case7")]
+    [['ISIC_1'], ['benign (4)'], ['7', ''], []]
+    """
+    folder, slash, name = stem.rpartition("/")
+    left = [pattern.sub("", name) for pattern in (_MASK_ENDING, _MASK_START)]
+    keys = [key for key in left if key not in ("", name)]
+    if _MASK_ONLY.fullmatch(name):
+        keys.append("")
+    return [folder + slash + key for key in keys]
+
+
+def mask_word(stem: str) -> str:
+    """Return the word that makes a stem a mask's, without its number; empty if there is none.
+
+    >>> mask_word("a_mask_2"), mask_word("Lesion-7"), mask_word("a")
+    ('mask', 'lesion', '')
+    """
+    name = stem.rpartition("/")[2]
+    for pattern in (_MASK_ENDING, _MASK_START, _MASK_ONLY):
+        found = pattern.search(name)
+        if found:
+            return re.sub(r"[^a-z]", "", found[0].lower())
+    return ""
+
+
+def image_keys(stem: str) -> tuple[list[str], list[str]]:
+    """Return what is left without a word for image (``img_7``), and without any word (``bus_7``).
+
+    >>> image_keys("img_7"), image_keys("bus_0001-l"), image_keys("a")
+    ((['7'], ['7']), ([], ['0001-l', 'bus_0001']), ([], []))
+    """
+    folder, slash, name = stem.rpartition("/")
+    worded = [_IMAGE_WORD.sub("", name, count=1)]
+    free = [pattern.sub("", name) for pattern in _FREE_WORDS]
+    return (
+        [folder + slash + key for key in worded if key != name],
+        [folder + slash + key for key in free if key != name],
+    )
+
+
+def group_of(name: str, pattern: str = GROUP) -> str:
+    """Return what keeps cases together in a split: the pattern's group, or the name itself.
+
+    >>> group_of("bus_0358-l"), group_of("ISIC_0000001")
+    ('bus_0358', 'ISIC_0000001')
+    """
+    if pattern != GROUP:
+        return match_group(pattern, name) or name
+    found = re.fullmatch(GROUP, name)  # ours ends for sure
+    return found.group("group") if found else name
+
+
+def safe_name(name: str) -> str:
+    """Return an ASCII name that every file system takes; names that had to change get a hash.
+
+    >>> safe_name("Muttermal 7"), safe_name("benign (4)")
+    ('Muttermal_7', 'benign_4')
+    >>> safe_name("日本").startswith("case-")
+    True
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    safe = re.sub(r"[^A-Za-z0-9.-]+", "_", plain).strip("._-")[:80]
+    lost = not name.isascii() or _DEVICES.fullmatch(safe) is not None or not safe
+    return f"{safe or 'case'}-{hash_tag(name)}" if lost else safe
+
+
+def folder_name(site: str) -> str:
+    """Return the folder for a site: its own name, or one that leads nowhere else.
+
+    >>> folder_name("Mercy"), folder_name("../x").startswith("x-")
+    ('Mercy', True)
+    """
+    return site if is_id(site) else f"{safe_name(site)}-{hash_tag(site)}"
+
+
+def is_id(text: object) -> bool:
+    """Return whether a text can be one of our ids: it names a file, and never a place elsewhere.
+
+    >>> is_id("benign_4"), is_id("../x"), is_id(".hidden"), is_id("")
+    (True, False, False, False)
+    """
+    return isinstance(text, str) and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}", text))
+
+
+def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list[str]:
+    """Return one safe id per distinct name, also unique where upper and lower case are the same.
+
+    All members of a clash get a hash of their own name, so an id does not depend on which other
+    file was seen first.
+
+    Parameters
+    ----------
+    short
+        What to make the ids of; the names themselves by default.
+
+    >>> unique_ids(["a", "b"])
+    ['a', 'b']
+    >>> ids = unique_ids(["Mole", "mole"])
+    >>> ids[0].startswith("Mole-"), ids[1].startswith("mole-"), ids[0][5:] != ids[1][5:]
+    (True, True, True)
+    """
+    safe = [safe_name(name) for name in short or names]
+    taken = Counter(name.casefold() for name in safe)
+    return [
+        s if taken[s.casefold()] == 1 else f"{s}-{hash_tag(name)}"
+        for s, name in zip(safe, names, strict=True)
+    ]
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    r"""Return names as people write them, for sites: any script, but nothing that cannot be seen.
+
+    Control characters go, blanks become one space, and names that then look the same get a hash.
+
+    >>> shown_names(["Charité", "St. Mary's", "a\x1b[2Jb"])
+    ['Charité', "St. Mary's", 'a[2Jb']
+    """
+    plain = []
+    for name in names:
+        seen = "".join(
+            " " if char.isspace() else "" if unicodedata.category(char)[0] == "C" else char
+            for char in unicodedata.normalize("NFC", name)
+        )
+        plain.append(" ".join(seen.split())[:80] or safe_name(name))
+    taken = Counter(name.casefold() for name in plain)
+    return [
+        shown if taken[shown.casefold()] == 1 else f"{shown}-{hash_tag(name)}"
+        for shown, name in zip(plain, names, strict=True)
+    ]
+
+
+def hash_tag(name: str) -> str:
+    """Return eight hexadecimal digits of the name's hash; composed and decomposed accents agree."""
+    text = unicodedata.normalize("NFC", name)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]

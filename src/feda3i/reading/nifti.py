@@ -1,0 +1,137 @@
+"""Read NIfTI volumes (``.nii``, ``.nii.gz``), whole or slice by slice. Needs nibabel."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
+from feda3i.reading.masks import binarise
+from feda3i.reading.picture import Note
+from feda3i.reading.problems import CaseError, reading
+
+if TYPE_CHECKING:
+    from feda3i.reading.decode import Options, RawCase
+
+_HEADER_BYTES = 4096
+
+
+def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
+    """Yield one case per slice, or one per volume; axes are ``(slice, row, column)``.
+
+    Rows run along the array's second remaining axis and columns along the first, so that pictures
+    lie as viewers show them; nothing is turned or resampled by the orientation in the header.
+    """
+    from feda3i.reading.decode import RawCase
+
+    values, spacing = _load(image, options.axis)
+    drawn = [_load(mask, options.axis)[0] for mask in masks]
+    for other in drawn:
+        if other.shape != values.shape:
+            raise CaseError("sizes differ", f"image {values.shape}, mask {other.shape}")
+    notes: list[Note] = []
+    labels = np.maximum.reduce([exact_labels(d, len(options.classes), notes) for d in drawn])
+    pixels = to_bytes(values, options.window)[..., None]
+    pixels = np.repeat(pixels, 3, axis=-1) if options.channels == 3 else pixels
+    check_spacing(spacing if options.volumes else spacing[1:])
+    if options.volumes:
+        yield RawCase(pixels, labels, spacing=spacing, notes=tuple(notes))
+        return
+    digits = len(str(len(pixels) - 1))
+    for number, (plane, mask) in enumerate(zip(pixels, labels, strict=True)):
+        yield RawCase(plane, mask, f"{number:0{digits}d}", spacing=spacing[1:], notes=tuple(notes))
+
+
+def to_bytes(values: NDArray[np.float32], window: tuple[float, float] | None) -> NDArray[np.uint8]:
+    """Map a window of values to 0..255; without one the 0.5 and 99.5 percentiles.
+
+    >>> to_bytes(np.array([-100.0, 0.0, 50.0, 200.0], np.float32), (0.0, 100.0)).tolist()
+    [0, 0, 128, 255]
+    """
+    low, high = window or (float(np.percentile(values, 0.5)), float(np.percentile(values, 99.5)))
+    scale = 255.0 / (high - low) if high > low else 0.0
+    scaled = (np.clip(values, low, max(high, low)) - low) * scale
+    return np.asarray(np.floor(scaled + 0.5), np.uint8)
+
+
+def check_spacing(spacing: tuple[float, ...]) -> None:
+    """Raise ``CaseError`` for the size of a voxel that no distance can be measured with.
+
+    >>> check_spacing((0.8, 0.8))
+    """
+    if not all(math.isfinite(side) and side > 0 for side in spacing):
+        found = " x ".join(f"{side:g}" for side in spacing)
+        raise CaseError(
+            "spacing", f"expected millimetres above 0, found {found}: mend the file's header"
+        )
+
+
+def exact_labels(values: NDArray[Any], classes: int, notes: list[Note]) -> NDArray[np.uint8]:
+    """Return 0..classes; with one class a mask of 0 and any other single value is taken."""
+    if classes == 1:
+        return binarise(values, notes)
+    found = np.unique(values)
+    if not set(found.tolist()) <= set(range(classes + 1)):
+        few = ", ".join(f"{v:g}" for v in found[:8])
+        raise CaseError("mask values", f"expected 0 to {classes} (one per class), found {few}")
+    return values.astype(np.uint8)
+
+
+def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:
+    """Return values ``(slice, row, column)`` and the spacing in the same order, in millimetres."""
+    try:
+        import nibabel
+    except ModuleNotFoundError:
+        raise DataError(
+            "NIfTI files need the package nibabel: pip install 'feda3i[nifti]'"
+        ) from None
+    with reading("corrupt volume"):
+        image, spacing = _open(data, nibabel)
+        kind = image.header.get_data_dtype().kind
+        if kind not in "biuf":
+            raise CaseError("volume values", f"expected one number per voxel, found {_type(image)}")
+        values = np.asarray(image.dataobj, np.float32)
+    if not np.isfinite(values).all():
+        raise CaseError("volume values", "found values that are not finite: mend the file")
+    order = (axis, *reversed([a for a in range(3) if a != axis]))
+    return np.ascontiguousarray(values.transpose(order)), tuple(spacing[a] for a in order)
+
+
+def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
+    """Return the volume, its numbers not yet read, and the spacing along its axes."""
+    packed = data[:2] == b"\x1f\x8b"
+    start = _inflate(data, _HEADER_BYTES) if packed else data[:_HEADER_BYTES]
+    # The first number is the header's own length, 540 in version 2 of the format.
+    is_new = 540 in (int.from_bytes(start[:4], "little"), int.from_bytes(start[:4], "big"))
+    kind: Any = nibabel.Nifti2Image if is_new else nibabel.Nifti1Image
+    header = kind.header_class(start[: 540 if is_new else 348], check=False)
+    shape = header.get_data_shape()
+    if len(shape) != 3 or min(shape) < 1:
+        by = " x ".join(str(side) for side in shape)
+        raise CaseError("not a volume", f"expected three dimensions, found {by or 'none'}")
+    if np.prod(shape, dtype=float) > MAX_VOXELS:
+        raise CaseError("volume too large", f"{shape}; at most {MAX_VOXELS} voxels are decoded")
+    offset = int(header["vox_offset"])
+    if not 0 <= offset <= MAX_FILE_BYTES:
+        raise CaseError("corrupt volume", f"its numbers cannot begin at byte {offset}")
+    # The header says how many bytes there are, so a bomb is never inflated beyond that.
+    need = offset + int(np.prod(shape)) * header.get_data_dtype().itemsize
+    # Read before nibabel mends the header: it makes negative spacing positive without a word.
+    spacing = [float(side) for side in np.atleast_1d(header["pixdim"])[1:4]]
+    return kind.from_bytes(_inflate(data, need) if packed else data), spacing
+
+
+def _type(image: Any) -> str:
+    return str(image.header.get_value_label("datatype"))
+
+
+def _inflate(data: bytes, need: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(need)

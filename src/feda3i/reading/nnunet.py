@@ -1,0 +1,88 @@
+"""nnU-Net's raw layout: channels in files of their own, and classes in ``dataset.json``."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from feda3i.errors import DataError
+from feda3i.reading.archive import Entry, Reader
+from feda3i.reading.match import Files
+from feda3i.reading.problems import CaseError, Problem
+
+DESCRIPTION = "dataset.json"
+_CHANNEL = re.compile(r"(?P<case>.+)_(?P<channel>\d{4})")
+
+
+def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
+    """Return case -> its channels in order, for files ``CASE_0000``, ``CASE_0001``, ...
+
+    A file that has a mask of its own full name is a case of one channel (older sets number none).
+    Cases without the channels that most others have are left out and named.
+    """
+    found: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    for stem, files in sorted(images.items()):
+        parts = None if stem in masks else _CHANNEL.fullmatch(stem)
+        case, channel = (parts["case"], parts["channel"]) if parts else (stem, "0000")
+        found[case][channel] += files
+    count = Counter(tuple(sorted(channels)) for channels in found.values())
+    usual = max((number, len(names), names) for names, number in count.items())[2] if count else ()
+    cases: Files = defaultdict(list)
+    problems = []
+    for case, channels in found.items():
+        files = [file for channel in sorted(channels) for file in channels[channel]]
+        if tuple(sorted(channels)) != usual or len(files) != len(channels):
+            text = f"expected the channels {', '.join(usual)}, found {_names(files)}"
+            problems.append(Problem("error", "channels differ", files[0].name, text))
+            masks.pop(case, None)
+        else:
+            cases[case] = files
+    return cases, problems
+
+
+def classes_of(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the classes that the ``dataset.json`` files name; none if there is no such file."""
+    found: dict[str, tuple[str, ...]] = {}
+    with Reader() as reader:
+        for entry in entries:
+            if posixpath.basename(entry.name) == DESCRIPTION:
+                found[entry.name] = _classes(entry, reader)
+    named = {name: classes for name, classes in found.items() if classes}
+    if len(set(named.values())) > 1:
+        (one, a), (other, b) = sorted(named.items())[:2]
+        raise DataError(
+            f"the sites do not name the same classes: {one} has {', '.join(a)}, {other} has "
+            f"{', '.join(b)}; give them yourself (classes)"
+        )
+    return next(iter(named.values()), ())
+
+
+def _classes(entry: Entry, reader: Reader) -> tuple[str, ...]:
+    try:
+        labels = json.loads(reader.read(entry)).get("labels", {})
+    except (CaseError, ValueError, AttributeError) as error:
+        raise DataError(f"{entry.name} cannot be read: {error}") from None
+    if not isinstance(labels, dict):
+        return ()
+    # Version 2 writes {name: value}, version 1 and the Decathlon {"value": name}.
+    numbers = {_number(k): str(v) for k, v in labels.items() if _number(k) is not None}
+    values = numbers or {_number(v): str(k) for k, v in labels.items()}
+    if sorted(v for v in values if v is not None) != list(range(len(labels))):
+        raise DataError(
+            f"{entry.name}: expected labels 0 (background), 1, 2, ... without gaps or regions, "
+            f"found {labels}; give the names of the mask values 1, 2, ... yourself (classes)"
+        )
+    return tuple(values[k] for k in range(1, len(labels)))
+
+
+def _number(value: Any) -> int | None:
+    text = str(value)
+    return int(text) if text.isdigit() else None
+
+
+def _names(files: Sequence[Entry]) -> str:
+    return ", ".join(posixpath.basename(file.name) for file in files)

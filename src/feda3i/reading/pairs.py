@@ -1,0 +1,219 @@
+"""Find which mask belongs to which image in folders of any common layout."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from feda3i.reading.archive import Entry
+from feda3i.reading.match import Files, Matched, match
+from feda3i.reading.names import (
+    DICOM,
+    NIFTI,
+    PICTURES,
+    UNREAD,
+    group_of,
+    mask_keys,
+    split_extension,
+)
+from feda3i.reading.nnunet import join_channels
+from feda3i.reading.places import ASIDE, Place, choose, is_aside, place_of, places_of
+from feda3i.reading.problems import Problem
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Files of one case (or of one volume that is cut into several).
+
+    Parameters
+    ----------
+    name
+        The case's own name, unique in the set: folders and stem as its owner calls them.
+    images, masks
+        One file each, as a rule; several masks are merged, several images are the channels of a
+        case (nnU-Net) or the slices of a DICOM volume.
+    split
+        ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn).
+    group
+        Cases of one group stay on the same side of the split.
+    kind
+        ``"picture"``, ``"nifti"`` or ``"dicom"``.
+    """
+
+    name: str
+    images: tuple[Entry, ...]
+    masks: tuple[Entry, ...]
+    source: str = ""
+    site: str = ""
+    split: str = ""
+    group: str = ""
+    kind: str = "picture"
+
+    @property
+    def short(self) -> str:
+        """Return what the case's id is made of: its source and the last part of its name."""
+        stem = posixpath.basename(self.name)
+        return f"{self.source}/{stem}" if self.source else stem
+
+
+def find_pairs(
+    entries: Iterable[Entry], group: str | None = None
+) -> tuple[list[Pair], list[Problem]]:
+    """Pair images with masks in every branch of a tree; branches may have different layouts.
+
+    Understood are ``images/`` with ``masks/`` (and other names for them, and ``x_images`` with
+    ``x_masks``), ``masks/`` below the images, nnU-Net's ``imagesTr`` with ``labelsTr``, masks
+    beside their images (``a.png``, ``a_mask.png``), and one folder per case. Folders called train,
+    test or validation set the split, all others name the source. Every picture or volume is in a
+    pair or in a problem.
+    """
+    files, problems = _readable(entries)
+    tree, aside = _sorted_into_branches(files)
+    problems += aside
+    pairs: list[Pair] = []
+    for branch in sorted({*tree.images, *tree.masks}):
+        images, masks = tree.images[branch], tree.masks[branch]
+        if branch in tree.channelled:
+            images, wrong = join_channels(images, masks)
+            problems += wrong
+        matched, lost = match(
+            images, masks, named=branch in tree.beside, channels=branch in tree.channelled
+        )
+        problems += lost
+        pairs += [_pair(branch, one, group) for one in matched]
+    pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in tree.channelled})
+    return _fold_case_folders(pairs, {place_of(branch)[0] for branch in tree.loose}), problems
+
+
+@dataclass
+class _Tree:
+    """Images and masks by branch and stem, and how the branches are laid out."""
+
+    images: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    masks: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    loose: set[str] = field(default_factory=set)  # a folder may stand for a case
+    channelled: set[str] = field(default_factory=set)
+    beside: set[str] = field(default_factory=set)
+
+    def add(self, entry: Entry, place: Place) -> None:
+        """Put a file where its folders say."""
+        side = self.images if place.role == "images" else self.masks
+        stem = posixpath.basename(split_extension(entry.name)[0])
+        side[place.branch][posixpath.join(place.inner, stem)].append(entry)
+        if place.how in ("worded", "plain"):
+            self.loose.add(place.branch)
+        if place.how == "nnunet":
+            self.channelled.add(place.branch)
+
+
+def _sorted_into_branches(files: Sequence[Entry]) -> tuple[_Tree, list[Problem]]:
+    """Sort files by what their folders say of them, and where these say nothing by their names."""
+    tree, problems = _Tree(), []
+    places = choose(entry.name for entry in files)
+    branches = {place.branch for place in places.values() if place is not None}
+    unsaid: dict[str, list[Entry]] = defaultdict(list)
+    for entry in files:
+        folder = posixpath.dirname(entry.name)
+        place = places[entry.name]
+        if place is not None:
+            tree.add(entry, place)
+        elif is_aside(entry.name, branches):
+            text = ASIDE[posixpath.basename(folder).lower()]
+            problems.append(Problem("note", "left aside", entry.name, text))
+        else:
+            unsaid[folder].append(entry)
+    for folder, found in unsaid.items():
+        _part_by_name(found, tree.images[folder], tree.masks[folder])
+        tree.beside.add(folder)
+        tree.loose.add(folder)
+    return tree, problems
+
+
+def kind_of(extension: str) -> str:
+    """Return the kind of file by its ending."""
+    return "nifti" if extension in NIFTI else "dicom" if extension in DICOM else "picture"
+
+
+def group_in(stem: str, pattern: str | None) -> str:
+    """Return the group of a stem by a pattern, or by the default one."""
+    return group_of(stem, pattern) if pattern else group_of(stem)
+
+
+def _readable(entries: Iterable[Entry]) -> tuple[list[Entry], list[Problem]]:
+    """Return pictures and volumes; what looks like one and cannot be read is named."""
+    files, problems = [], []
+    for entry in entries:
+        extension = split_extension(entry.name)[1]
+        if extension and extension not in DICOM:
+            files.append(entry)
+        elif entry.name.lower().endswith(UNREAD):
+            text = f"save it as one of {', '.join((*PICTURES, *NIFTI))}"
+            problems.append(Problem("error", "format not read", entry.name, text))
+        elif not extension and any(place.how == "exact" for place in places_of(entry.name)):
+            text = "not a picture or volume by its ending"
+            problems.append(Problem("note", "file skipped", entry.name, text))
+    return files, problems
+
+
+def _part_by_name(found: Sequence[Entry], images: Files, masks: Files) -> None:
+    """Tell masks from images in one folder by their names: ``a_mask``, ``mask_a``, ``mask``."""
+    stems: Files = defaultdict(list)
+    for entry in found:
+        stems[posixpath.basename(split_extension(entry.name)[0])].append(entry)
+    keys = {stem: mask_keys(stem) for stem in stems}
+    # 'lesion_7' is a mask by its name, but not if there is a 'lesion_7_mask'.
+    folded = {stem.casefold() for stem in stems}
+    bases = {key.casefold() for own in keys.values() for key in own if key.casefold() in folded}
+    worded = {stem for stem in stems if keys[stem] and stem.casefold() not in bases}
+    if len(worded) == len(stems):
+        worded = set()  # a folder of 'lesion_1', 'lesion_2', ...: the word says nothing
+    for stem, entries in stems.items():
+        (masks if stem in worded else images)[stem] += entries
+
+
+def _pair(branch: str, one: Matched, group: str | None) -> Pair:
+    source, split = place_of(branch)
+    return Pair(
+        name=posixpath.join(branch, one.stem),
+        images=one.images,
+        masks=one.masks,
+        source=source,
+        split=split,
+        group=posixpath.join(source, group_in(one.stem, group)),
+        kind=kind_of(split_extension(one.images[0].name)[1]),
+    )
+
+
+def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
+    """Let test cases be drawn in nnU-Net sets without ``labelsTs``: all masks are in Tr."""
+    tested = {pair.source for pair in pairs if pair.split == "test"}
+    free = sources - tested
+    return [replace(pair, split="") if pair.source in free else pair for pair in pairs]
+
+
+def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
+    """Take folders of one case (or patient) each for what they are: not for sites.
+
+    If at least half of the folders beside each other hold one case only, they all stand for cases
+    or patients: the folder above names the source, and cases of one folder stay together.
+    """
+    held = Counter(pair.source for pair in pairs)
+    sisters: dict[str, list[str]] = defaultdict(list)
+    for source in sorted(loose & held.keys() - {""}):
+        sisters[posixpath.dirname(source)].append(source)
+    cases = {
+        source
+        for found in sisters.values()
+        if len(found) > 1 and 2 * sum(held[s] == 1 for s in found) >= len(found)
+        for source in found
+    }
+    return [_folded(pair, held) if pair.source in cases else pair for pair in pairs]
+
+
+def _folded(pair: Pair, held: Mapping[str, int]) -> Pair:
+    name = pair.name if held[pair.source] > 1 else posixpath.dirname(pair.name)
+    return replace(
+        pair, name=name, source=posixpath.dirname(pair.source), group=pair.source or pair.group
+    )

@@ -1,0 +1,123 @@
+"""What is wrong with a set of files: collected while working, told in one report at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from feda3i.basics.files import write_bytes
+from feda3i.errors import DataError
+
+Level = Literal["error", "note"]
+
+UNUSED = ("mask missing", "image missing", "format not read", "archive not read", "not in index")
+"""Kinds of findings that mean: this file is in no case. ``unused="allow"`` makes them notes."""
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One finding about one file or case.
+
+    Parameters
+    ----------
+    level
+        ``"error"``: the case is left out, or the folder is not fit for training; ``"note"``: it was
+        mended or is merely worth knowing.
+    kind
+        A few words that are the same for all findings of this sort, e.g. ``"mask missing"``.
+    name
+        The file or case.
+    text
+        What was expected, what was found.
+    """
+
+    level: Level
+    kind: str
+    name: str
+    text: str
+
+
+class CaseError(DataError):
+    """One case cannot be read; ``kind`` is the heading it gets in the report."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+        self.text = text
+
+    def problem(self, name: str) -> Problem:
+        """Return the finding about this file or case."""
+        return Problem("error", self.kind, name, self.text)
+
+
+@contextlib.contextmanager
+def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
+    """Report whatever a decoder raises on a damaged file as an error about this one case.
+
+    Decoders of foreign formats raise errors of every type on odd bytes, so all are caught: keep
+    nothing but their calls inside.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CaseError(kind, f"{text}: {advice}") from None
+
+
+def errors_of(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the errors among the findings."""
+    return [problem for problem in problems if problem.level == "error"]
+
+
+def report_lines(problems: Sequence[Problem], show: int = 3) -> list[str]:
+    """Return one line per kind of finding, with the first few names.
+
+    >>> report_lines([Problem("error", "mask missing", "a.png", "expected masks/a.png")])
+    ['error  mask missing: 1 (a.png)']
+    """
+    kinds: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for problem in sorted(problems):
+        kinds[problem.level, problem.kind].append(problem.name)
+    lines = []
+    for (level, kind), names in kinds.items():
+        more = ", ..." if len(names) > show else ""
+        lines.append(f"{level:5}  {kind}: {len(names)} ({', '.join(names[:show])}{more})")
+    return lines
+
+
+def write_problems(path: Path, problems: Iterable[Problem]) -> None:
+    """Write all findings as CSV (level, kind, name, text), sorted."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["level", "kind", "name", "text"])
+    table.writerows([p.level, p.kind, p.name, p.text] for p in sorted(problems))
+    write_bytes(path, text.getvalue().encode())
+
+
+def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] = ()) -> None:
+    """Raise one ``DataError`` that names every kind of error, if there is any.
+
+    ``files`` are lines that say what became of all files.
+    """
+    errors = errors_of(problems)
+    if errors:
+        first = min(errors)
+        lines = "\n  ".join(report_lines(errors))
+        advice = f"'feda3i check {where}' names them all"
+        if all(error.kind in UNUSED for error in errors):
+            advice += "; data.unused=allow (--allow-unused) leaves them out"
+        elif "prepare again" not in first.text:
+            advice += f"; 'feda3i prepare folder {where} DST' writes a clean copy without them"
+        raise DataError(
+            f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
+            + "".join(f"  {line}\n" for line in files)
+            + f"first: {first.name}: {first.text}\n{advice}"
+        )

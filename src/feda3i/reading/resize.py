@@ -1,0 +1,107 @@
+"""Bring images and masks to one size: area means for both, then masks are cut at one half.
+
+``aspect`` says what happens to pictures that are not square: ``"squeeze"`` (the default, as the
+papers do) changes the proportions, ``"crop"`` takes the central square, ``"pad"`` adds black
+borders. Where a side has to grow there is no area to average, and it is interpolated linearly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.core.cases import Images, Masks
+
+Aspect = Literal["squeeze", "crop", "pad"]
+ASPECTS: tuple[Aspect, ...] = ("squeeze", "crop", "pad")
+# Half a pixel counts as foreground; the slack keeps rounding from deciding exact ties.
+_HALF = 0.5 - 1e-4
+
+
+def resize_image(image: Images, size: tuple[int, ...], aspect: Aspect = "squeeze") -> Images:
+    """Return an image ``(*space, channel)`` at another size, two or three dimensions in space."""
+    shaped = _shape(image, size, aspect)
+    if shaped.shape[:-1] == size:
+        return shaped
+    values = _resample(shaped if len(size) == 2 else shaped.astype(np.float32), size)
+    return np.ascontiguousarray(np.rint(values).astype(np.uint8))
+
+
+def resize_mask(mask: Masks, size: tuple[int, ...], aspect: Aspect = "squeeze") -> Masks:
+    """Return a mask ``(*space)`` at another size.
+
+    A pixel is foreground if at least half of its area is; with several classes it takes the class
+    with the largest share of that area.
+
+    >>> resize_mask(np.array([[1, 0, 0, 0], [1, 0, 0, 1]], np.uint8), (1, 2)).tolist()
+    [[1, 0]]
+    """
+    shaped = _shape(mask[..., None], size, aspect)[..., 0]
+    if shaped.shape == size:
+        return shaped
+    classes = range(1, int(shaped.max(initial=0)) + 1)
+    if not classes:
+        return np.zeros(size, np.uint8)
+    shares = [
+        _resample((shaped == value)[..., None].astype(np.float32), size)[..., 0]
+        for value in classes
+    ]
+    stack = np.stack(shares)
+    inside = stack.sum(axis=0) >= _HALF
+    return np.where(inside, stack.argmax(axis=0) + 1, 0).astype(np.uint8)
+
+
+def resize_spacing(
+    spacing: tuple[float, ...], shape: tuple[int, ...], size: tuple[int, ...], aspect: Aspect
+) -> tuple[float, ...]:
+    """Return the size of a pixel in millimetres after resizing from ``shape`` to ``size``."""
+    sides = {
+        "squeeze": shape,
+        "crop": (min(shape),) * len(shape),
+        "pad": (max(shape),) * len(shape),
+    }
+    return tuple(s * a / b for s, a, b in zip(spacing, sides[aspect], size, strict=True))
+
+
+def _shape(pixels: NDArray[np.uint8], size: tuple[int, ...], aspect: Aspect) -> NDArray[np.uint8]:
+    """Crop to, or pad to, the proportions of a square (a cube); leave as is when squeezing."""
+    space = pixels.shape[:-1]
+    if aspect == "squeeze" or space == size or len(set(space)) == 1:
+        return pixels
+    if aspect == "crop":
+        side = min(space)
+        starts = [(n - side) // 2 for n in space]
+        return pixels[tuple(slice(s, s + side) for s in starts)]
+    side = max(space)
+    before = [(side - n) // 2 for n in space]
+    widths = [(b, side - n - b) for b, n in zip(before, space, strict=True)]
+    return np.pad(pixels, [*widths, (0, 0)])
+
+
+def _resample(pixels: NDArray[Any], size: tuple[int, ...]) -> NDArray[Any]:
+    if len(size) == 2:
+        return _resample_plane(pixels, size[0], size[1])
+    planes = np.stack([_resample_plane(plane, size[1], size[2]) for plane in pixels])
+    depth, height, width, channels = planes.shape
+    flat = _resample_plane(planes.reshape(depth, height * width, channels), size[0], height * width)
+    return flat.reshape(size[0], height, width, channels)
+
+
+def _resample_plane(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """Resize ``(height, width, channel)``; each side by area if it shrinks, else linearly."""
+    rows, columns = pixels.shape[:2]
+    if (rows >= height) == (columns >= width):
+        resized = _cv_resize(pixels, height, width, rows >= height)
+    else:
+        first = _cv_resize(pixels.astype(np.float32), rows, width, columns >= width)
+        resized = _cv_resize(first, height, width, rows >= height)
+    return resized.reshape(height, width, pixels.shape[2])
+
+
+def _cv_resize(pixels: NDArray[Any], height: int, width: int, shrink: bool) -> NDArray[Any]:
+    kernel = cv2.INTER_AREA if shrink else cv2.INTER_LINEAR
+    resized: NDArray[Any] = cv2.resize(pixels, (width, height), interpolation=kernel)
+    return resized.reshape(height, width, pixels.shape[2])

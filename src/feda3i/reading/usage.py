@@ -1,0 +1,154 @@
+"""What became of every file of a folder: used as image, as mask, or not used, and why."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from feda3i.reading.archive import Entry
+from feda3i.reading.names import split_extension
+from feda3i.reading.pairs import Pair
+from feda3i.reading.problems import UNUSED, Problem
+
+Unused = Literal["error", "allow"]
+_MANY = 4  # so many folders of one case beside each other are told in one line
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The files of one folder (or of many small ones beside each other)."""
+
+    folder: str
+    images: int = 0
+    masks: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    others: int = 0
+    folders: int = 1
+
+    @property
+    def unused(self) -> int:
+        """Return how many pictures and volumes are in no case."""
+        return sum(self.reasons.values())
+
+    def record(self) -> dict[str, Any]:
+        """Return the counts as JSON values, without those that are 0."""
+        counts = {"images": self.images, "masks": self.masks, "not_used": self.reasons}
+        return {name: count for name, count in counts.items() if count}
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.folder,
+            self.images + other.images,
+            self.masks + other.masks,
+            dict(Counter(self.reasons) + Counter(other.reasons)),
+            self.others + other.others,
+            self.folders + other.folders,
+        )
+
+
+def judge_unused(problems: Iterable[Problem], unused: Unused) -> list[Problem]:
+    """Return the findings; where unused files are allowed, they are no errors."""
+    if unused == "error":
+        return list(problems)
+    return [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
+
+
+def usage_of(
+    entries: Iterable[Entry], pairs: Sequence[Pair], problems: Iterable[Problem]
+) -> list[Usage]:
+    """Count the files of every folder that holds any, sorted by folder."""
+    images = {file.name for pair in pairs for file in pair.images}
+    masks = {file.name for pair in pairs for file in pair.masks}
+    reasons = {problem.name: problem.kind for problem in problems}
+    found: dict[str, list[Usage]] = defaultdict(list)
+    for name in sorted({entry.name for entry in entries} | images | masks):
+        folder = posixpath.dirname(name) or "."
+        one = Usage(folder)
+        if name in images or name in masks:
+            one = replace(one, images=int(name in images), masks=int(name in masks))
+        elif split_extension(name)[1]:
+            one = replace(one, reasons={reasons.get(name, "belongs to no case"): 1})
+        else:
+            one = replace(one, others=1)
+        found[folder].append(one)
+    folders = [replace(_sum(own), folders=1) for own in found.values()]
+    return _joined(folders)
+
+
+def without(usages: Sequence[Usage], spoilt: Sequence[tuple[Pair, str]]) -> list[Usage]:
+    """Count the files of pairs that could not be read as not used, by the kind of finding."""
+    found = {(usage.folder, usage.folders > 1): usage for usage in usages}
+    for pair, kind in spoilt:
+        for role, files in (("images", pair.images), ("masks", pair.masks)):
+            for file in files:
+                own = posixpath.dirname(file.name) or "."
+                above = posixpath.dirname(own) or "."
+                place = (own, False) if (own, False) in found else (above, True)
+                if place in found:
+                    found[place] = _moved(found[place], role, kind)
+    return list(found.values())
+
+
+def _moved(usage: Usage, role: str, kind: str) -> Usage:
+    reasons = {**usage.reasons, kind: usage.reasons.get(kind, 0) + 1}
+    if role == "images":
+        return replace(usage, images=usage.images - 1, reasons=reasons)
+    return replace(usage, masks=usage.masks - 1, reasons=reasons)
+
+
+def with_empty(usages: Sequence[Usage], root: Path) -> list[Usage]:
+    """Add the folders at the top that hold no file at all: perhaps a site that is not there yet."""
+    held = {usage.folder.split("/")[0] for usage in usages}
+    empty = [
+        Usage(item.name)
+        for item in root.iterdir()
+        if item.is_dir() and not item.name.startswith(".") and item.name not in held
+    ]
+    return sorted([*usages, *empty], key=lambda usage: usage.folder)
+
+
+def usage_lines(usages: Sequence[Usage], show: int = 40) -> list[str]:
+    r"""Return a table: folder, files used as images and as masks, files not used, why.
+
+    >>> print("\n".join(usage_lines([Usage("north", 2, 2), Usage("west", 0, 0, {"no mask": 3})])))
+    folder  images  masks  not used
+    north        2      2         0
+    west         0      0         3  no mask: 3
+    """
+    names = [f"{u.folder}/*" if u.folders > 1 else u.folder for u in usages]
+    width = max((len(name) for name in [*names, "folder"]), default=6)
+    lines = [f"{'folder':{width}}  images  masks  not used"]
+    for name, usage in list(zip(names, usages, strict=True))[:show]:
+        why = [f"{kind}: {count}" for kind, count in sorted(usage.reasons.items())]
+        why += [f"{usage.folders} folders"] if usage.folders > 1 else []
+        why += ["empty"] if not (usage.images + usage.masks + usage.unused + usage.others) else []
+        why += [f"other files: {usage.others}"] if usage.others else []
+        text = f"{name:{width}}  {usage.images:6}  {usage.masks:5}  {usage.unused:8}"
+        lines.append(f"{text}  {', '.join(why)}".rstrip())
+    if len(usages) > show:
+        lines.append(f"... and {len(usages) - show} more folders")
+    return lines
+
+
+def _sum(usages: Sequence[Usage]) -> Usage:
+    total = usages[0]
+    for usage in usages[1:]:
+        total = total + usage
+    return total
+
+
+def _joined(usages: Sequence[Usage]) -> list[Usage]:
+    """Join folders of one case each that lie beside each other."""
+    sisters: dict[str, list[Usage]] = defaultdict(list)
+    for usage in usages:
+        if usage.images == 1 and not usage.unused and usage.folder != ".":
+            sisters[posixpath.dirname(usage.folder)].append(usage)
+    many = {parent: own for parent, own in sisters.items() if len(own) >= _MANY}
+    small = {usage.folder for own in many.values() for usage in own}
+    joined = [replace(_sum(own), folder=parent or ".") for parent, own in many.items()]
+    kept = [usage for usage in usages if usage.folder not in small]
+    return sorted([*kept, *joined], key=lambda usage: (usage.folder, usage.folders))

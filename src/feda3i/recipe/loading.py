@@ -1,0 +1,166 @@
+"""Recipes: one TOML file says everything about a run; ``key=value`` on the command line overrides.
+
+>>> recipe = load(None, ["method=fedavg", "rounds=3", "data.size=48"])
+>>> recipe.method.name, recipe.rounds, recipe.data.options()["size"]
+('fedavg', 3, 48)
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from feda3i.datasets.registry import REGISTRY as DATASETS
+from feda3i.datasets.registry import is_data, is_ours, refuse_both
+from feda3i.errors import RecipeError, nearest, shown
+from feda3i.methods import REGISTRY as METHODS
+from feda3i.recipe.files import SECTIONS, find, read_toml
+from feda3i.recipe.local import with_local
+from feda3i.recipe.overrides import chosen, split
+from feda3i.recipe.sections import MethodSection, Recipe
+from feda3i.values import check_plain, refuse_flag
+
+
+def load(
+    source: str | Path | None,
+    overrides: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda note: None,
+) -> Recipe:
+    """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides.
+
+    Options of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) are
+    checked, left out and told to ``tell``. The recorded recipe of a run is completed by what its
+    folder knows of this machine.
+    """
+    values: dict[str, Any] = {}
+    if source is not None:
+        file = find(source)
+        values = with_local(read_toml(file), file.parent)
+    common, own = split(overrides)
+    for override in common:
+        _apply(values, override)
+    method = str(_table(values, "method").get("name", MethodSection().name))
+    for override in chosen(own, method, _options, tell):
+        _apply(values, override)
+    return validate(_resolve_data(values))
+
+
+def _options(overrides: Sequence[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for override in overrides:
+        _apply(values, f"method.{override}")
+    return _table(values, "method")
+
+
+def validate(values: Mapping[str, Any]) -> Recipe:
+    """Check plain values and return the recipe; every mistake is named in one error."""
+    check_plain(values)
+    _refuse_flags(Recipe, values)
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("\n".join(_explain(item) for item in error.errors())) from None
+
+
+def _refuse_flags(kind: type[BaseModel], values: Any, place: str = "") -> None:
+    """Raise ``RecipeError`` if true or false stands where a number belongs."""
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        annotation: Any = getattr(kind.model_fields.get(name), "annotation", None)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            _refuse_flags(annotation, value, f"{place}{name}.")
+        else:
+            refuse_flag(f"{place}{name}", value, annotation)
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, separator, text = override.partition("=")
+    if not separator or not key:
+        raise RecipeError(f"expected an override as key=value, found '{override}'")
+    *path, last = key.strip().split(".")
+    value = _parse(text.strip())
+    check_plain(value, key)
+    if not path and last in SECTIONS:
+        if not isinstance(value, str) or not value:
+            raise RecipeError(f"{last}: expected a name, found {shown(value)}")
+        options = _table(_table(values, "methods"), value) if last == "method" else {}
+        values[last] = _renamed(last, _table(values, last), value, options)
+        return
+    if path and path[0] not in Recipe.model_fields:
+        known = [*Recipe.model_fields, *METHODS.names()]  # fedprox.mu is short for method.mu
+        raise RecipeError(
+            f"unknown key '{key}'{nearest(path[0], known) or '.'} "
+            f"'{path[0]}' is neither a section of a recipe nor a method"
+        )
+    inner = values
+    for name in path:
+        inner = inner.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise RecipeError(f"'{key}': '{name}' is a value, not a section")
+    inner[last] = value
+
+
+def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a table of a table; empty if there is none, whatever else there may be."""
+    inner = values.get(key)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _renamed(
+    section: str, old: dict[str, Any], value: Any, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a section after ``section=value``: options belong to the thing that they were for."""
+    if old.get("name") == value:
+        return old
+    if section == "data":
+        refuse_both(str(value))
+        is_path = ":" not in str(value) and is_data(Path(str(value)))
+        if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
+            return {**old, "path": str(value)}
+        # A data set of the user's own has options of its own: those of another are not for it.
+        kept = ("synthetic", "sites", "cases", "test", "size") if is_ours(str(value)) else ()
+        return {**{key: old[key] for key in kept if key in old}, "name": value}
+    return {**options, "name": value}
+
+
+def _parse(text: str) -> Any:
+    """Read a TOML value; what is not one is a string: ``lr=0.1``, ``data=/some/path``."""
+    try:
+        values = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    except (ValueError, RecursionError) as error:  # thousands of digits or of brackets
+        raise RecipeError(f"cannot read {shown(text)}: {error}") from None
+    return values["value"] if len(values) == 1 else text  # a second line is no second value
+
+
+def _resolve_data(values: dict[str, Any]) -> dict[str, Any]:
+    data = values.get("data")
+    if not isinstance(data, dict) or "name" not in data:
+        return values
+    name = str(data["name"])
+    if name == "synthetic":
+        family = data.get("synthetic", "synthetic-skin")
+        return {**values, "data": {**data, "name": family}}
+    if ":" not in name and DATASETS.canonical(name) not in DATASETS.names():
+        if Path(name).exists():
+            return {**values, "data": {**data, "name": "folder", "path": name}}
+        if "/" in name or "\\" in name:
+            raise RecipeError(f"data: there is no folder '{name}'")
+    return values
+
+
+def _explain(item: Any) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        owner: Any = Recipe
+        for part in item["loc"][:-1]:
+            owner = owner.model_fields[part].annotation
+        known = list(owner.model_fields)
+        return (
+            f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
+        )
+    return f"{place}: {item['msg'].lower()}, found {shown(item['input'])}"

@@ -1,0 +1,143 @@
+"""The sections of a recipe: every key with its type, its default and its meaning."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+PLACES = ("path", "cache")
+"""Options of ``[data]`` that say where the data lie, not what they are."""
+
+
+class Section(BaseModel):
+    """A part of a recipe in which every key is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NamedSection(BaseModel):
+    """A part of a recipe that names a thing; the other keys are that thing's own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    def options(self) -> dict[str, Any]:
+        """Return the keys beyond those that every section of this kind has."""
+        return dict(self.model_extra or {})
+
+
+class DataSection(NamedSection):
+    """Where the cases come from: a registered data set, a plug-in, or a path to a folder."""
+
+    name: str = "synthetic-skin"
+    """A data set (``feda3i list``), a plug-in (``file.py:function``), or the path of a folder."""
+    synthetic: str | None = None
+    """The synthetic family that stands in for this data set with ``data=synthetic``."""
+
+
+class NoiseSection(NamedSection):
+    """How the masks of the training cases are disturbed; ``none`` leaves them as they are."""
+
+    name: str = "none"
+    """A noise model (``feda3i list``), a plug-in (``file.py:Class``), or ``none``."""
+
+
+class ModelSection(NamedSection):
+    """The network and its options, e.g. ``width`` and ``input`` of the U-Net."""
+
+    name: str = "unet"
+    """A network (``feda3i list``) or a plug-in (``file.py:factory``)."""
+
+
+class MethodSection(NamedSection):
+    """The method and its hyper-parameters."""
+
+    name: str = "fedavg"
+    """A method (``feda3i list``) or a plug-in (``file.py:Class``)."""
+
+
+class TrainSection(Section):
+    """How a site trains. The defaults are the paper's."""
+
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """How often a site passes over its cases in a round."""
+    batch: Annotated[int, Field(ge=1, le=4096)] = 8
+    """Cases of one optimiser step; a site with fewer takes all it has."""
+    lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
+    """Learning rate of Adam."""
+    betas: tuple[
+        Annotated[float, Field(ge=0, lt=1)],
+        Annotated[float, Field(ge=0, lt=1)],
+    ] = (0.9, 0.99)
+    """Decay rates of Adam's two running means."""
+
+
+class EngineSection(Section):
+    """Where sites run and how long the server waits; changes no number of a complete run."""
+
+    workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
+    """Processes that train sites side by side (local engine); ``auto``: one per core."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    """``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
+    min_sites: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
+    """Sites that must answer for a round to count; with fewer the run stops."""
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds that a round may take before missing sites are left out (network engine)."""
+
+
+class EvaluateSection(Section):
+    """When the global model is scored on the test cases; the last round always is."""
+
+    every: Annotated[int, Field(ge=1)] = 1
+    """Rounds between two scorings of the test cases."""
+    distances: bool = False
+    """Also score HD95 and ASSD in every evaluation, not only in the last."""
+
+
+class Recipe(Section):
+    """Everything that determines a run."""
+
+    title: str = ""
+    """What the console calls the run."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """Seed of every draw: partition, noise, initialisation, order of cases."""
+    rounds: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Rounds of training and averaging."""
+    data: DataSection = DataSection()
+    noise: NoiseSection = NoiseSection()
+    model: ModelSection = ModelSection()
+    method: MethodSection = MethodSection()
+    methods: dict[str, dict[str, Any]] = {}
+    """Options that a method takes when it is chosen with ``method=NAME``, by name."""
+    train: TrainSection = TrainSection()
+    evaluate: EvaluateSection = EvaluateSection()
+    engine: EngineSection = EngineSection()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe as plain values, without keys that are not set."""
+        plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
+        return plain
+
+    def shared(self) -> dict[str, Any]:
+        """Return the recipe without the places of this machine: what may be passed on."""
+        plain = self.to_dict()
+        data = plain["data"].items()
+        plain["data"] = {k: v for k, v in data if not (k in PLACES and isinstance(v, str))}
+        return plain
+
+    def digest(self) -> str:
+        """Return a hash of all that may change a number of the run (not of engine and places)."""
+        plain = self.shared()
+        for key in ("engine", "title", "methods"):
+            plain.pop(key, None)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    def to_toml(self) -> str:
+        """Return the recipe as a TOML file."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_dict())

@@ -1,0 +1,105 @@
+"""Noisy masks on disk: drawn once, the same bytes for every method of a comparison."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from feda3i.basics.files import write_bytes
+from feda3i.errors import RunError
+from feda3i.noise.base import Annotator
+from feda3i.noise.federation import Masks, NoisyCase, NoisyMasks, Sites, apply_noise
+
+FORMAT = 1  # raised when a noise model draws differently: old files are then not used
+
+
+def noise_key(
+    masks: Masks,
+    ids: Sequence[str],
+    sites: Sites,
+    annotators: Mapping[str, Annotator],
+    *,
+    seed: int,
+    name: str,
+    options: Mapping[str, Any],
+) -> str:
+    """Return the SHA-256 of everything the noisy masks depend on."""
+    facts = {
+        "format": FORMAT,
+        "seed": seed,
+        "name": name,
+        "options": {str(k): options[k] for k in sorted(options)},
+        "annotators": {site: asdict(annotators[site]) for site in sorted(sites)},
+        "sites": {site: [ids[i] for i in sites[site]] for site in sorted(sites)},
+    }
+    sha = hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode())
+    sha.update(f"{masks.dtype}{masks.shape}".encode())
+    for mask in masks:  # one by one: a memory-mapped set is never read whole
+        sha.update(np.ascontiguousarray(mask).data)
+    return sha.hexdigest()
+
+
+def cached_noise(
+    folder: Path,
+    masks: Masks,
+    ids: Sequence[str],
+    sites: Sites,
+    annotators: Mapping[str, Annotator],
+    *,
+    seed: int,
+    name: str = "contour",
+    options: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> NoisyMasks:
+    """Return ``apply_noise(...)``, read from ``folder/noise-KEY.npz`` if it was drawn before.
+
+    The file is checked against the hash written with it; a damaged one is an error rather than
+    silently drawn again, because results that were made with it are then in doubt.
+    """
+    key = noise_key(
+        masks, ids, sites, annotators, seed=seed, name=name, options=dict(options or {})
+    )
+    path = folder / f"noise-{key[:16]}.npz"
+    if path.is_file():
+        return _read(path, key)
+    drawn = apply_noise(
+        masks,
+        ids,
+        sites,
+        annotators,
+        seed=seed,
+        name=name,
+        options=options,
+        workers=workers,
+        progress=progress,
+    )
+    note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, masks=drawn.masks, note=np.array(json.dumps(note)))
+    write_bytes(path, packed.getvalue())
+    return drawn
+
+
+def _read(path: Path, key: str) -> NoisyMasks:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            note = json.loads(str(stored["note"]))
+            table = tuple(NoisyCase(**row) for row in note["table"])
+            found = NoisyMasks(stored["masks"], table)
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        raise RunError(f"'{path}' cannot be read: delete it to draw the noise again") from None
+    if note["key"] != key or note["sha256"] != found.digest():
+        raise RunError(
+            f"'{path}' does not hold what its hash says: delete it to draw the noise again, and "
+            "do not trust results that were made with it"
+        )
+    return found

@@ -1,0 +1,124 @@
+"""From a recipe to the federation that a run trains on: cases, sites, annotators."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import PydanticUserError, ValidationError, validate_call
+
+from feda3i.core.cases import Federation
+from feda3i.data.torch_items import federation_of_items, gives_items
+from feda3i.datasets.registry import REGISTRY
+from feda3i.errors import DataError, RecipeError, nearest, shown, summary
+from feda3i.recipe import Recipe
+from feda3i.registry import declares
+from feda3i.values import check_flags, keywords_of
+
+
+def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
+    """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks.
+
+    Noisy masks are kept in the folder if one is given, and read from there the next time.
+    """
+    return disturb(check_recipe(recipe), recipe, folder)
+
+
+def disturb(federation: Federation, recipe: Recipe, folder: Path | None = None) -> Federation:
+    """Return a clean federation with the recipe's noise in its masks."""
+    if recipe.noise.name == "none":
+        return federation
+    from feda3i.simulation.annotation import annotators_of, with_noise
+
+    return with_noise(federation, recipe, annotators_of(recipe, federation), folder)
+
+
+def check_recipe(recipe: Recipe) -> Federation:
+    """Return the clean federation after checking that the recipe's noise can be made."""
+    federation = load_data(recipe)
+    _check_values(federation)
+    if recipe.noise.name != "none":
+        from feda3i.simulation.annotation import annotators_of
+
+        annotators_of(recipe, federation)
+    elif recipe.noise.options():
+        option = next(iter(recipe.noise.options()))
+        raise RecipeError(f"noise.{option} has no effect without noise; choose e.g. noise=contour")
+    return federation
+
+
+def load_data(recipe: Recipe) -> Federation:
+    """Return the clean federation of a recipe."""
+    name = recipe.data.name
+    make = REGISTRY.get(name)
+    if REGISTRY.is_code(name) and not (declares(make, Federation) or gives_items(make)):
+        raise RecipeError(
+            f"dataset '{name}': expected a torch Dataset, or a function declared '-> Federation' "
+            f"or '-> Dataset', found {make!r}"
+        )
+    options = {**recipe.data.options()}
+    if gives_items(make):
+        federation: Any = _of_items(name, make, options, recipe.seed)
+    else:
+        federation = _call(name, make, options, keywords_of(make), recipe.seed)
+    if not isinstance(federation, Federation):
+        raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
+    return federation
+
+
+def _of_items(name: str, make: Any, options: dict[str, Any], seed: int) -> Federation:
+    """Make a federation of a torch data set: its own options first, all others divide the cases."""
+    data, own = make, []
+    ours = [option for option in keywords_of(federation_of_items) if option != "data"]
+    if callable(make):
+        own = keywords_of(make)
+        mine = {key: value for key, value in options.items() if key in own}
+        data = _call(name, make, mine, [*own, *ours], seed, own)
+    rest = {key: value for key, value in options.items() if key not in own}
+    made = _call(name, partial(federation_of_items, data), rest, [*own, *ours], seed, ours)
+    return cast(Federation, made)
+
+
+def _call(
+    name: str,
+    make: Any,
+    options: dict[str, Any],
+    known: list[str],
+    seed: int,
+    own: list[str] | None = None,
+) -> Any:
+    """Call a data set with its options; those that it does not know are errors."""
+    if "seed" in (known if own is None else own):
+        options.setdefault("seed", seed)
+    for option in options:
+        if option not in known:
+            raise RecipeError(
+                f"dataset '{name}' has no option '{option}'{nearest(option, known)} "
+                f"Known: {', '.join(known)}"
+            )
+    check_flags("data", make, options)
+    try:
+        # Pydantic cannot check the arguments of a class.
+        return make(**options) if isinstance(make, type) else validate_call(make)(**options)
+    except PydanticUserError as error:  # of a plug-in whose annotations cannot be read
+        raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
+    except ValidationError as error:
+        lines = [
+            f"data.{'.'.join(str(part) for part in item['loc'])}: {item['msg'].lower()}, "
+            f"found {shown(item['input'])}"
+            for item in error.errors()
+        ]
+        raise RecipeError("\n".join(lines)) from None
+
+
+def _check_values(federation: Federation) -> None:
+    """Raise ``DataError`` if a mask holds more values than the data set declares."""
+    classes = len(federation.classes)
+    for split, cases in (("training", federation.train), ("test", federation.test)):
+        for case, mask in zip(cases.ids, cases.masks, strict=True):
+            if int(mask.max(initial=0)) > classes:
+                raise DataError(
+                    f"{split} case '{case}': expected mask values 0..{classes} "
+                    f"({', '.join(federation.classes)}), found {int(mask.max())}"
+                )

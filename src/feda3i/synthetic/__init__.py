@@ -1,0 +1,1 @@
+"""Synthetic cases: skin and breast images with known masks, no download."""
