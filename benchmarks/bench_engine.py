@@ -43,7 +43,6 @@ for line in start:
 def bench_round(repeats: int) -> None:
     """Compare a local round with the same number of bare steps in as many processes."""
     from feda3i import recipe
-    from feda3i.core.server import Server
     from feda3i.engine.loop import Round
     from feda3i.engine.run import job_of
     from feda3i.engine.transport import LocalTransport, one_thread
@@ -78,13 +77,11 @@ def bench_round(repeats: int) -> None:
         federation = federation_of(made)
         job = job_of(made, federation)
         transport = LocalTransport(job, federation, Path(folder))
-        network = job.network()
-        layout = job.layout(network)
-        server = Server(job, layout, layout.read(network), transport.sites())
+        server = job.server(transport.sites())
         rounds, bares = [], []
         for number in range(1, repeats + 2):
             began = time.perf_counter()
-            Round(server, transport, number, Silent(), Path(folder)).play()
+            Round(job, server, transport, number, Silent(), Path(folder)).play()
             rounds.append(time.perf_counter() - began)
             bares.append(_bare_time(bare))
         transport.close()

@@ -26,13 +26,13 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 from feda3i.core.messages import Missing, Order, Reply
-from feda3i.core.server import Server
 from feda3i.core.trees import pack
 from feda3i.engine.loop import Round
-from feda3i.engine.run import as_trained, job_of
+from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.log.console import Silent
 from feda3i.methods import REGISTRY
+from feda3i.simulation.views import as_trained
 
 SITES, CASES, SIZE, EPOCHS = 4, 8, 64, 5
 REPEATS = 2
@@ -162,14 +162,12 @@ def play(name: str, options: Mapping[str, Any], rounds: int, federation: Any) ->
     job = job_of(recipe, federation)
     server_time = {}
     with tempfile.TemporaryDirectory() as folder:
-        transport = Measuring(job, as_trained(federation, job.method), Path(folder))
-        network = job.network()
-        layout = job.layout(network)
-        server = Server(job, layout, layout.read(network), transport.sites())
+        transport = Measuring(job, as_trained(federation, job.recipe.method.name), Path(folder))
+        server = job.server(transport.sites())
         job.method.start(server)
         for number in range(1, rounds + 1):
             began = time.process_time()
-            Round(server, transport, number, Silent(), Path(folder)).play()
+            Round(job, server, transport, number, Silent(), Path(folder)).play()
             server_time[number] = time.process_time() - began - transport.seconds[number]
         files = [file.stat().st_size for file in Path(folder).glob("memory/*.memory")]
     sites = len(transport.sites())
@@ -228,11 +226,11 @@ def evaluation_time(federation: Any) -> float:
     recipe = validate({"model": {"name": "unet", "width": 8}, "engine": {"device": "cpu"}})
     job = job_of(recipe, federation)
     station = Station(job, federation.train, federation.sites, Path())
-    params = station.layout.read(station.network)
+    params = station.job.initial
     times = []
     for _ in range(3):
         began = time.process_time()
-        station.probabilities(params, federation.train.images)
+        station.predictor.probabilities(federation.train.images, params)
         times.append(time.process_time() - began)
     return min(times)
 

@@ -27,10 +27,12 @@ import by_seed
 from feda3i import quality, recipe
 from feda3i.core.server import Server
 from feda3i.engine.loop import Round, summarise_scores
-from feda3i.engine.run import as_trained, job_of
+from feda3i.engine.job import Job
+from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
+from feda3i.simulation.views import as_trained
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "FedAvg": {"weighting": "fedavg"},
@@ -62,7 +64,7 @@ def compare(setting: str, seed: int, overrides: list[str]) -> list[dict[str, Any
             warm = _fresh(job, transport)
             t1 = int(base.method.options()["t1"])
             for number in range(1, t1 + 1):
-                Round(warm, transport, number, Silent(), Path(folder)).play()
+                Round(job, warm, transport, number, Silent(), Path(folder)).play()
             warm_dice = _dice(transport, warm)
             rows = []
             for name, options in VARIANTS.items():
@@ -77,9 +79,7 @@ def compare(setting: str, seed: int, overrides: list[str]) -> list[dict[str, Any
 
 
 def _fresh(job: Any, transport: LocalTransport) -> Server:
-    network = job.network()
-    layout = job.layout(network)
-    return Server(job, layout, layout.read(network), transport.sites())
+    return job.server(transport.sites())
 
 
 def _branch(
@@ -93,13 +93,12 @@ def _branch(
 ) -> dict[str, Any]:
     values = base.to_dict()
     values["method"] = {**values["method"], **options}
-    job = copy.copy(warm.job)
-    job = type(job)(recipe.validate(values), job.channels, job.classes, job.shape)
-    server = Server(job, warm.layout, warm.params, warm.sites, copy.deepcopy(warm.state))
+    job = Job(recipe.validate(values), warm.format)
+    server = job.server(warm.sites, warm.params, copy.deepcopy(warm.state))
     first = int(values["method"]["t1"]) + 1
     scores = []
     for number in range(first, base.rounds + 1):
-        Round(server, transport, number, Silent(), folder).play()
+        Round(job, server, transport, number, Silent(), folder).play()
         scores.append(_dice(transport, server))
     row: dict[str, Any] = {
         "variant": name,
@@ -113,7 +112,7 @@ def _branch(
 
 def _survey_facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
     rating = quality.Rating.from_dict(server.state["rating"])
-    scale = 256 / server.job.shape[0]
+    scale = 256 / server.format.shape[0]
     truth = np.array([mu[site] for site in rating.sites])
     cases = np.array([server.sites[site] for site in rating.sites], dtype=float)
     weights = rating.weights(rating.sites, cases)
@@ -137,12 +136,12 @@ def _dice(transport: LocalTransport, server: Server) -> float:
 
 def _ceiling(base: recipe.Recipe, federation: Any, folder: Path) -> dict[str, Any]:
     job = job_of(recipe.validate({**base.to_dict(), "method": {"name": "clean"}}), federation)
-    transport = LocalTransport(job, as_trained(federation, job.method), folder)
+    transport = LocalTransport(job, as_trained(federation, job.recipe.method.name), folder)
     server = _fresh(job, transport)
     scores = []
     try:
         for number in range(1, base.rounds + 1):
-            Round(server, transport, number, Silent(), folder).play()
+            Round(job, server, transport, number, Silent(), folder).play()
             scores.append(_dice(transport, server))
     finally:
         transport.close()

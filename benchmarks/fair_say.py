@@ -95,14 +95,12 @@ def _warm_up(
     place: Place, transport: LocalTransport, federation: Federation, file: Path, folder: Path
 ) -> Server:
     job = job_of(place.recipe({}), federation)
-    network = job.network()
-    layout = job.layout(network)
-    server = Server(job, layout, layout.read(network), transport.sites())
+    server = job.server(transport.sites())
     if file.exists():
         server.params = unpack(file.read_bytes())["params"]
         return server
     for number in range(1, T1 + 1):
-        Round(server, transport, number, Silent(), folder).play()
+        Round(job, server, transport, number, Silent(), folder).play()
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, pack({"params": server.params}))
     return server
@@ -117,10 +115,10 @@ def _branch(
     folder: Path,
 ) -> dict[str, Any]:
     job = job_of(place.recipe(options), federation)
-    server = Server(job, warm.layout, warm.params, warm.sites, copy.deepcopy(warm.state))
+    server = job.server(warm.sites, warm.params, copy.deepcopy(warm.state))
     scores = []
     for number in range(T1 + 1, T1 + AFTER + 1):
-        Round(server, transport, number, Silent(), folder).play()
+        Round(job, server, transport, number, Silent(), folder).play()
         rows = transport.score(server.params, "test", False)
         scores.append(summarise_scores(rows)["dice"])
     row: dict[str, Any] = {"dice": float(np.mean(scores[-LAST:])), "rounds": scores}
@@ -134,7 +132,7 @@ def _facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
     rating = quality.Rating.from_dict(server.state["rating"])
     cases = np.array([server.sites[site] for site in rating.sites], dtype=float)
     weights = rating.weights(rating.sites, cases)
-    truth = np.array([mu[site] for site in rating.sites]) * 256 / server.job.shape[0]
+    truth = np.array([mu[site] for site in rating.sites]) * 256 / server.format.shape[0]
     return {
         "mu": truth.round(2).tolist(),
         "q": [part.q.round(6).tolist() for part in rating.parts],

@@ -53,12 +53,10 @@ def watch(setting: str, seed: int, at: list[int], overrides: list[str]) -> list[
     with one_thread(), tempfile.TemporaryDirectory() as folder:
         job = job_of(base, federation)
         transport = LocalTransport(job, federation, Path(folder))
-        network = job.network()
-        layout = job.layout(network)
-        server = Server(job, layout, layout.read(network), transport.sites())
+        server = job.server(transport.sites())
         try:
             for number in range(1, max(at) + 1):
-                event = Round(server, transport, number, Silent(), Path(folder)).play()
+                event = Round(job, server, transport, number, Silent(), Path(folder)).play()
                 if number in at:
                     row = {"setting": setting, "seed": seed, "round": number, "loss": event["loss"]}
                     rows.append({**row, **_survey(server, transport, mu)})
@@ -79,7 +77,7 @@ def _survey(server: Server, transport: LocalTransport, mu: dict[str, float]) -> 
     surveys = {reply.site: survey_of(reply.numbers) for reply in replies}
     truth = np.array([mu[site] for site in surveys])
     q = np.array([survey.mean[0] for survey in surveys.values()])
-    scale = 256 / server.job.shape[0]
+    scale = 256 / server.format.shape[0]
     cases = [float(server.sites[site]) for site in surveys]
     rules = {}
     for rule in quality.RULES:

@@ -25,17 +25,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
     from feda3i.core.server import Server
     from feda3i.core.site import Site
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class MyMethod(Method):
     """FedAvg with weights that grow with the agreement of network and masks."""
 

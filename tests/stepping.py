@@ -2,18 +2,16 @@
 
 from dataclasses import replace
 
-from pydantic.dataclasses import dataclass
-
 from feda3i.contract import tiny_federation
 from feda3i.core.messages import Missing, Order, Plan
-from feda3i.core.server import Server
 from feda3i.engine.loop import Round
-from feda3i.engine.run import as_trained, job_of
+from feda3i.engine.run import job_of
 from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
 from feda3i.log.console import Silent
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.recipe import validate
+from feda3i.simulation.views import as_trained
 
 
 def recipe(name, options=None, *, rounds=4, **train):
@@ -51,11 +49,9 @@ class Steps:
         self.folder = folder
         self.federation = tiny_federation() if federation is None else federation
         self.job = job_of(recipe(name, options, rounds=rounds, **train), self.federation)
-        self.federation = as_trained(self.federation, self.job.method)
+        self.federation = as_trained(self.federation, self.job.recipe.method.name)
         self.transport = Lossy(self.job, self.federation, folder)
-        network = self.job.network()
-        layout = self.job.layout(network)
-        self.server = Server(self.job, layout, layout.read(network), self.transport.sites())
+        self.server = self.job.server(self.transport.sites())
         self.job.method.start(self.server)
         self.round = 0
 
@@ -70,7 +66,9 @@ class Steps:
     def play(self, rounds=1):
         for _ in range(rounds):
             self.round += 1
-            event = Round(self.server, self.transport, self.round, Silent(), self.folder).play()
+            event = Round(
+                self.job, self.server, self.transport, self.round, Silent(), self.folder
+            ).play()
         return event
 
     def lose(self, site, round, *tasks):
@@ -85,8 +83,10 @@ class Steps:
         """Return a site as a method sees it, with the server's network."""
         order = Order("fit", self.round + 1, name, self.server.params, settings)
         station = self.station()
-        station.layout.write(order.params, station.network)
-        return station._site(order, station.recall(order))
+        station.predictor.load(order.params)
+        site = station._site(order, station.recall(order))
+        site.method = self.method  # for tests that call its hooks
+        return site
 
     def memory(self, name):
         order = Order("fit", self.round + 1, name, self.server.params)
@@ -95,7 +95,7 @@ class Steps:
     def predicted(self, name):
         """Return what the server's network says of a site's cases, ``(case, class, *space)``."""
         images = self.federation.train.images[self.federation.sites[name]]
-        return self.station().probabilities(self.server.params, images) > 0.5
+        return self.station().predictor.probabilities(images, self.server.params) > 0.5
 
 
 def unequal(federation=None):
@@ -122,7 +122,6 @@ def played(folder, name, options=None, federation=None, rounds=2, **train):
     return steps.values
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class GatheredFedAvg(Method):
     """FedAvg that sums from one buffer, as methods with weights of their own do."""
 

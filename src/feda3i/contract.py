@@ -16,7 +16,7 @@ import numpy as np
 
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Missing, Order, Reply
-from feda3i.engine.run import as_trained, describe, job_of, play, resume, run
+from feda3i.engine.run import describe, job_of, play, resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import FedA3IError, summary
@@ -25,6 +25,7 @@ from feda3i.log.console import Silent
 from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
+from feda3i.simulation.views import as_trained
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _play_losing(
     with one_thread():
         job = job_of(recipe, federation)
         folder = RunFolder.create(path, recipe, {"data": describe(federation)})
-        transport = _Dropping(job, as_trained(federation, job.method), path)
+        transport = _Dropping(job, as_trained(federation, job.recipe.method.name), path)
         transport.lost = lose
         try:
             return play(folder, job, transport, Silent()).sha256
@@ -193,7 +194,7 @@ def survives_a_missing_site(subject: Subject) -> None:
     """Lose a site in any round: the run goes on, and weights still sum to one."""
     for round in (1, 2, 3):
         federation = tiny_federation()
-        sites = as_trained(federation, job_of(subject.recipe(), federation).method).names()
+        sites = as_trained(federation, subject.recipe().method.name).names()
         if len(sites) < 2:
             return
         outcome = outcome_of(subject.recipe(rounds=4), federation, lose=(sites[1], (round,)))
@@ -239,7 +240,7 @@ def declares_its_wire(subject: Subject) -> None:
     card = method.card()
     assert "leaves" in card.lower(), "the module docstring does not say what leaves a site"
     wire = method.wire
-    names = (*wire.fit, *wire.survey, *wire.settings, *wire.params)
+    names = (*wire.fit, *wire.survey, *wire.settings, *wire.networks)
     assert all(name.isidentifier() for name in names), f"not all plain names: {names}"
     numbers = (*wire.fit, *wire.survey)
     assert set(wire.per_class) <= set(numbers), "per_class names a number that is not sent"

@@ -67,7 +67,8 @@ def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
     feda3i.errors.RecipeError: data.factor: expected a number, found true
     """
     thing = thing.func if isinstance(thing, partial) else thing
-    is_plain_class = isinstance(thing, type) and not is_dataclass(thing)
+    declares_fields = is_dataclass(thing) or hasattr(thing, "model_fields")
+    is_plain_class = isinstance(thing, type) and not declares_fields
     target = getattr(thing, "__init__", thing) if is_plain_class else thing
     try:
         hints = get_type_hints(target)

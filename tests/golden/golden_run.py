@@ -119,7 +119,9 @@ def row_of(name: str, jitter: float = 0.0) -> Row:
             found |= dict(_numbers(str(number), told))
             found |= dict(_numbers(f"{number}.model", _moved_by(steps, start)))
         station, images = steps.station(), steps.federation.test.images
-        found |= dict(_numbers("end.test", station.probabilities(steps.server.params, images)))
+        found |= dict(
+            _numbers("end.test", station.predictor.probabilities(images, steps.server.params))
+        )
         for site in steps.federation.names():
             found |= dict(_numbers(f"end.memory.{site}", steps.memory(site)))
     return found

@@ -15,9 +15,7 @@ PLUGINS = {
     "thing.py": "Thing = 5\ndef fails(**options):\n    raise LookupError('no')\n",
     "method.py": (
         '"""Own: fails in training; nothing leaves the site."""\n'
-        "from pydantic.dataclasses import dataclass\n"
-        "from feda3i.methods.base import STRICT, Method\n"
-        "@dataclass(frozen=True, kw_only=True, config=STRICT)\n"
+        "from feda3i.methods.base import Method\n"
         "class Thing(Method):\n"
         "    def fit(self, site):\n"
         "        return {}['x']\n"

@@ -107,9 +107,7 @@ def test_check_method_names_promises(feda3i, tmp_path):
     own = tmp_path / "own.py"
     own.write_text(
         '"""Own: a method that says nothing of its wire."""\n'
-        "from pydantic.dataclasses import dataclass\n"
-        "from feda3i.methods.base import STRICT, Method\n"
-        "@dataclass(frozen=True, kw_only=True, config=STRICT)\n"
+        "from feda3i.methods.base import Method\n"
         "class Own(Method):\n"
         "    def fit(self, site):\n"
         "        return {**super().fit(site), 'secret': 1.0}\n"

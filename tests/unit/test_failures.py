@@ -118,10 +118,8 @@ def test_an_error_inside_a_plugin_names_file_and_line(tmp_path, monkeypatch, cap
 
 
 FAILS_IN_FIT = '''"""Own: fails in training. Nothing but the usual leaves the site."""
-from pydantic.dataclasses import dataclass
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Own(Method):
     def fit(self, site):
         return {}["x"]

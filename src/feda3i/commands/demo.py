@@ -140,8 +140,7 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
     """Draw what annotators drew, and what the models answer, beside the truth."""
     import numpy as np
 
-    from feda3i.commands.evaluate import open_model
-    from feda3i.engine.scoring import label_map
+    from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
     from feda3i.report.plots import draw_cases
 
@@ -150,8 +149,8 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
     contours = {"truth": np.asarray(test.masks[:6])}
     with one_thread():
         for method in ("fedavg", "feda3i"):
-            station, params = open_model(results[method].path)
-            contours[ROWS[method].split()[0]] = label_map(station.probabilities(params, images))
+            predictor = open_predictor(results[method].path)
+            contours[ROWS[method].split()[0]] = predictor.masks(images)
     draw_cases(images, contours, folder / "predictions.png", truth="truth")
     if federation.clean_masks is not None:
         mu = annotator_mu(federation)

@@ -24,16 +24,17 @@ def dry_run(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
     from feda3i.engine.forecast import forecast, measure
     from feda3i.engine.notes import notes_before
-    from feda3i.engine.run import as_trained, job_of
+    from feda3i.engine.run import job_of
     from feda3i.engine.transport import one_thread
     from feda3i.simulation.federation import check_recipe
+    from feda3i.simulation.views import as_trained
 
     with one_thread():
         federation = check_recipe(recipe)
         if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
             federation = replace(federation, clean_masks=federation.train.masks)
         job = job_of(recipe, federation)
-        trained = as_trained(federation, job.method)
+        trained = as_trained(federation, job.recipe.method.name)
         job.check_memory(max(len(index) for index in trained.sites.values()))
         rows = [
             *data_rows(recipe, trained),
@@ -91,7 +92,7 @@ def noise_text(recipe: Recipe, federation: Federation) -> str:
 def training_rows(job: Job) -> list[tuple[str, str]]:
     """Return network, method and rounds."""
     recipe = job.recipe
-    layout = job.layout(job.network())
+    layout = job.layout
     trained = int(layout.trained().sum())
     every = recipe.evaluate.every
     often = "every round" if every == 1 else f"every {every} rounds"

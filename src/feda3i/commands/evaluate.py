@@ -12,7 +12,7 @@ from feda3i.errors import DataError
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases
-    from feda3i.engine.station import Station
+    from feda3i.core.format import Format
     from feda3i.reading.usage import Unused
 
 
@@ -24,19 +24,20 @@ def evaluate(
     allow_unused: bool = False,
 ) -> None:
     """Score on the run's test cases, or on a folder of images and masks."""
+    from feda3i.engine.model_file import open_predictor
     from feda3i.engine.scoring import score_cases
     from feda3i.engine.transport import one_thread
     from feda3i.report.scores import score_lines, worst_lines
 
     with one_thread():
-        station, params = open_model(folder, trust_code)
+        predictor = open_predictor(folder, trust_code=trust_code)
         classes: tuple[str, ...] = ()
         if data is None:
             cases, classes = cases_of_run(folder, trust_code)
         else:
-            cases = cases_of(data, station, "allow" if allow_unused else "error")
+            cases = cases_of(data, predictor.format, "allow" if allow_unused else "error")
         cases, unit = in_own_pixels(cases)
-        rows = score_cases(station, params, cases, range(len(cases)), True)
+        rows = score_cases(predictor, None, cases, range(len(cases)), True)
     print(f"{len(cases)} cases, model {folder}")
     for line in [*score_lines(rows, unit, classes), *worst_lines(rows, unit)]:
         print(line)
@@ -64,33 +65,6 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
     return cases, federation.classes
 
 
-def open_model(folder: Path, trust_code: bool = False) -> tuple[Station, Any]:
-    """Return a station with the network of a run folder or model file, and its parameters.
-
-    Code that the file names is loaded only if it is trusted; which, is then said.
-    """
-    from feda3i.engine.model_file import read_model
-    from feda3i.engine.run_folder import RunFolder
-    from feda3i.engine.station import Station
-    from feda3i.errors import RunError
-    from feda3i.recipe.trust import announce
-
-    path = folder
-    if not folder.is_file():
-        run = RunFolder.open(folder)
-        run.check_model()
-        path = run.model
-    job, tensors = read_model(path, trust_code=trust_code)
-    announce(job.recipe)
-    empty = _no_cases(job.shape, job.channels)
-    station = Station(job, empty, {}, path.parent / "memory")
-    try:
-        station.network.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise RunError(f"'{path}' does not fit its own recipe: {error}") from None
-    return station, station.layout.read(station.network)
-
-
 def in_own_pixels(cases: Cases) -> tuple[Cases, str]:
     """Return cases whose distances are in millimetres or pixels of the original, and the unit."""
     if cases.spacing is not None:
@@ -100,23 +74,22 @@ def in_own_pixels(cases: Cases) -> tuple[Cases, str]:
     return replace(cases, spacing=cases.zoom), "px of the original images"
 
 
-def cases_of(path: Path, station: Station, unused: Unused = "error") -> Cases:
+def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:
     """Load a folder of images and masks as the model expects them."""
     from feda3i.data.folder import load_folder
 
-    job = station.job
-    several = [f"class-{k}" for k in range(1, job.classes + 1)] if job.classes > 1 else ()
+    several = [f"class-{k}" for k in range(1, form.classes + 1)] if form.classes > 1 else ()
     cases = load_folder(
         path,
-        size=job.shape[0],
-        channels=job.channels,
+        size=form.shape[0],
+        channels=form.channels,
         classes=several,
-        aspect=job.recipe.data.options().get("aspect", "squeeze"),
+        aspect=form.aspect,
         unused=unused,
     )
-    if cases.channels != station.job.channels:
+    if cases.channels != form.channels:
         raise DataError(
-            f"the model takes images of {station.job.channels} channels, found {cases.channels}"
+            f"the model takes images of {form.channels} channels, found {cases.channels}"
         )
     return cases
 
@@ -133,11 +106,3 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     writer.writerows(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, text.getvalue().encode())
-
-
-def _no_cases(shape: tuple[int, ...], channels: int) -> Cases:
-    import numpy as np
-
-    from feda3i.core.cases import Cases
-
-    return Cases((), np.zeros((0, *shape, channels), np.uint8), np.zeros((0, *shape), np.uint8))

@@ -98,15 +98,16 @@ def method_card(name: str) -> str:
     from feda3i.commands.keys import options_of
     from feda3i.core.wire import ALWAYS
     from feda3i.methods import REGISTRY
+    from feda3i.simulation.views import card_of
 
     kind: Any = REGISTRY.get(name)
     wire = kind.wire
-    lines = [kind.card(), "", "Declared on the wire (anything else is refused)"]
+    lines = [card_of(name), "", "Declared on the wire (anything else is refused)"]
     fit = ", ".join((*ALWAYS["fit"], *wire.fit))
     lines.append(f"    after training: the network's parameters, number of cases, {fit}")
     if wire.survey:
         lines.append(f"    answer to a survey: number of cases, {', '.join(wire.survey)}")
-    down = (*wire.settings, *(f"network '{name}'" for name in wire.params))
+    down = (*wire.settings, *(f"network '{name}'" for name in wire.networks))
     lines.append(f"    to a site: the network's parameters{''.join(f', {d}' for d in down)}")
     lines += ["", "Options (method.NAME=VALUE)"]
     for key in options_of("method", name, kind):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
@@ -46,8 +46,8 @@ def all_keys() -> list[Key]:
 
 def options_of(section: str, name: str, thing: Any) -> list[Key]:
     """Return the options of a method, a noise model, a data set or a network."""
-    is_dataclass = section in ("method", "noise")
-    return [*(_of_fields if is_dataclass else _of_parameters)(section, name, thing)]
+    has_fields = section in ("method", "noise")
+    return [*(_of_fields if has_fields else _of_parameters)(section, name, thing)]
 
 
 def find_keys(name: str) -> list[Key]:
@@ -106,19 +106,27 @@ def _of_parameters(section: str, name: str, thing: Any) -> Iterator[Key]:
 
 
 def _of_fields(section: str, name: str, thing: Any) -> Iterator[Key]:
-    """Yield the options of a dataclass that a recipe may set."""
+    """Yield the options of a method or of a dataclass that a recipe may set."""
     meanings, hints = meanings_of(thing), _hints(thing)
-    for field in fields(thing):
-        default = getattr(field.default, "default", field.default)  # pydantic wraps its own
-        if section == "noise" and _comes_from_annotators(thing, field.name, default):
+    for option, default in _defaults(thing).items():
+        if section == "noise" and _comes_from_annotators(thing, option, default):
             continue
         yield Key(
-            f"{section}.{field.name}",
-            takes(hints[field.name]),
+            f"{section}.{option}",
+            takes(hints[option]),
             UNSET if default is MISSING else text(default),
-            meanings.get(field.name, ""),
+            meanings.get(option, ""),
             name,
         )
+
+
+def _defaults(thing: Any) -> dict[str, Any]:
+    if is_dataclass(thing):
+        return {field.name: field.default for field in fields(thing)}
+    return {
+        option: MISSING if field.is_required() else field.default
+        for option, field in thing.model_fields.items()
+    }
 
 
 def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from feda3i.errors import DataError
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from feda3i.engine.station import Station
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
@@ -28,8 +27,8 @@ def predict(
     from rich.progress import track
 
     from feda3i.basics.files import explain_full_disk
-    from feda3i.commands.evaluate import open_model
     from feda3i.commands.outputs import check_targets, output_names
+    from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
 
     files, problems = image_files(images)
@@ -41,20 +40,21 @@ def predict(
     advice = f"the masks in '{out}' are whole; free some space, then repeat with --overwrite"
     done = 0
     with one_thread():
-        station, params = open_model(folder, trust_code)
-        if len(station.job.shape) != 2:
+        predictor = open_predictor(folder, trust_code=trust_code)
+        form = predictor.format
+        if form.dimensions != 2:
             raise DataError("predict writes masks of pictures; this model was trained on volumes")
         with explain_full_disk(advice):
             out.mkdir(parents=True, exist_ok=True)
             pairs = list(zip(files, stems, strict=True))
             for file, stem in track(pairs, description="predict", transient=True):
                 try:
-                    picture = read_picture(file, station.job.channels)
+                    picture = read_picture(file, form.channels)
                 except DataError as error:
                     problems.append(str(error))
                     continue
-                mask = predict_one(station, params, picture)
-                write_mask(out / f"{stem}.png", mask, station.job.classes)
+                mask = predictor.picture(picture)
+                write_mask(out / f"{stem}.png", mask, form.classes)
                 if overlay:
                     write_overlay(out / f"{stem}_overlay.png", picture, mask)
                 done += 1
@@ -97,25 +97,6 @@ def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return pixels
-
-
-def predict_one(station: Station, params: Any, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the mask of a picture of any size: probabilities are brought back to its size."""
-    import cv2
-    import numpy as np
-
-    from feda3i.engine.scoring import label_map
-
-    height, width = station.job.shape
-    rows, columns = picture.shape[:2]
-    shrinks = rows >= height and columns >= width
-    way = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    small = np.asarray(cv2.resize(picture, (width, height), interpolation=way), dtype=np.uint8)
-    batch = small.reshape(1, height, width, station.job.channels)
-    probabilities = station.probabilities(params, batch)[0]
-    large = [cv2.resize(p, (columns, rows), interpolation=cv2.INTER_LINEAR) for p in probabilities]
-    mask: NDArray[np.uint8] = label_map(np.stack(large)[None])[0]
-    return mask
 
 
 def write_mask(path: Path, mask: NDArray[np.uint8], classes: int) -> None:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from feda3i.models.stages import Stage
+
+@dataclass(frozen=True)
+class Stage:
+    """A name and the state-dict keys that belong to it."""
+
+    name: str
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)

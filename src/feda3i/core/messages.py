@@ -13,7 +13,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["survey", "fit"]
+Task = Literal["survey", "act", "fit"]
 
 
 class Params(NamedTuple):
@@ -40,7 +40,7 @@ class Wire:
         Every fit reply also carries the number of cases and the mean training loss.
     settings
         Names of the flags and numbers that the server sends to a site beside the parameters.
-    params
+    networks
         Names of further networks that the server sends to a site (FedDM's peers).
     per_class
         Those of the numbers that are lists with one entry per foreground class; every other number
@@ -50,7 +50,7 @@ class Wire:
     fit: tuple[str, ...] = ()
     survey: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    params: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
     per_class: tuple[str, ...] = ()
 
 
@@ -66,10 +66,12 @@ class Plan:
         Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody.
     survey_params
         The parameters to survey with if not the current ones (late joiners).
+    act
+        Who does something before the training and sends nothing back (FedCorr's corrections).
     gather
         Keep all replies until the last has come, because the weights depend on all of them.
         Otherwise each update is folded into the sum as it comes, and memory stays constant.
-    settings, site_settings, site_params
+    settings, site_settings, networks
         Flags and numbers for all sites, for single sites, and further networks for single sites;
         the names must be declared on the wire.
     """
@@ -77,10 +79,11 @@ class Plan:
     sites: tuple[str, ...] | None = None
     survey: tuple[str, ...] | None = ()
     survey_params: Params | None = None
+    act: tuple[str, ...] = ()
     gather: bool = False
     settings: Settings = field(default_factory=dict)
     site_settings: Mapping[str, Settings] = field(default_factory=dict)
-    site_params: Mapping[str, Mapping[str, Params]] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, Params]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,12 +95,12 @@ class Order:
     site: str
     params: Params
     settings: Settings = field(default_factory=dict)
-    extra: Mapping[str, Params] = field(default_factory=dict)
+    networks: Mapping[str, Params] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one site answers; ``params`` is empty for a survey."""
+    """What one site answers; only a fit sends ``params``."""
 
     task: Task
     round: int

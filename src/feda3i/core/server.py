@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.aggregation import combine
+from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Floats, Params
 from feda3i.seeding import rng
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from feda3i.engine.job import Job
+    from feda3i.core.predictor import Predictor
 
 IN_MEMORY = 512 * 2**20
 """Gathered replies above this many bytes lie in a file, so that memory stays bounded."""
@@ -38,19 +37,23 @@ class Server:
         every checkpoint; anything kept elsewhere is lost on purpose.
     sites
         The sites known so far and their number of cases.
+    format
+        Channels, classes and size of the cases.
+    rounds, seed
+        Of the run.
+    build
+        Makes a predictor, for methods that run a network at the server.
     """
 
-    job: Job
     layout: Layout
     params: Params
     sites: Mapping[str, int]
+    format: Format
+    rounds: int
+    seed: int
+    build: Callable[[], Predictor]
     state: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def rounds(self) -> int:
-        """Return the number of rounds of the run."""
-        return self.job.recipe.rounds
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -59,13 +62,11 @@ class Server:
 
     def rng(self, *scope: str | int) -> np.random.Generator:
         """Return a generator of the run's seed and this scope."""
-        return rng(self.job.recipe.seed, *scope)
+        return rng(self.seed, *scope)
 
-    def network(self, params: Params) -> nn.Module:
-        """Return a network with these parameters in eval mode, for methods that run one here."""
-        network = self.job.network()
-        self.layout.write(params, network)
-        return network.eval()
+    def predictor(self, params: Params) -> Predictor:
+        """Return a network with these parameters, for methods that run one here."""
+        return self.build().load(params)
 
     def record(self, **facts: Any) -> None:
         """Put facts about this round into the event log."""

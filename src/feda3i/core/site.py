@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,11 @@ from torch import Tensor, nn
 
 from feda3i.core.cases import Cases, Index
 from feda3i.core.layout import Layout
-from feda3i.core.messages import Numbers, Order, Params
+from feda3i.core.messages import Numbers, Params, Settings
+from feda3i.core.predictor import BATCH, Predictor, image_tensor
+from feda3i.core.training import Training
 from feda3i.errors import RunError
-from feda3i.methods.base import Method
-from feda3i.recipe.sections import TrainSection
 from feda3i.seeding import rng, torch_rng
-
-SCORING_BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -46,45 +44,60 @@ class Site:
 
     Attributes
     ----------
+    round
+        The round of this order, counted from 1.
     network
         The network, already holding the received parameters.
+    received
+        The received parameters themselves.
+    networks
+        Further networks that the server sent.
+    settings
+        Flags and numbers that the server sent.
     memory
         Arrays that the site keeps between rounds and never sends. Index them by position of the
         case within the site; change or add entries freely.
-    order
-        The order being answered: round, settings, further networks.
     """
 
     name: str
+    round: int
     cases: Cases
     index: Index
-    classes: int
-    network: nn.Module
-    layout: Layout
-    order: Order
+    predictor: Predictor
+    received: Params
+    networks: Mapping[str, Params]
+    settings: Settings
     memory: dict[str, NDArray[Any]]
-    method: Method
-    training: TrainSection
+    training: Training
     seed: int
-    device: torch.device
 
     def __len__(self) -> int:
         return len(self.index)
 
     @property
-    def round(self) -> int:
-        """Return the round of this order, counted from 1."""
-        return self.order.round
+    def network(self) -> nn.Module:
+        """Return the network that this site trains."""
+        return self.predictor.network
+
+    @property
+    def layout(self) -> Layout:
+        """Return where the network's tensors lie in flat vectors."""
+        return self.predictor.layout
+
+    @property
+    def classes(self) -> int:
+        """Return the number of foreground classes."""
+        return self.predictor.format.classes
+
+    @property
+    def device(self) -> torch.device:
+        """Return where the network works."""
+        return self.predictor.device
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the size of a case in space."""
         return self.cases.shape
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Return the flags and numbers that the server sent."""
-        return dict(self.order.settings)
 
     def rng(self, *scope: str | int) -> np.random.Generator:
         """Return a generator for this site, round and scope."""
@@ -161,29 +174,16 @@ class Site:
             )
         return value
 
-    def predict(self, network: nn.Module | None = None) -> Iterator[tuple[Batch, Tensor]]:
+    def predict(self) -> Iterator[tuple[Batch, Tensor]]:
         """Yield all cases in order with their logits, in eval mode and without gradients."""
-        network = self.network if network is None else network
-        was_training = network.training
-        network.eval()
+        was_training = self.network.training
+        self.network.eval()  # also while the caller looks at a batch
         try:
-            for start in range(0, len(self), SCORING_BATCH):
-                batch = self.batch(np.arange(start, min(start + SCORING_BATCH, len(self))))
-                with torch.inference_mode():
-                    logits = self.method.predict(network, batch.images)
-                yield batch, logits
+            for start in range(0, len(self), BATCH):
+                batch = self.batch(np.arange(start, min(start + BATCH, len(self))))
+                yield batch, self.predictor.logits(batch.images)
         finally:
-            network.train(was_training)
-
-
-def image_tensor(images: NDArray[np.uint8], device: torch.device) -> Tensor:
-    """Return ``(case, *space, channel)`` bytes as ``(case, channel, *space)`` floats of 0..255.
-
-    Channels stay last in memory, which convolutions on CPU and GPU prefer.
-    """
-    tensor = torch.from_numpy(images).to(device)
-    tensor = tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
-    return tensor.to(torch.get_default_dtype(), memory_format=channels_last(tensor.ndim - 2))
+            self.network.train(was_training)
 
 
 def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) -> Tensor:
@@ -192,8 +192,3 @@ def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) ->
     return torch.stack([tensor == k + 1 for k in range(classes)], dim=1).to(
         torch.get_default_dtype()
     )
-
-
-def channels_last(dimensions: int) -> torch.memory_format:
-    """Return the memory format that keeps channels last in two or three dimensions."""
-    return torch.channels_last if dimensions == 2 else torch.channels_last_3d

@@ -6,25 +6,26 @@ import math
 from typing import Any
 
 from feda3i.core.layout import Layout
-from feda3i.core.messages import Order, Reply, Wire
+from feda3i.core.messages import Order, Reply, Task, Wire
 from feda3i.errors import WireError, nearest
 
-ALWAYS = {"fit": ("loss",), "survey": ()}
+ALWAYS: dict[Task, tuple[str, ...]] = {"fit": ("loss",), "survey": (), "act": ()}
 """Numbers that every method sends: the mean training loss of a fit."""
 
 
 def check_order(order: Order, wire: Wire, layout: Layout) -> None:
     """Raise ``WireError`` unless an order holds declared settings and networks only."""
     _declared(f"an order for site {order.site}", "setting", list(order.settings), wire.settings)
-    _declared(f"an order for site {order.site}", "network", list(order.extra), wire.params)
-    for params in (order.params, *order.extra.values()):
+    _declared(f"an order for site {order.site}", "network", list(order.networks), wire.networks)
+    for params in (order.params, *order.networks.values()):
         layout.check(params)
 
 
 def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     """Raise ``WireError`` unless a reply holds all declared numbers, and nothing else."""
     where = f"the {reply.task} reply of site {reply.site}"
-    expected = (*ALWAYS[reply.task], *(wire.fit if reply.task == "fit" else wire.survey))
+    declared = {"fit": wire.fit, "survey": wire.survey, "act": ()}
+    expected = (*ALWAYS[reply.task], *declared[reply.task])
     _declared(where, "number", list(reply.numbers), expected)
     lacking = [name for name in expected if name not in reply.numbers]
     if lacking:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.resize import Aspect
 from feda3i.data.cards import Card
 from feda3i.data.division import Plan, Validation, as_test, home, list_folder, plan_folder
 from feda3i.data.packed import Packed, pack
@@ -16,7 +17,6 @@ from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.reading.decode import Options
 from feda3i.reading.listing import Listing
-from feda3i.reading.resize import Aspect
 from feda3i.reading.usage import Unused
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases, Federation
+from feda3i.core.resize import Aspect, resize_image, resize_mask
 from feda3i.data.division import home, plan_cases
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.reading.decode import DEFAULT_CLASSES, Options
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.names import SPLITS
-from feda3i.reading.resize import Aspect, resize_image, resize_mask
 
 Pixels = NDArray[np.uint8]
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from feda3i.core.cases import Federation
+from feda3i.core.resize import Aspect
 from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT
 from feda3i.data.folder import folder, need_path
 from feda3i.data.split import TEST_SHARE
@@ -20,7 +21,6 @@ from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.problems import Problem
-from feda3i.reading.resize import Aspect
 from feda3i.reading.usage import Unused
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from feda3i.core.cases import Federation
+from feda3i.core.resize import Aspect
 from feda3i.data.cards import ISIC2017
 from feda3i.data.folder import folder, need_path
 from feda3i.prepare.work import Prepared, Progress, prepare
@@ -20,7 +21,6 @@ from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import Problem
-from feda3i.reading.resize import Aspect
 from feda3i.reading.usage import Unused
 
 TestSet = Literal["test", "validation"]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Order
-from feda3i.core.server import IN_MEMORY, Server
+from feda3i.core.server import IN_MEMORY
 from feda3i.engine.job import Job
-from feda3i.engine.run import as_trained
 from feda3i.engine.scoring import score_cases
 from feda3i.engine.station import Station
 from feda3i.engine.transport import worker_count
+from feda3i.simulation.views import as_trained
 
 ENOUGH = 2.0
 """Seconds of measuring after which a step is not repeated any more."""
@@ -67,7 +67,7 @@ def measure(job: Job, federation: Federation) -> Speed:
 
     Nothing of it is kept.
     """
-    federation = as_trained(federation, job.method)
+    federation = as_trained(federation, job.recipe.method.name)
     name = max(federation.names(), key=lambda site: len(federation.sites[site]))
     train = job.recipe.train
     index = federation.sites[name][: train.batch]
@@ -75,19 +75,18 @@ def measure(job: Job, federation: Federation) -> Speed:
     job = replace(job, recipe=once)
     with tempfile.TemporaryDirectory(prefix="feda3i-forecast-") as temporary:
         station = Station(job, federation.train, {name: index}, Path(temporary))
-        params = station.layout.read(station.network)
-        server = Server(job, station.layout, params, {name: len(index)})
+        params, server = job.initial, job.server({name: len(index)})
         job.method.start(server)
         plan = job.method.plan(server, 1)
         settings = {**plan.settings, **plan.site_settings.get(name, {})}
-        extra = dict(plan.site_params.get(name, {}))
-        order = Order("fit", 1, name, params, settings, extra)
+        networks = dict(plan.networks.get(name, {}))
+        order = Order("fit", 1, name, params, settings, networks)
         # Other work on this machine must not count: on a CPU only our own seconds do.
-        clock = time.process_time if station.device.type == "cpu" else time.perf_counter
+        clock = time.process_time if station.predictor.device.type == "cpu" else time.perf_counter
         cases = federation.test if len(federation.test) else federation.train
         where = range(min(SCORED, len(cases)))
         spent = _least(lambda: station.answer(order), clock)
-        scored = _least(lambda: score_cases(station, params, cases, where, False), clock)
+        scored = _least(lambda: score_cases(station.predictor, params, cases, where, False), clock)
     return Speed(spent / len(index), scored / len(where))
 
 
@@ -103,7 +102,7 @@ def _least(work: Callable[[], object], clock: Callable[[], float]) -> float:
 
 def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
     """Return what the run will take at this speed."""
-    federation = as_trained(federation, job.method)
+    federation = as_trained(federation, job.recipe.method.name)
     recipe = job.recipe
     sizes = [len(index) for index in federation.sites.values()]
     processes = worker_count(job, len(sizes))
@@ -113,7 +112,7 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
     scorings += bool(recipe.rounds % recipe.evaluate.every)
     # The last round also scores the training cases, and a survey looks at them once.
     scored = scorings * len(federation.test) + (1 + bool(job.method.wire.survey)) * sum(sizes)
-    layout = job.layout(job.network())
+    layout = job.layout
     network = 4 * layout.size + 8 * layout.integers
     arrays = [federation.train.images, federation.train.masks]
     arrays += [federation.test.images, federation.test.masks]
@@ -125,7 +124,7 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
         process_bytes=max(peak_memory() - case_bytes, 0),
         case_bytes=case_bytes,
         server_bytes=min(len(sizes) * network, IN_MEMORY),
-        down=network * (1 + len(job.method.wire.params)),
+        down=network * (1 + len(job.method.wire.networks)),
         up=network,
     )
 

@@ -5,12 +5,18 @@ Server and sites each build the same job from the same recipe; nothing of it tra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from feda3i.core.format import Format
 from feda3i.core.layout import Layout
+from feda3i.core.messages import Params
+from feda3i.core.resize import ASPECTS, Aspect
+from feda3i.core.server import Server
 from feda3i.errors import RecipeError
+from feda3i.methods.base import Method, make_method
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
 
@@ -18,23 +24,19 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from feda3i.methods.base import Method
+    from feda3i.core.predictor import Predictor
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run trains: needs the data's number of channels, classes and size in space."""
+    """What a run trains: a recipe, and the format of the cases that it meets."""
 
     recipe: Recipe
-    channels: int
-    classes: int
-    shape: tuple[int, ...]
+    format: Format
 
     @cached_property
     def method(self) -> Method:
         """Return the method with the recipe's hyper-parameters."""
-        from feda3i.methods.base import make_method
-
         return make_method(self.recipe.method.name, self.recipe.method.options())
 
     def network(self) -> nn.Module:
@@ -51,9 +53,9 @@ class Job:
             torch.manual_seed(derive(self.recipe.seed, "init", number) & (2**63 - 1))
             return models.build(
                 model.name,
-                channels=self.channels,
-                classes=self.classes,
-                shape=self.shape,
+                channels=self.format.channels,
+                classes=self.format.classes,
+                shape=self.format.shape,
                 options=model.options(),
             )
 
@@ -62,16 +64,53 @@ class Job:
         from feda3i import models
 
         model, batch = self.recipe.model, min(cases, self.recipe.train.batch)
-        models.check_memory(model.name, self.shape, model.options(), batch)
+        models.check_memory(model.name, self.format.shape, model.options(), batch)
 
-    def layout(self, network: nn.Module) -> Layout:
-        """Return where the network's tensors lie; fails before training if stages are not found."""
+    @cached_property
+    def _first(self) -> tuple[Layout, Params]:
         import torch
 
         from feda3i.models.stages import find_stages
 
-        example = torch.zeros((1, self.channels, *self.shape))
-        return Layout.of(network, find_stages(network, example))
+        network = self.network()
+        example = torch.zeros((1, self.format.channels, *self.format.shape))
+        layout = Layout.of(network, find_stages(network, example))
+        return layout, layout.read(network)
+
+    @property
+    def layout(self) -> Layout:
+        """Return where the network's tensors lie; fails before training if stages are not found."""
+        return self._first[0]
+
+    @property
+    def initial(self) -> Params:
+        """Return the parameters that the first round starts from."""
+        return self._first[1]
+
+    def predictor(self) -> Predictor:
+        """Return a new network with the initialisation of the run's seed, ready to predict."""
+        from feda3i.core.predictor import Predictor
+
+        network, device = self.network(), self.device()
+        return Predictor(network, self.layout, self.format, self.method.predict, device)
+
+    def server(
+        self,
+        sites: Mapping[str, int],
+        params: Params | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Server:
+        """Return the server of this job: at its beginning, or with what a checkpoint knows."""
+        return Server(
+            layout=self.layout,
+            params=self.initial if params is None else params,
+            sites=sites,
+            format=self.format,
+            rounds=self.recipe.rounds,
+            seed=self.recipe.seed,
+            build=self.predictor,
+            state={} if state is None else state,
+        )
 
     def device(self) -> torch.device:
         """Return the device to train on: a CUDA device if there is one and none is asked for."""
@@ -85,3 +124,11 @@ class Job:
                 "engine.device: expected a CUDA device, found none; use engine.device=cpu"
             )
         return torch.device(wanted)
+
+
+def aspect_of(recipe: Recipe) -> Aspect:
+    """Return how the recipe's data set brings pictures to size, as far as the recipe says."""
+    aspect: Aspect = recipe.data.options().get("aspect", "squeeze")
+    if aspect not in ASPECTS:
+        raise RecipeError(f"data.aspect: expected one of {', '.join(ASPECTS)}, found {aspect!r}")
+    return aspect

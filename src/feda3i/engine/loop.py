@@ -14,6 +14,7 @@ from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, T
 from feda3i.core.server import Gathered, Server
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.interrupt import Interrupt
+from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.transport import Transport
 from feda3i.errors import RunError, WireError
@@ -26,6 +27,7 @@ class Round:
 
     def __init__(
         self,
+        job: Job,
         server: Server,
         transport: Transport,
         number: int,
@@ -33,13 +35,14 @@ class Round:
         scratch: Path,
         interrupt: Interrupt | None = None,
     ) -> None:
+        self.job = job
         self.server = server
         self.transport = transport
         self.number = number
         self.listener = listener
         self.scratch = scratch
         self.interrupt = interrupt or Interrupt()
-        self.method = server.job.method
+        self.method = job.method
 
     def play(self) -> dict[str, Any]:
         """Play the round; ``server.params`` and ``server.state`` are then those after it."""
@@ -47,8 +50,10 @@ class Round:
         self.server.facts = {}
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
-            self._survey(plan)
+            self._ask_before("survey", self._sites(plan.survey), plan)
             plan = self.method.revise(self.server, self.number, plan)
+        if plan.act:
+            self._ask_before("act", self._sites(plan.act), plan)
         replies, params = self._fit(plan)
         self.server.params = params
         self.method.digest(self.server, replies)
@@ -66,16 +71,16 @@ class Round:
             **self.server.facts,
         }
 
-    def _survey(self, plan: Plan) -> None:
-        sites = self._sites(plan.survey)
-        params = plan.survey_params or self.server.params
+    def _ask_before(self, task: Task, sites: Sequence[str], plan: Plan) -> None:
+        """Let sites answer a survey, or act, before the training."""
+        params = (plan.survey_params if task == "survey" else None) or self.server.params
         kept: list[Reply] = []
         missing: list[Missing] = []
-        for answer in self._ask("survey", sites, plan, params):
+        for answer in self._ask(task, sites, plan, params):
             missing.append(answer) if isinstance(answer, Missing) else kept.append(answer)
         if missing:
-            self.server.record(survey_missing={miss.site: miss.reason for miss in missing})
-        replies = Replies("survey", self.number, tuple(kept), tuple(missing))
+            self.server.record(**{f"{task}_missing": {miss.site: miss.reason for miss in missing}})
+        replies = Replies(task, self.number, tuple(kept), tuple(missing))
         self.method.digest(self.server, replies)
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
@@ -111,8 +116,8 @@ class Round:
         orders = []
         for site in sites:
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
-            extra = dict(plan.site_params.get(site, {})) if task == "fit" else {}
-            orders.append(Order(task, self.number, site, params, settings, extra))
+            networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
+            orders.append(Order(task, self.number, site, params, settings, networks))
         if orders:
             check_order(orders[0], wire, layout)
         for order, answer in zip(orders, self.transport.call(orders), strict=True):
@@ -121,7 +126,7 @@ class Round:
                 yield answer
                 continue
             try:
-                check_reply(answer, wire, layout, self.server.job.classes)
+                check_reply(answer, wire, layout, self.server.format.classes)
                 _check_origin(answer, order)
             except WireError as error:
                 yield Missing(order.site, str(error))
@@ -132,7 +137,7 @@ class Round:
         return sorted(self.server.sites if wanted is None else wanted)
 
     def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
-        wanted, asked = self.server.job.recipe.engine.min_sites, len(kept) + len(missing)
+        wanted, asked = self.job.recipe.engine.min_sites, len(kept) + len(missing)
         least = asked if wanted == "all" else min(wanted, asked)  # a plan may ask fewer sites
         if len(kept) < least:
             reasons = "; ".join(f"{miss.site}: {miss.reason}" for miss in missing[:3])

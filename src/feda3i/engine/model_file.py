@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
-from feda3i.engine.job import Job
+from feda3i.engine.job import Job, aspect_of
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
-from feda3i.recipe.trust import check_trust
+from feda3i.recipe.trust import announce, check_trust
+
+if TYPE_CHECKING:
+    from feda3i.core.predictor import Predictor
 
 MAX_SIDE = 2**16
 
@@ -27,9 +31,9 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
     about = {
         "format": FORMAT,
         "recipe": recipe,
-        "channels": job.channels,
-        "classes": job.classes,
-        "shape": list(job.shape),
+        "channels": job.format.channels,
+        "classes": job.format.classes,
+        "shape": list(job.format.shape),
     }
     # One key only: the library writes several metadata keys in no fixed order.
     return bytes(
@@ -55,13 +59,37 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
         raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
     try:
         recipe = validate(about["recipe"])
-        job = Job(recipe, int(about["channels"]), int(about["classes"]), _shape(about["shape"]))
+        channels, classes = int(about["channels"]), int(about["classes"])
+        form = Format(channels, classes, _shape(about["shape"]), aspect_of(recipe))
     except (KeyError, TypeError, ValueError, RecipeError) as error:
         raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
-    if not (1 <= job.channels <= 64 and 1 <= job.classes <= 255):
-        raise RunError(f"'{path}': {job.channels} channels and {job.classes} classes cannot be")
+    if not (1 <= channels <= 64 and 1 <= classes <= 255):
+        raise RunError(f"'{path}': {channels} channels and {classes} classes cannot be")
     check_trust(recipe, path, trust_code)
-    return job, tensors
+    return Job(recipe, form), tensors
+
+
+def open_predictor(path: Path, *, trust_code: bool = False) -> Predictor:
+    """Return the model of a run folder, or of a model file, ready to predict.
+
+    Code that the file names is loaded only if it is trusted; which, is then said.
+    """
+    from feda3i.core.predictor import Predictor
+
+    if not path.is_file():
+        from feda3i.engine.run_folder import RunFolder
+
+        run = RunFolder.open(path)
+        run.check_model()
+        path = run.model
+    job, tensors = read_model(path, trust_code=trust_code)
+    announce(job.recipe)
+    network = job.network()
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunError(f"'{path}' does not fit its own recipe: {error}") from None
+    return Predictor(network, job.layout, job.format, job.method.predict, job.device())
 
 
 def _shape(sides: Any) -> tuple[int, ...]:

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from feda3i.core.cases import Federation
+from feda3i.core.format import Format
 from feda3i.core.messages import Params
 from feda3i.core.server import Server
 from feda3i.engine.interrupt import Interrupt
-from feda3i.engine.job import Job
+from feda3i.engine.job import Job, aspect_of
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
-from feda3i.errors import RecipeError, RunError
+from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
 from feda3i.log.events import EventLog, read_events
-from feda3i.methods.base import Method
 from feda3i.recipe import Recipe
 from feda3i.recipe.local import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.federation import check_recipe, disturb, federation_of
+from feda3i.simulation.views import as_trained, card_of
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,9 @@ def run(
         given = check_recipe(recipe) if federation is None else federation
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
-        job.layout(job.network())
-        job.device()
+        _ = job.layout, job.device()  # both fail here, if at all
         if federation is not None or recipe.noise.name == "none":
-            as_trained(given, job.method)
+            as_trained(given, recipe.method.name)
         folder = RunFolder.claim(path)
         try:
             if federation is None:
@@ -141,8 +139,8 @@ def finished(folder: RunFolder) -> Result:
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
     """Return the job that fits a federation's cases."""
-    cases = federation.train
-    return Job(recipe, cases.channels, len(federation.classes), tuple(cases.shape))
+    cases, classes = federation.train, len(federation.classes)
+    return Job(recipe, Format(cases.channels, classes, tuple(cases.shape), aspect_of(recipe)))
 
 
 def describe(federation: Federation) -> dict[str, Any]:
@@ -167,28 +165,12 @@ def _carry_out(
     changed: Sequence[str] = (),
 ) -> Result:
     """Play all rounds that are left, on the local engine."""
-    federation = as_trained(federation, job.method)
+    federation = as_trained(federation, job.recipe.method.name)
     transport = LocalTransport(job, federation, folder.path)
     try:
         return play(folder, job, transport, listener, changed)
     finally:
         transport.close()
-
-
-def as_trained(federation: Federation, method: Method) -> Federation:
-    """Return what a method may train on: reference rows see clean masks, or one pooled site."""
-    if method.trains_on == "clean":
-        if federation.clean_masks is None:
-            raise RecipeError(
-                "method 'clean' trains on masks known to be clean, which only simulations have; "
-                "expected a recipe with noise, found none"
-            )
-        train = replace(federation.train, masks=federation.clean_masks)
-        federation = replace(federation, train=train)
-    if method.is_pooled:
-        everything = np.concatenate([federation.sites[name] for name in federation.names()])
-        federation = replace(federation, sites={"all": np.sort(everything)})
-    return federation
 
 
 def play(
@@ -206,7 +188,7 @@ def play(
     for line in changed:
         listener.note(line)
     log = EventLog(folder.events)
-    method = job.method.card().split(":")[0]
+    method = card_of(job.recipe.method.name).split(":")[0]
     listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
     losses = losses_of(folder.events)
@@ -220,8 +202,10 @@ def play(
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
                 _look_around(server, transport, number, log)
-                event = Round(server, transport, number, listener, folder.path, interrupt).play()
-                scores = _score(server, transport, number, log)
+                event = Round(
+                    job, server, transport, number, listener, folder.path, interrupt
+                ).play()
+                scores = _score(job, server, transport, number, log)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()
                 folder.save(number, server.params, server.state)
@@ -243,16 +227,14 @@ def play(
 
 def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int]:
     """Return the server as the last checkpoint left it, and the round to play next."""
-    network = job.network()
-    layout = job.layout(network)
-    server = Server(job, layout, layout.read(network), transport.sites())
+    server = job.server(transport.sites())
     saved = folder.load()
     if saved is None:
         folder.check_unplayed()
         job.method.start(server)
         folder.save(0, server.params, server.state)
         return server, 1
-    layout.check(saved["params"])
+    job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
     return server, int(saved["round"]) + 1
@@ -267,15 +249,17 @@ def _look_around(server: Server, transport: Transport, number: int, log: EventLo
     server.sites = sites
 
 
-def _score(server: Server, transport: Transport, number: int, log: EventLog) -> dict[str, float]:
+def _score(
+    job: Job, server: Server, transport: Transport, number: int, log: EventLog
+) -> dict[str, float]:
     """Score the global model if this round is one to be scored; every case goes into the log."""
-    recipe = server.job.recipe
+    recipe = job.recipe
     is_last = number == recipe.rounds
     if number % recipe.evaluate.every and not is_last:
         return {}
     started = time.perf_counter()
     distances = recipe.evaluate.distances or is_last
-    models = server.job.method.models(server)
+    models = job.method.models(server)
     rows = _rows(transport, models, "test", distances)
     log.write(
         "score",

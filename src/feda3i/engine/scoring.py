@@ -6,35 +6,35 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases
 from feda3i.core.messages import Params
 
 if TYPE_CHECKING:
-    from feda3i.engine.station import Station
+    from feda3i.core.predictor import Predictor
 
 Row = dict[str, Any]
 
 
 def score_cases(
-    station: Station, params: Params, cases: Cases, where: Iterable[int], distances: bool
+    predictor: Predictor, params: Params | None, cases: Cases, where: Iterable[int], distances: bool
 ) -> list[Row]:
     """Return one row per case and class: id, class, and the scores of ``feda3i.metrics``.
 
-    ``covered`` is the share of the frame that the model predicts as this class.
+    Without ``params`` the predictor is scored as it is. ``covered`` is the share of the frame that
+    the model predicts as this class.
     """
     from feda3i.metrics import score_case
 
     positions = np.fromiter(where, dtype=np.intp)
     if not len(positions):
         return []
-    probabilities = station.probabilities(params, cases.images[positions])
+    masks = predictor.masks(cases.images[positions], params)
     rows: list[Row] = []
-    for position, predicted in zip(positions, label_map(probabilities), strict=True):
+    for position, predicted in zip(positions, masks, strict=True):
         spacing = None if cases.spacing is None else tuple(cases.spacing[position])
         truth = cases.masks[position]
-        for k in range(1, station.job.classes + 1):
+        for k in range(1, predictor.format.classes + 1):
             scores = score_case(predicted == k, truth == k, spacing, distances=distances)
             covered = round(float((predicted == k).mean()), 6)
             row: Row = {"case": cases.ids[position], "class": k, **scores, "covered": covered}
@@ -44,12 +44,6 @@ def score_cases(
                 row["site"] = cases.sites[position]
             rows.append(row)
     return rows
-
-
-def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return values 0..C from ``(case, class, *space)``: the likeliest class above one half."""
-    best = probabilities.argmax(axis=1).astype(np.uint8) + np.uint8(1)
-    return np.where(probabilities.max(axis=1) > 0.5, best, np.uint8(0)).astype(np.uint8)
 
 
 def mean_of(rows: Sequence[Row], name: str) -> float:

@@ -18,15 +18,15 @@ import torch
 from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases, Index
-from feda3i.core.messages import Order, Params, Reply
-from feda3i.core.site import SCORING_BATCH, Site, channels_last, image_tensor
+from feda3i.core.messages import Numbers, Order, Reply
+from feda3i.core.site import Site
 from feda3i.core.trees import make_private, pack, seal, unpack, unseal, write_file
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError
 
 Memory = dict[str, NDArray[Any]]
-_TASKS = {"survey": 0, "fit": 1}
+_TASKS = {"survey": 0, "act": 1, "fit": 2}
 
 
 class Station:
@@ -38,15 +38,11 @@ class Station:
         self.job = job
         self.cases = cases
         self.sites = sites
-        self.device = job.device()
-        if self.device.type == "cuda":  # pick the same kernels on every repeat
+        self.predictor = job.predictor()
+        self.layout = self.predictor.layout
+        if self.predictor.device.type == "cuda":  # pick the same kernels on every repeat
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
-        network = job.network()
-        self.layout = job.layout(network)
-        # torch's types know no memory_format here, although modules take it.
-        formatted: Any = {"memory_format": channels_last(len(job.shape))}
-        self.network = network.to(self.device, **formatted)
         self.memory_folder = memory_folder
 
     def answer(self, order: Order) -> Reply:
@@ -56,48 +52,42 @@ class Station:
         check_order(order, method.wire, self.layout)
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
-        self.layout.write(order.params, self.network)
+        self.predictor.load(order.params)
         memory = self.recall(order)
         had_memory = bool(memory)
         site = self._site(order, memory)
-        numbers = method.survey(site) if order.task == "survey" else method.fit(site)
-        params = self.layout.read(self.network) if order.task == "fit" else None
+        numbers = self._do(order, site)
+        params = self.layout.read(self.predictor.network) if order.task == "fit" else None
         seconds = time.perf_counter() - started
         reply = Reply(
             order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
         )
-        check_reply(reply, method.wire, self.layout, self.job.classes)
+        check_reply(reply, method.wire, self.layout, self.job.format.classes)
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
         return reply
 
+    def _do(self, order: Order, site: Site) -> Numbers:
+        method = self.job.method
+        if order.task == "act":
+            method.act(site)
+            return {}
+        return method.survey(site) if order.task == "survey" else method.fit(site)
+
     def _site(self, order: Order, memory: Memory) -> Site:
         return Site(
             name=order.site,
+            round=order.round,
             cases=self.cases,
             index=np.asarray(self.sites[order.site]),
-            classes=self.job.classes,
-            network=self.network,
-            layout=self.layout,
-            order=order,
+            predictor=self.predictor,
+            received=order.params,
+            networks=order.networks,
+            settings=order.settings,
             memory=memory,
-            method=self.job.method,
             training=self.job.recipe.train,
             seed=self.job.recipe.seed,
-            device=self.device,
         )
-
-    def probabilities(self, params: Params, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return the model's probabilities ``(case, class, *space)`` for some images."""
-        self.layout.write(params, self.network)
-        self.network.eval()
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(images), SCORING_BATCH):
-                batch = image_tensor(np.asarray(images[start : start + SCORING_BATCH]), self.device)
-                logits = self.job.method.predict(self.network, batch)
-                parts.append(torch.sigmoid(logits).cpu().numpy())
-        return np.concatenate(parts)
 
     # -- memory -----------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class LocalTransport:
         if self._pool is not None:
             return self._pool.score(params, split, distances)
         cases = self._truth[split]
-        return score_cases(self._station, params, cases, range(len(cases)), distances)
+        return score_cases(self._station.predictor, params, cases, range(len(cases)), distances)
 
     def facts(self) -> dict[str, Any]:
         """Return nothing: there is no network."""

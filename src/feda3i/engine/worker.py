@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.core.cases import Cases, Federation
+from feda3i.core.format import Format
 from feda3i.core.messages import Order
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
@@ -28,12 +29,7 @@ def main() -> None:
     try:
         hello = unpack(read_frame(sys.stdin.buffer))
         federation = open_shared(hello["data"])
-        job = Job(
-            validate(hello["recipe"]),
-            hello["channels"],
-            hello["classes"],
-            tuple(hello["shape"]),
-        )
+        job = Job(validate(hello["recipe"]), Format.from_dict(hello["format"]))
         with one_thread():
             station = Station(job, federation.train, federation.sites, Path(hello["memory"]))
             truth = truth_of(federation)
@@ -57,7 +53,8 @@ def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str
             return {"reply": vars(station.answer(Order(**request["order"])))}
         cases = truth[request["split"]]
         where = range(request["start"], request["stop"])
-        return {"rows": score_cases(station, request["params"], cases, where, request["distances"])}
+        rows = score_cases(station.predictor, request["params"], cases, where, request["distances"])
+        return {"rows": rows}
     except (RunError, WireError) as error:
         return {"missing": str(error)}
     except Exception as error:  # also of a plug-in: the server tells it, with its place

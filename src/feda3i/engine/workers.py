@@ -62,9 +62,7 @@ class WorkerPool:
         hello = pack(
             {
                 "recipe": job.recipe.to_dict(),
-                "channels": job.channels,
-                "classes": job.classes,
-                "shape": list(job.shape),
+                "format": job.format.to_dict(),
                 "memory": str(folder / "memory"),
                 "data": share(federation, shared),
             }

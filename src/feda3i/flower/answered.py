@@ -10,7 +10,7 @@ from feda3i.core.messages import Order
 from feda3i.core.trees import write_file
 from feda3i.errors import RunError
 
-_TASKS = ("survey", "fit")
+_TASKS = ("survey", "act", "fit")
 
 
 @dataclass(frozen=True)

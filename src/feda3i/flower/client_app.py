@@ -1,4 +1,4 @@
-"""The site's side: a ``ClientApp`` that answers hello, survey, fit and score.
+"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit and score.
 
 A new process runs for every message, so nothing is kept in memory: cases are read again (from the
 packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
@@ -75,6 +75,12 @@ def survey(message: Message, context: Context) -> Message:
     return _answer(message, context, _carry_out)
 
 
+@app.query("act")
+def act(message: Message, context: Context) -> Message:
+    """Do what the method asks before the training, and send nothing of it."""
+    return _answer(message, context, _carry_out)
+
+
 @app.train()
 def fit(message: Message, context: Context) -> Message:
     """Train on the site's cases."""
@@ -108,13 +114,13 @@ def _answer(message: Message, context: Context, work: Callable[[Workplace], Reco
 
 
 def _hello(place: Workplace) -> RecordDict:
-    layout = place.job.layout(place.job.network())
+    layout = place.job.layout
     header = Header("hello", site=place.settings.site, layout=layout.digest())
     body = {
         "cases": len(place.data.index),
-        "channels": place.job.channels,
-        "classes": place.job.classes,
-        "shape": list(place.job.shape),
+        "channels": place.job.format.channels,
+        "classes": place.job.format.classes,
+        "shape": list(place.job.format.shape),
         "version": __version__,
     }
     return codec.write(header, body)
@@ -123,7 +129,7 @@ def _hello(place: Workplace) -> RecordDict:
 def _carry_out(place: Workplace) -> RecordDict:
     place.check()
     layout, wire = place.station.layout, place.job.method.wire
-    order = codec.read_order(place.content, place.header, place.body, layout, wire.params)
+    order = codec.read_order(place.content, place.header, place.body, layout, wire.networks)
     journal = Journal(place.settings.run_folder(place.header.run))
     notice = journal.notice(order)
     if notice:
@@ -142,9 +148,10 @@ def _score(place: Workplace) -> RecordDict:
     if place.body["split"] == "test":
         cases = place.data.test or cases
         where = np.arange(len(cases) if place.data.test else 0)
-    rows = score_cases(place.station, params[""], cases, where, bool(place.body.get("distances")))
+    distances = bool(place.body.get("distances"))
+    rows = score_cases(place.station.predictor, params[""], cases, where, distances)
     header = Header("score", place.header.run, site=place.header.site, layout=place.header.layout)
-    return codec.write(header, {"rows": _means(rows, place.job.classes, len(where))})
+    return codec.write(header, {"rows": _means(rows, place.job.format.classes, len(where))})
 
 
 def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.format import Format
 from feda3i.core.trees import make_private
-from feda3i.engine.job import Job
+from feda3i.engine.job import Job, aspect_of
 from feda3i.errors import DataError, RecipeError
-from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe, validate
+from feda3i.simulation.views import view_of
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -111,7 +112,8 @@ class SiteData:
 
     def job(self, recipe: Recipe) -> Job:
         """Return the job that fits these cases."""
-        return Job(recipe, self.train.channels, self.classes, tuple(self.train.shape))
+        shape = tuple(self.train.shape)
+        return Job(recipe, Format(self.train.channels, self.classes, shape, aspect_of(recipe)))
 
 
 def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
@@ -181,8 +183,7 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     from feda3i.reading.decode import Options
     from feda3i.reading.listing import list_cases
 
-    method = make_method(recipe.method.name, recipe.method.options())
-    if method.is_pooled or method.trains_on == "clean":
+    if view_of(recipe.method.name) is not None:
         raise RecipeError(f"'{recipe.method.name}' is a reference row of simulations only")
     if recipe.noise.name != "none":
         raise RecipeError(
@@ -211,9 +212,8 @@ def _from_recipe(recipe: Recipe, site: str) -> SiteData:
 
 @lru_cache(maxsize=2)  # a pure function of the recipe; saves time where many nodes share a process
 def _synthetic(text: str) -> Federation:
-    from feda3i.engine.run import as_trained
     from feda3i.simulation.federation import federation_of
+    from feda3i.simulation.views import as_trained
 
     recipe = validate(json.loads(text))
-    method = make_method(recipe.method.name, recipe.method.options())
-    return as_trained(federation_of(recipe), method)
+    return as_trained(federation_of(recipe), recipe.method.name)

@@ -136,15 +136,15 @@ def size_of(content: RecordDict) -> int:
 def write_order(order: Order, run: str, layout: str, params: ArrayRecord) -> RecordDict:
     """Return an order as records; ``params`` is shared by the orders of all sites."""
     header = Header(order.task, run, order.round, order.site, layout)
-    extra = {name: pack_params(other) for name, other in order.extra.items()}
-    return write(header, {"settings": dict(order.settings)}, {"": params, **extra})
+    networks = {name: pack_params(other) for name, other in order.networks.items()}
+    return write(header, {"settings": dict(order.settings)}, {"": params, **networks})
 
 
 def read_order(
-    content: RecordDict, header: Header, body: dict[str, Any], layout: Layout, extra: Any
+    content: RecordDict, header: Header, body: dict[str, Any], layout: Layout, networks: Any
 ) -> Order:
-    """Return the order in a message; ``extra`` names the further networks it may hold."""
-    params = read_params(content, layout, ("", *extra))
+    """Return the order in a message; ``networks`` names the further ones it may hold."""
+    params = read_params(content, layout, ("", *networks))
     settings = body.get("settings")
     if "" not in params or not isinstance(settings, dict):
         raise WireError("an order without parameters or settings")
@@ -183,6 +183,6 @@ def read_reply(
 
 
 def _task(kind: str) -> Task:
-    if kind not in ("fit", "survey"):
-        raise WireError(f"expected a fit or a survey, found '{kind[:40]}'")
+    if kind not in ("survey", "act", "fit"):
+        raise WireError(f"expected a survey, an act or a fit, found '{kind[:40]}'")
     return cast(Task, kind)

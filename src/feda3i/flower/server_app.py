@@ -12,7 +12,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from feda3i.core.cases import Cases
-from feda3i.engine.job import Job
+from feda3i.core.format import Format
+from feda3i.engine.job import Job, aspect_of
 from feda3i.engine.manifest import check_data_kept, moved
 from feda3i.engine.run import Result, describe, finished, job_of, play
 from feda3i.engine.run_folder import RunFolder
@@ -104,11 +105,11 @@ def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float 
     roster = Roster(grid, settings.sites)
     job, test, facts = _prepare(settings)
     if job is not None:
-        roster.layout = job.layout(job.network()).digest()
+        roster.layout = job.layout.digest()
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
     if job is None:
         job = _job_of_sites(recipe, roster)
-    layout = job.layout(job.network())
+    layout = job.layout
     roster.layout = layout.digest()
     facts["sites"] = roster.cases()
     folder, run = _open(settings, facts)
@@ -140,7 +141,7 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     test = load_folder(settings.test, **options)
     classes = len(options.get("classes", ("lesion",)))
     facts = {"test": len(test), "test_sha256": test.digest()}
-    return Job(recipe, test.channels, classes, tuple(test.shape)), test, facts
+    return Job(recipe, _format(recipe, test.channels, classes, test.shape)), test, facts
 
 
 def _job_of_sites(recipe: Recipe, roster: Roster) -> Job:
@@ -157,7 +158,11 @@ def _job_of_sites(recipe: Recipe, roster: Roster) -> Job:
             f"data.classes in the recipe"
         )
     channels, classes, shape = next(iter(kinds))
-    return Job(recipe, channels, classes, shape)
+    return Job(recipe, _format(recipe, channels, classes, shape))
+
+
+def _format(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:
+    return Format(channels, classes, tuple(shape), aspect_of(recipe))
 
 
 def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, str]:

@@ -21,18 +21,18 @@ from flwr.serverapp import Grid
 from feda3i.core.cases import Cases
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.predictor import Predictor
 from feda3i.core.trees import write_file
 from feda3i.core.wire import check_reply
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases
-from feda3i.engine.station import Station
 from feda3i.errors import WireError
 from feda3i.flower import records as codec
 from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
 from feda3i.flower.spool import Spool
 
-TYPES = {"fit": "train", "survey": "query.survey", "score": "evaluate"}
+TYPES = {"fit": "train", "survey": "query.survey", "act": "query.act", "score": "evaluate"}
 _LOOK_AROUND = 1.0
 """Seconds between two looks at who is connected."""
 
@@ -87,7 +87,7 @@ class FlowerTransport:
         self._sites = folder / "state" / "sites.json"
         self._digest = layout.digest()
         self._facts: dict[str, Any] = {}
-        self._station: Station | None = None
+        self._predictor: Predictor | None = None
 
     def sites(self) -> dict[str, int]:
         """Return every site that was ever there; newcomers are found here."""
@@ -231,9 +231,9 @@ class FlowerTransport:
             raise WireError(f"expected an answer to {expected}, found one to {found}")
         if item.kind == "score":
             codec.read_params(content, self.layout, ())
-            return _rows(body, item.site, self.job.classes)
+            return _rows(body, item.site, self.job.format.classes)
         reply, notice = codec.read_reply(content, header, body, self.layout)
-        check_reply(reply, self.job.method.wire, self.layout, self.job.classes)
+        check_reply(reply, self.job.method.wire, self.layout, self.job.format.classes)
         return reply, notice
 
     # -- scores -----------------------------------------------------------------------------------
@@ -241,10 +241,10 @@ class FlowerTransport:
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score the server's test cases case by case, or ask sites for the means over theirs."""
         if split == "test" and self.test is not None:
-            if self._station is None:
-                self._station = Station(self.job, self.test, {}, Path("unused"))
+            if self._predictor is None:
+                self._predictor = self.job.predictor()
             every = range(len(self.test))
-            return score_cases(self._station, params, self.test, every, distances)
+            return score_cases(self._predictor, params, self.test, every, distances)
         record = codec.pack_params(params)
         asked = []
         for site in self.roster.cases():

@@ -51,13 +51,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Numbers, Plan, Replies, Wire
 from feda3i.errors import RecipeError
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.methods.parts.corrected import current_masks, remember_masks
 from feda3i.methods.parts.curves import FEWEST, has_bent
 from feda3i.methods.parts.scales import at_scale, scaled_shape
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from feda3i.core.site import Batch, Site
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class ADELE(Method):
     """Three scales, a learning curve over all sites, and masks corrected after its bend."""
 
@@ -113,15 +111,15 @@ class ADELE(Method):
     def start(self, server: Server) -> None:
         """Begin with an empty curve and no switch for each class; try the scales."""
         self.check_scales(server)
-        classes = range(server.job.classes)
+        classes = range(server.format.classes)
         server.state.update(iou=[[] for _ in classes], first=[None for _ in classes])
 
     def check_scales(self, server: Server) -> None:
         """Raise ``RecipeError`` if the network cannot take images at one of the scales."""
-        network = server.network(server.params)
-        image = torch.zeros(1, server.job.channels, *server.job.shape)
+        network = server.predictor(server.params).network.eval()
+        image = torch.zeros(1, server.format.channels, *server.format.shape)
         for scale in self.scales:
-            size = scaled_shape(server.job.shape, scale, self.multiple)
+            size = scaled_shape(server.format.shape, scale, self.multiple)
             try:
                 with torch.inference_mode():
                     at_scale(network, image, scale, self.multiple)

@@ -1,13 +1,14 @@
 """The method base: FedAvg behaviour in hooks. Override what your paper changes.
 
-A method is a frozen dataclass; its fields are its hyper-parameters, checked when a recipe is read.
-It knows no files, sockets, devices or engines. What it must remember lives in ``server.state`` and
-``site.memory``, which are plain data: that makes resume exact and lets the same object run on both
-engines. What leaves a site is declared in ``wire`` and enforced on both sides.
+A method is a frozen pydantic model; its fields are its hyper-parameters, checked when a recipe is
+read. It knows no files, sockets, devices or engines. What it must remember lives in
+``server.state`` and ``site.memory``, which are plain data: that makes resume exact and lets the
+same object run on both engines. What leaves a site is declared in ``wire`` and enforced on both
+sides.
 
 One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), ``digest`` and
-``revise`` (server) -> ``fit`` (site) -> ``merge`` (server), which by default averages with
-``weights`` -> ``digest``.
+``revise`` (server) -> for sites that act first ``act`` (site), ``digest`` (server) -> ``fit``
+(site) -> ``merge`` (server), which by default averages with ``weights`` -> ``digest``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
-from pydantic.dataclasses import dataclass
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
@@ -29,21 +29,16 @@ if TYPE_CHECKING:
     from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Batch, Site
 
-STRICT = ConfigDict(extra="forbid")
 
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Method:
+class Method(BaseModel):
     """FedAvg with cross-entropy; every hook may be overridden."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     loss: Literal["ce", "dc"] = "ce"
     """``ce``: cross-entropy. ``dc``: half cross-entropy, half soft Dice."""
 
     wire: ClassVar[Wire] = Wire()
-    trains_on: ClassVar[Literal["given", "clean"]] = "given"
-    """``"clean"``: simulations give this method the underlying truth instead (a ceiling)."""
-    is_pooled: ClassVar[bool] = False
-    """Simulations give this method all cases as one site (no federation at all)."""
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -61,13 +56,13 @@ class Method:
         """Return the plan of the training after a survey was digested; the same by default."""
         return plan
 
-    def weights(self, server: Server, replies: Replies) -> Floats:
+    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site,)`` or ``(site, stage)`` weights; used when the plan gathers replies."""
         return replies.share_of_cases()
 
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Return the new global parameters from all replies; used when the plan gathers them."""
-        weights = self.weights(server, replies)
+        weights = self.weights(server, replies, gathered)
         server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return gathered.combine(weights)
 
@@ -113,6 +108,10 @@ class Method:
         """Train on the site's cases and return the numbers declared on the wire."""
         return site.train(lambda batch: self.step(site, batch))
 
+    def act(self, site: Site) -> None:
+        """Do something before the training that sends nothing back (``Plan.act``)."""
+        raise TypeError(f"{type(self).__name__} plans to act but does not say how")
+
     def survey(self, site: Site) -> Numbers:
         """Answer a survey: look at the received network without training it."""
         raise TypeError(f"{type(self).__name__} plans a survey but does not define one")
@@ -130,16 +129,12 @@ class Method:
 
 def make_method(name: str, options: dict[str, Any]) -> Method:
     """Return a method by name with these hyper-parameters; explain what is wrong with them."""
-    from dataclasses import fields
-
-    from pydantic import TypeAdapter, ValidationError
-
     from feda3i.methods import REGISTRY
 
     kind = REGISTRY.get(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
-    known = [field.name for field in fields(kind)]
+    known = list(kind.model_fields)
     for option in options:
         if option not in known:
             raise RecipeError(
@@ -148,10 +143,9 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
             )
     check_flags("method", kind, options)
     try:
-        method: Method = TypeAdapter(kind).validate_python(options)
+        return kind.model_validate(options)
     except ValidationError as error:
         raise RecipeError(_lines(name, error.errors())) from None
-    return method
 
 
 def _lines(name: str, errors: Sequence[Any]) -> str:

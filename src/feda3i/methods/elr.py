@@ -31,11 +31,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
     from feda3i.core.site import Batch, Site
@@ -44,7 +43,6 @@ LIMIT = 1e-4
 """Predictions are held this far off 0 and 1."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class ELR(Method):
     """FedAvg with a memory of early predictions at the sites."""
 

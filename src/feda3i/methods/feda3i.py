@@ -40,19 +40,18 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
 from feda3i import quality
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
-    from feda3i.core.server import Server
+    from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -61,7 +60,6 @@ SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error")
 PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedA3I(Method):
     """Annotation quality-aware, stage-wise aggregation.
 
@@ -113,7 +111,8 @@ class FedA3I(Method):
 
     wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.scale + self.bias > 1:
             raise ValueError(
                 "scale + bias must not exceed 1: no stage can be more than all quality"
@@ -124,11 +123,12 @@ class FedA3I(Method):
             raise ValueError("settled has an effect with t1 = 'auto' only")
         if self.safe:
             self._check_safe()
+        return self
 
     def _check_safe(self) -> None:
         """Refuse options that would have no effect."""
-        defaults = {field.name: field.default for field in fields(self)}
-        chosen = [name for name in PAPER_OPTIONS if getattr(self, name) != defaults[name]]
+        fields = type(self).model_fields
+        chosen = [name for name in PAPER_OPTIONS if getattr(self, name) != fields[name].default]
         if self.weighting == "intra":
             chosen.append("weighting")
         if chosen:
@@ -204,7 +204,7 @@ class FedA3I(Method):
             bic_guard=self.bic_guard,
         )
 
-    def weights(self, server: Server, replies: Replies) -> Floats:
+    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
         quantity = replies.share_of_cases()
         if "rating" not in server.state:  # nobody answered the survey

@@ -19,12 +19,9 @@ Departures
 
 from __future__ import annotations
 
-from pydantic.dataclasses import dataclass
-
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedAvg(Method):
     """The default behaviour under its own name."""
 

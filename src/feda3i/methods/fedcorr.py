@@ -49,12 +49,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from feda3i import losses
 from feda3i.core.messages import Numbers, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.methods.fedprox import squared_distance
 from feda3i.methods.parts.corrected import (
     current_masks,
@@ -72,7 +71,6 @@ if TYPE_CHECKING:
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedCorr(Method):
     """Detection and first corrections, training of clean sites, training on corrected masks."""
 
@@ -120,7 +118,7 @@ class FedCorr(Method):
         server.record(stage=stage, trains=len(trains))
         return Plan(
             sites=trains,
-            survey=tuple(site for site in waiting if site not in trains),
+            act=tuple(site for site in waiting if site not in trains),
             settings={"stage": stage, "noise_level": 0.0, "relabel": "nothing"},
             site_settings={
                 site: {
@@ -145,7 +143,7 @@ class FedCorr(Method):
         state, pending = server.state, server.state["pending"]
         for site in replies.sites:
             pending.pop(site, None)
-        if replies.task == "survey":
+        if replies.task == "act":
             return
         if self.stage(replies.round) == 1:
             self._detect(server, replies)
@@ -179,10 +177,9 @@ class FedCorr(Method):
 
     # -- site -------------------------------------------------------------------------------------
 
-    def survey(self, site: Site) -> Numbers:
+    def act(self, site: Site) -> None:
         """Make corrections without training."""
         self._correct(site)
-        return {}
 
     def fit(self, site: Site) -> Numbers:
         """Make corrections, train, and in stage 1 look at the result."""

@@ -40,18 +40,17 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.parts.peers import choose_peers
 
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
 SMALLEST_VARIANCE = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedDM(Method):
     """Peer-based calibration at the sites, de-conflicted merging at the server."""
 
@@ -81,7 +79,7 @@ class FedDM(Method):
     deconflict: bool = True
     """``false`` takes the plain mean of the sites."""
 
-    wire: ClassVar[Wire] = Wire(settings=("keep",), params=("near", "far"))
+    wire: ClassVar[Wire] = Wire(settings=("keep",), networks=("near", "far"))
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -92,7 +90,7 @@ class FedDM(Method):
         return Plan(
             gather=True,
             settings={"keep": self.trusted_share(round - 1, server.rounds)},
-            site_params={
+            networks={
                 site: {"near": networks[near], "far": networks[far]}
                 for site, (near, far) in peers.items()
             },
@@ -154,20 +152,22 @@ class FedDM(Method):
         merging = {"merging without conflict": 2} if self.deconflict else {}
         return {**peers, **merging}
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.stop_share is not None and self.stop != 50:
             raise ValueError("expected stop or stop_share, found both")
+        return self
 
     # -- site -------------------------------------------------------------------------------------
 
     def fit(self, site: Site) -> Numbers:
         """Train on calibrated masks, or on the given ones without peers or doubt."""
         keep = float(site.settings["keep"])
-        if keep >= 1 or not site.order.extra:
+        if keep >= 1 or not site.networks:
             return super().fit(site)
-        near = self._trusted_by(site, site.order.extra["near"], keep)
-        far = self._trusted_by(site, site.order.extra["far"], keep)
-        site.load(site.order.params)
+        near = self._trusted_by(site, site.networks["near"], keep)
+        far = self._trusted_by(site, site.networks["far"], keep)
+        site.load(site.received)
         return site.train(lambda batch: self._calibrated(site, batch, near, far, keep))
 
     def _trusted_by(self, site: Site, peer: Params, keep: float) -> NDArray[np.bool_]:

@@ -34,21 +34,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Plan, Replies
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
-    from feda3i.core.server import Server
+    from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Batch, Site
 
 SMOOTH = 1e-4  # of the released Dice loss, in numerator and denominator
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedMix(Method):
     """Dice at the sites, loss-dependent weights at the server."""
 
@@ -67,7 +65,7 @@ class FedMix(Method):
         """Gather all replies, because a weight depends on the losses of all sites."""
         return Plan(gather=self.lam > 0)
 
-    def weights(self, server: Server, replies: Replies) -> Floats:
+    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return the mixture of share of cases and share of loss."""
         exponent = self.sign * self.beta
         return mixed_weights(replies.cases, replies.number("loss"), exponent, self.lam)

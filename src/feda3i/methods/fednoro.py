@@ -43,21 +43,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.methods.parts.mixtures import vote_high_group
 
 if TYPE_CHECKING:
-    from feda3i.core.messages import Params
     from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Batch, Site
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedNoRo(Method):
     """Detection, distillation at noisy sites, distance-aware weights."""
 
@@ -126,16 +123,14 @@ class FedNoRo(Method):
         server.state["noisy"] = noisy
         server.record(noisy=noisy, losses=known)
 
-    def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
-        """Average with distance-aware weights (DaAgg)."""
+    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
+        """Return distance-aware weights (DaAgg)."""
         noisy, known = set(server.state["noisy"]), server.state["losses"]
         is_noisy = np.array([site in noisy for site in replies.sites])
         is_clean = np.array([site in known and site not in noisy for site in replies.sites])
         spans = [(entry.start, entry.stop) for entry in server.layout.floats]
         distances = distances_to_clean(gathered.rows, spans, is_noisy, is_clean)
-        weights = distance_weights(replies.cases, distances)
-        server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
-        return gathered.combine(weights)
+        return distance_weights(replies.cases, distances)
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when noisy sites are treated apart: after the warm-up, if there are any."""

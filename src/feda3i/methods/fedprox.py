@@ -27,17 +27,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i.core.messages import Numbers
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
     from feda3i.core.site import Batch, Site
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class FedProx(Method):
     """FedAvg with a proximal term at the sites."""
 

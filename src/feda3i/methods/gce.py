@@ -26,14 +26,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from feda3i import losses
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class GCE(Method):
     """FedAvg with the generalised cross-entropy."""
 

@@ -23,21 +23,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic.dataclasses import dataclass
-
 from feda3i.core.messages import Numbers, Params, Plan, Replies, Wire
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
     from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Site
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Local(Method):
     """One network per site, kept in ``server.state["models"]``."""
 
-    wire: ClassVar[Wire] = Wire(params=("own",))
+    wire: ClassVar[Wire] = Wire(networks=("own",))
 
     def start(self, server: Server) -> None:
         """Keep the initialisation: a site that comes late must not begin from the others' mean."""
@@ -49,12 +46,12 @@ class Local(Method):
         kept: dict[str, Params] = server.state["models"]
         start: Params = server.state["start"]
         own = {site: {"own": kept.get(site, start)} for site in server.sites} if kept else {}
-        return Plan(gather=True, site_params=own)
+        return Plan(gather=True, networks=own)
 
     def fit(self, site: Site) -> Numbers:
         """Go on from the site's own network."""
-        if "own" in site.order.extra:
-            site.load(site.order.extra["own"])
+        if "own" in site.networks:
+            site.load(site.networks["own"])
         return super().fit(site)
 
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:

@@ -45,12 +45,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
 from feda3i.core.messages import Numbers
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 from feda3i.methods.parts.coteaching import distil, exchange
 from feda3i.methods.parts.warps import Warp, draw_flips, draw_places
 
@@ -82,7 +81,6 @@ class Pair(nn.Module):
         return inside - outside
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class RMD(Method):
     """Two networks, small-loss exchange and distillation on reliable pixels."""
 

@@ -18,7 +18,8 @@ from feda3i.values import check_flags, keywords_of, takes_any_keyword
 if TYPE_CHECKING:
     from torch import nn
 
-    from feda3i.models.stages import Stage, StageRow, find_stages, stage_rows
+    from feda3i.core.layout import Stage
+    from feda3i.models.stages import StageRow, find_stages, stage_rows
 
 __all__ = ["REGISTRY", "Stage", "StageRow", "build", "find_stages", "stage_rows"]
 

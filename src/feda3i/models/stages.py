@@ -28,20 +28,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from feda3i.core.layout import Stage
 from feda3i.errors import RecipeError, nearest
 
 # With two stages the ramp of Eq. 7 would jump from quantity weights to quality weights at once.
 FEWEST_CHILDREN = 3
 
 Space = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A name and the state-dict keys that belong to it."""
-
-    name: str
-    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from feda3i.core.training import Training
+
 PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
 
@@ -60,22 +62,6 @@ class MethodSection(NamedSection):
     """A method (``feda3i list``) or a plug-in (``file.py:Class``)."""
 
 
-class TrainSection(Section):
-    """How a site trains. The defaults are the paper's."""
-
-    epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """How often a site passes over its cases in a round."""
-    batch: Annotated[int, Field(ge=1, le=4096)] = 8
-    """Cases of one optimiser step; a site with fewer takes all it has."""
-    lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
-    """Learning rate of Adam."""
-    betas: tuple[
-        Annotated[float, Field(ge=0, lt=1)],
-        Annotated[float, Field(ge=0, lt=1)],
-    ] = (0.9, 0.99)
-    """Decay rates of Adam's two running means."""
-
-
 class EngineSection(Section):
     """Where sites run and how long the server waits; changes no number of a complete run."""
 
@@ -113,7 +99,7 @@ class Recipe(Section):
     method: MethodSection = MethodSection()
     methods: dict[str, dict[str, Any]] = {}
     """Options that a method takes when it is chosen with ``method=NAME``, by name."""
-    train: TrainSection = TrainSection()
+    train: Training = Training()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
 

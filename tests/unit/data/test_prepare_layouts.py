@@ -17,13 +17,13 @@ from data_files import (
 )
 from PIL import Image
 
+from feda3i.core.resize import resize_image, resize_mask
 from feda3i.data.folder import load_folder
 from feda3i.datasets.breast import breast, find_breast, prepare_breast
 from feda3i.datasets.isic2017 import isic2017, prepare_isic2017
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options
-from feda3i.reading.resize import resize_image, resize_mask
 
 
 def rows_of(folder):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.reading.resize import resize_image, resize_mask, resize_spacing
+from feda3i.core.resize import resize_image, resize_mask, resize_spacing
 
 
 def overlap(before: int, after: int) -> np.ndarray:

@@ -69,10 +69,8 @@ PLUG_IN = '''"""Mine: as FedAvg.
 What leaves the site
     What FedAvg sends.
 """
-from pydantic.dataclasses import dataclass
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Mine(Method):
     """Half of it.
 

@@ -22,7 +22,7 @@ def station(federation, tmp_path):
 
 
 def order(station, round, site="site-1", task="fit"):
-    return Order(task, round, site, station.layout.read(station.network))
+    return Order(task, round, site, station.job.initial)
 
 
 def files(station):
@@ -91,7 +91,7 @@ WIRE = Wire(fit=("one", "many"), survey=("q",), settings=("flag",), per_class=("
 
 def good(station, **changes):
     numbers = {"loss": 0.5, "one": 1, "many": [1.0, 2.0]}
-    params = station.layout.read(station.network)
+    params = station.job.initial
     return replace(Reply("fit", 1, "a", 3, numbers, params), **changes)
 
 
@@ -142,8 +142,7 @@ def test_an_update_that_is_not_finite_is_left_out_and_the_rest_goes_on(
         return numbers
 
     monkeypatch.setattr(type(job.method), "fit", poisoned)
-    network = job.network()
-    params = job.layout(network).read(network)
+    params = job.initial
     answers = list(transport.call([Order("fit", 1, s, params) for s in federation.names()]))
     assert [type(answer) for answer in answers] == [Reply, Missing, Reply]
     assert "NaN or infinite" in answers[1].reason

@@ -51,8 +51,8 @@ def test_orders_come_back_as_they_were():
     content = codec.write_order(order, "run", "layout", codec.pack_params(order.params))
     header, body = codec.read_header(content)
     back = codec.read_order(content, header, body, LAYOUT, ("near", "far"))
-    assert (back.settings, list(back.extra)) == (dict(order.settings), ["near"])
-    assert np.array_equal(back.extra["near"].values, order.extra["near"].values)
+    assert (back.settings, list(back.networks)) == (dict(order.settings), ["near"])
+    assert np.array_equal(back.networks["near"].values, order.networks["near"].values)
     with pytest.raises(WireError, match=r"arrays\.near"):
         codec.read_order(content, header, body, LAYOUT, ())
 

@@ -8,7 +8,6 @@ from at_site import assert_equals_fedavg, site_of, station_of
 from feda3i import losses
 from feda3i.contract import Subject, outcome_of, tiny_federation
 from feda3i.core.messages import Order, Replies, Reply
-from feda3i.core.server import Server
 from feda3i.engine.run import job_of, run
 from feda3i.errors import RecipeError
 from feda3i.methods import adele
@@ -33,7 +32,7 @@ def trained_station(tmp_path, rounds=4, **options):
     recipe = Subject("fedavg", {}).recipe(rounds=rounds, train={"epochs": 3, "batch": 2})
     values = outcome_of(recipe, federation)
     station = station_of(tmp_path, "adele", federation, **options)
-    params = station.layout.read(station.network)._replace(values=values.values)
+    params = station.job.initial._replace(values=values.values)
     return station, params
 
 
@@ -168,11 +167,13 @@ def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
     site = station._site(
         Order("fit", 10, "site-1", params, ON), station.recall(Order("fit", 10, "site-1", params))
     )
-    station.layout.write(params, station.network)
-    station.network.eval()
+    station.predictor.load(params)
+    station.predictor.network.eval()
     batch = site.batch(np.arange(4))
     with torch.inference_mode():
-        views = [at_scale(station.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
+        views = [
+            at_scale(station.predictor.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)
+        ]
         expected = correct(batch.masks > 0, torch.sigmoid(torch.stack(views)).mean(0), 0.55)
     current = site.method.targets(site, batch)
     assert torch.equal(current > 0, expected)
@@ -232,9 +233,7 @@ def test_flips_are_averaged(tmp_path):
 def server_of(rounds=20, classes=1, **options):
     federation = tiny_federation(classes=classes)
     job = job_of(Subject("adele", options).recipe(rounds=rounds), federation)
-    network = job.network()
-    layout = job.layout(network)
-    server = Server(job, layout, layout.read(network), {"site-1": 4, "site-2": 4})
+    server = job.server({"site-1": 4, "site-2": 4})
     job.method.start(server)
     return server
 

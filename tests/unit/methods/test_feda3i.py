@@ -206,7 +206,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
     method = make_method("feda3i", {"t1": 1})
     method.digest(server, answered("survey", surveys))
     assert method.revise(server, 2, Plan(gather=True)).gather
-    weights = method.weights(server, answered("fit", [{"loss": 0.1}] * 8))
+    weights = method.weights(server, answered("fit", [{"loss": 0.1}] * 8), None)
     assert np.allclose(weights.sum(axis=0), 1)
     assert np.allclose(weights[:, 0], 1 / 8)
     last = weights[:, -1]

@@ -146,7 +146,7 @@ def test_peers_travel_once_they_are_known(tmp_path):
     steps = Steps(tmp_path, "feddm", FEW)
     events = [steps.play() for _ in range(3)]
     orders = steps.transport.orders
-    assert [sorted(o.extra) for o in orders] == [[]] * 3 + [["far", "near"]] * 6
+    assert [sorted(o.networks) for o in orders] == [[]] * 3 + [["far", "near"]] * 6
     assert [o.settings["keep"] for o in orders[::3]] == pytest.approx([1, 0.7, 0.4])
     for event in events:
         assert set(event["peers"]) == {"site-1", "site-2", "site-3"}
@@ -168,7 +168,7 @@ def test_peers_are_the_uploads_not_the_aggregate(tmp_path):
         patch.setattr(type(steps.method), "merge", spy)
         steps.play()
     plan = steps.method.plan(steps.server, 2)
-    for site, extra in plan.site_params.items():
+    for site, extra in plan.networks.items():
         for kind, name in zip(("near", "far"), steps.server.state["peers"][site], strict=True):
             np.testing.assert_array_equal(extra[kind].values, uploads[name])
             assert not np.array_equal(extra[kind].values, steps.values)
@@ -203,7 +203,7 @@ def test_training_sees_the_calibrated_masks(tmp_path):
     steps.play()
     plan = steps.method.plan(steps.server, 2)
     site = steps.site("site-1", **plan.settings)
-    extra = plan.site_params["site-1"]
+    extra = plan.networks["site-1"]
     keep, fewest = plan.settings["keep"], steps.method.fewest
     batch = site.batch(np.arange(4))
     sets = []

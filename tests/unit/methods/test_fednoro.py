@@ -103,7 +103,9 @@ def test_the_survey_is_the_mean_loss_over_pooled_pixels(tmp_path):
     steps.play()
     found = steps.method.survey(steps.site("site-2"))
     index = steps.federation.sites["site-2"]
-    p = steps.station().probabilities(steps.server.params, steps.federation.train.images[index])
+    p = steps.station().predictor.probabilities(
+        steps.federation.train.images[index], steps.server.params
+    )
     masks = steps.federation.train.masks[index]
     for k in range(2):
         y = masks == k + 1

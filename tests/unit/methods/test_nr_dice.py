@@ -11,10 +11,8 @@ from feda3i.methods.base import make_method
 
 DICE_METHOD = """
 import torch
-from pydantic.dataclasses import dataclass
-from feda3i.methods.base import STRICT, Method
+from feda3i.methods.base import Method
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Dice(Method):
     def criterion(self, logits, targets):
         p = torch.sigmoid(logits)

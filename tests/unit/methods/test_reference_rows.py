@@ -59,7 +59,7 @@ def test_no_local_site_receives_another_network(tmp_path):
     last = [order for order in steps.transport.orders if order.round == 2]
     assert [order.site for order in last] == list(models)
     for order in last:
-        np.testing.assert_array_equal(order.extra["own"].values, models[order.site].values)
+        np.testing.assert_array_equal(order.networks["own"].values, models[order.site].values)
 
 
 def test_before_the_first_round_local_scores_the_initialisation(tmp_path):

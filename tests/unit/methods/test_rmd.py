@@ -122,7 +122,7 @@ def test_neutral_setting_is_fedavg_bit_for_bit():
 def fit_twice_the_same(folder, round, **options):
     """Train a site whose two networks are equal; return what becomes of both."""
     station = station_of(folder, "rmd", **options)
-    params = station.layout.read(station.network)
+    params = station.job.initial
     a, _ = halves(params.values)
     params = params._replace(values=np.concatenate([a, a]))
     return halves(station.answer(Order("fit", round, "site-1", params)).params.values)

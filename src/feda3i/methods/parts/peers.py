@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from feda3i.core.messages import Floats
-from feda3i.core.site import channels_last
+from feda3i.core.predictor import Predictor, channels_last
 
 if TYPE_CHECKING:
     from feda3i.core.server import Gathered, Server
@@ -37,17 +37,15 @@ def choose_peers(server: Server, gathered: Gathered, probes: int) -> tuple[Choic
     near, far
         ``(site,)`` positions of the peers; never the site itself, lowest position for equal votes.
     """
-    job = server.job
-    bytes_per_probe = 4 * len(gathered) * job.classes * math.prod(job.shape)
+    form = server.format
+    bytes_per_probe = 4 * len(gathered) * form.classes * math.prod(form.shape)
     chunk = max(1, min(_CHUNK, _MAPS // bytes_per_probe))
-    device = job.device()
-    # torch's types know no memory_format here, although modules take it.
-    formatted: Any = {"memory_format": channels_last(len(job.shape))}
-    network = server.network(gathered.params(0)).to(device, **formatted)
+    predictor = server.predictor(gathered.params(0))
+    last = channels_last(form.dimensions)
     votes = Votes(len(gathered))
     for start in range(0, probes, chunk):
         images = _images(server, range(start, min(start + chunk, probes)))
-        maps = _answers(server, gathered, network, images.to(device, **formatted))
+        maps = _answers(gathered, predictor, images.to(predictor.device, memory_format=last))
         for k in range(len(images)):
             votes.count(maps[:, k])
     return votes.near.argmax(axis=1), votes.far.argmax(axis=1)
@@ -75,19 +73,15 @@ class Votes:
 
 
 def _images(server: Server, numbers: range) -> Tensor:
-    shape = (server.job.channels, *server.job.shape)
+    shape = (server.format.channels, *server.format.shape)
     images = [server.rng("probe", i).random(shape, dtype=np.float32) for i in numbers]
     return torch.from_numpy(255 * np.stack(images)).to(torch.get_default_dtype())
 
 
-def _answers(
-    server: Server, gathered: Gathered, network: nn.Module, images: Tensor
-) -> NDArray[np.float32]:
+def _answers(gathered: Gathered, predictor: Predictor, images: Tensor) -> NDArray[np.float32]:
     """Return the probabilities ``(site, image, class, *space)`` of all networks."""
     answers: list[NDArray[np.float32]] = []
     for k in range(len(gathered)):
-        server.layout.write(gathered.params(k), network)
-        with torch.inference_mode():
-            logits = server.job.method.predict(network, images)
+        logits = predictor.load(gathered.params(k)).logits(images)
         answers.append(torch.sigmoid(logits).cpu().numpy())
     return np.stack(answers)

@@ -54,16 +54,41 @@ def resize_mask(mask: Masks, size: tuple[int, ...], aspect: Aspect = "squeeze") 
     return np.where(inside, stack.argmax(axis=0) + 1, 0).astype(np.uint8)
 
 
+def restore_map(
+    values: NDArray[np.float32], shape: tuple[int, ...], aspect: Aspect = "squeeze"
+) -> NDArray[np.float32]:
+    """Return a map ``(*space)`` of probabilities at the size its image had: undo ``resize_image``.
+
+    What a crop left out is zero.
+
+    >>> restore_map(np.ones((2, 2), np.float32), (2, 4), "crop").tolist()
+    [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 0.0]]
+    """
+    whole = _sides(shape, aspect)
+    large = values if values.shape == whole else _resample(values[..., None], whole)[..., 0]
+    if whole == shape:
+        return large
+    starts = [abs(n - side) // 2 for n, side in zip(shape, whole, strict=True)]
+    inner = tuple(slice(s, s + min(n, w)) for s, n, w in zip(starts, shape, whole, strict=True))
+    if aspect == "pad":
+        return np.ascontiguousarray(large[inner])
+    restored = np.zeros(shape, values.dtype)
+    restored[inner] = large
+    return restored
+
+
 def resize_spacing(
     spacing: tuple[float, ...], shape: tuple[int, ...], size: tuple[int, ...], aspect: Aspect
 ) -> tuple[float, ...]:
     """Return the size of a pixel in millimetres after resizing from ``shape`` to ``size``."""
-    sides = {
-        "squeeze": shape,
-        "crop": (min(shape),) * len(shape),
-        "pad": (max(shape),) * len(shape),
-    }
-    return tuple(s * a / b for s, a, b in zip(spacing, sides[aspect], size, strict=True))
+    sides = _sides(shape, aspect)
+    return tuple(s * a / b for s, a, b in zip(spacing, sides, size, strict=True))
+
+
+def _sides(shape: tuple[int, ...], aspect: Aspect) -> tuple[int, ...]:
+    """Return the sides of what is resampled: the picture itself, or its square."""
+    square = {"squeeze": None, "crop": min(shape), "pad": max(shape)}[aspect]
+    return shape if square is None else (square,) * len(shape)
 
 
 def _shape(pixels: NDArray[np.uint8], size: tuple[int, ...], aspect: Aspect) -> NDArray[np.uint8]:

@@ -1,0 +1,133 @@
+"""From images to probabilities and masks: the one way that everybody predicts.
+
+Stations, the server's scoring, ``evaluate``, ``predict``, reports and scripts of one's own all call
+this, so that a picture is prepared in the same way whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from feda3i.core.format import Format
+from feda3i.core.layout import Layout
+from feda3i.core.messages import Params
+from feda3i.core.resize import resize_image, restore_map
+from feda3i.errors import DataError
+
+BATCH = 8
+"""Images that a network looks at together when nothing is trained."""
+
+Forward = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Predictor:
+    """A network with all that is needed to read its answers.
+
+    Parameters
+    ----------
+    network, layout
+        The network, and where its tensors lie in flat vectors.
+    format
+        Channels, classes and size of the images it takes.
+    forward
+        How images become logits; by default the network is called.
+    device
+        Where the network works.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layout: Layout,
+        format: Format,
+        forward: Forward | None = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.layout = layout
+        self.format = format
+        self.forward: Forward = forward or (lambda network, images: network(images))
+        self.device = device or torch.device("cpu")
+        # torch's types know no memory_format here, although modules take it.
+        formatted: Any = {"memory_format": channels_last(format.dimensions)}
+        self.network: nn.Module = network.to(self.device, **formatted)
+
+    def load(self, params: Params) -> Predictor:
+        """Put parameters into the network."""
+        self.layout.write(params, self.network)
+        return self
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Return the logits ``(case, class, *space)`` of images on the device, without gradients.
+
+        The network is in eval mode while it answers, and afterwards in the mode it was in.
+        """
+        was_training = self.network.training
+        self.network.eval()
+        try:
+            with torch.inference_mode():
+                return self.forward(self.network, images)
+        finally:
+            self.network.train(was_training)
+
+    def probabilities(
+        self, images: NDArray[np.uint8], params: Params | None = None
+    ) -> NDArray[np.float32]:
+        """Return the probabilities ``(case, class, *space)`` of images ``(case, *space, channel)``.
+
+        Images must have the size that the network takes; ``picture`` takes any size.
+        """
+        expected = (*self.format.shape, self.format.channels)
+        if tuple(images.shape[1:]) != expected:
+            raise DataError(f"expected images of {expected}, found {tuple(images.shape[1:])}")
+        if params is not None:
+            self.load(params)
+        parts = [np.zeros((0, self.format.classes, *self.format.shape), np.float32)]
+        for start in range(0, len(images), BATCH):
+            batch = image_tensor(np.asarray(images[start : start + BATCH]), self.device)
+            parts.append(torch.sigmoid(self.logits(batch)).cpu().numpy())
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def masks(self, images: NDArray[np.uint8], params: Params | None = None) -> NDArray[np.uint8]:
+        """Return masks ``(case, *space)`` with values 0..C."""
+        return label_map(self.probabilities(images, params))
+
+    def picture(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the mask ``(*space)`` of one image ``(*space, channel)`` of any size.
+
+        The image is brought to the network's size as the training cases were; probabilities are
+        brought back to its own size before they are cut at one half. Where the training cropped,
+        nothing is known of what lies outside, and the mask is empty there.
+        """
+        size, aspect = self.format.shape, self.format.aspect
+        small = resize_image(pixels, size, aspect)
+        found = self.probabilities(small[None])[0]
+        large = np.stack([restore_map(one, pixels.shape[:-1], aspect) for one in found])
+        mask: NDArray[np.uint8] = label_map(large[None])[0]
+        return mask
+
+
+def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return values 0..C from ``(case, class, *space)``: the likeliest class above one half."""
+    best = probabilities.argmax(axis=1).astype(np.uint8) + np.uint8(1)
+    return np.where(probabilities.max(axis=1) > 0.5, best, np.uint8(0)).astype(np.uint8)
+
+
+def image_tensor(images: NDArray[np.uint8], device: torch.device) -> Tensor:
+    """Return ``(case, *space, channel)`` bytes as ``(case, channel, *space)`` floats of 0..255.
+
+    Channels stay last in memory, which convolutions on CPU and GPU prefer.
+    """
+    tensor = torch.from_numpy(images).to(device)
+    tensor = tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
+    return tensor.to(torch.get_default_dtype(), memory_format=channels_last(tensor.ndim - 2))
+
+
+def channels_last(dimensions: int) -> torch.memory_format:
+    """Return the memory format that keeps channels last in two or three dimensions."""
+    return torch.channels_last if dimensions == 2 else torch.channels_last_3d

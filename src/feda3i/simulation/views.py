@@ -1,0 +1,97 @@
+"""Views of a federation: the reference rows ``clean`` and ``central`` are FedAvg on other data.
+
+``method=clean`` and ``method=central`` name a view where another name would be that of a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from feda3i.core.cases import Federation
+from feda3i.errors import RecipeError
+from feda3i.methods import REGISTRY
+
+CLEAN = """
+Clean: FedAvg on the clean masks, the ceiling that noise robust methods try to reach.
+
+Paper
+    None: the upper reference row. It needs the underlying truth, so it exists in simulations only.
+What changes against FedAvg
+    Sites train on the clean masks instead of the given ones; all else is the same.
+What stays at the site
+    Images, masks, optimiser moments (re-created every round).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss.
+Cost
+    As FedAvg.
+Departures
+    None. Where a data set knows no clean masks beside the given ones (no noise was added), the
+    given ones count as clean and this row equals FedAvg.
+"""
+
+CENTRAL = """
+Central: all cases in one place, trained as one site; no federation at all.
+
+Paper
+    None: a reference row. It shows what federation itself costs, with the masks as given.
+What changes against FedAvg
+    One site holds the cases of all. A round is still the recipe's epochs with a fresh optimiser,
+    so that a round sees every case as often as in a federation.
+What stays at the site
+    Optimiser moments (re-created every round).
+What leaves the site
+    The network's parameters, the number of cases, the mean training loss; but all images and masks
+    have left their sites before. Simulations only.
+Cost
+    As FedAvg: the same number of training steps, but none of them at the same time as another.
+Departures
+    None. Batches mix the cases of all sites.
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a reference row shows FedAvg instead of the sites as they are."""
+
+    card: str
+    show: Callable[[Federation], Federation]
+
+
+def clean(federation: Federation) -> Federation:
+    """Return the federation with the underlying truth as its masks."""
+    if federation.clean_masks is None:
+        raise RecipeError(
+            "method 'clean' trains on masks known to be clean, which only simulations have; "
+            "expected a recipe with noise, found none"
+        )
+    return replace(federation, train=replace(federation.train, masks=federation.clean_masks))
+
+
+def central(federation: Federation) -> Federation:
+    """Return the federation with all cases at one site."""
+    everything = np.concatenate([federation.sites[name] for name in federation.names()])
+    return replace(federation, sites={"all": np.sort(everything)})
+
+
+VIEWS = {"clean": View(CLEAN, clean), "central": View(CENTRAL, central)}
+
+
+def view_of(method: str) -> View | None:
+    """Return the view that a recipe's ``method`` names, if it names one."""
+    return VIEWS.get(REGISTRY.canonical(method))
+
+
+def as_trained(federation: Federation, method: str) -> Federation:
+    """Return what this method trains on: a view of the federation, or the federation itself."""
+    view = view_of(method)
+    return federation if view is None else view.show(federation)
+
+
+def card_of(method: str) -> str:
+    """Return the card of a method or of a view."""
+    view = view_of(method)
+    card: str = view.card.strip() if view is not None else REGISTRY.get(method).card()
+    return card
