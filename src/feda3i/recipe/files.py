@@ -10,7 +10,7 @@ from typing import Any
 from feda3i.errors import RecipeError, nearest
 from feda3i.values import check_plain
 
-FOLDER = Path(__file__).parent / "recipes"
+FOLDER = Path(__file__).parent.parent / "recipes"
 SECTIONS = ("data", "noise", "model", "method")
 """Sections that a bare name may stand for: ``method = "fedavg"``."""
 
