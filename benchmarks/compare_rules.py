@@ -26,8 +26,8 @@ from scipy.stats import spearmanr
 import by_seed
 from feda3i import quality, recipe
 from feda3i.core.server import Server
-from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.job import Job
+from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.log.console import Silent

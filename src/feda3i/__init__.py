@@ -1,3 +1,67 @@
-"""Federated medical image segmentation when the annotations are noisy."""
+"""Federated medical image segmentation when the annotations are noisy.
+
+What is listed here is the public API; everything else may change without notice. Names are loaded
+when they are first used, so ``import feda3i`` imports neither torch nor numpy.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import feda3i
+>>> small = ["data.size=32", "data.sites=2", "data.cases=2", "data.test=2", "model.width=4"]
+>>> recipe = feda3i.recipe.load(None, ["rounds=1", "train.epochs=1", "engine.workers=1", *small])
+>>> folder = Path(tempfile.mkdtemp()) / "run"
+>>> feda3i.run(recipe, folder).path == folder
+True
+>>> feda3i.load_run(folder).predictor().format.shape
+(32, 32)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from feda3i import losses, methods, metrics, noise, quality, recipe
+    from feda3i.core.cases import Cases, Federation
+    from feda3i.core.predictor import Predictor
+    from feda3i.engine.results import load_run
+    from feda3i.engine.run import resume, run
+
+_PLACES = {
+    "Cases": "feda3i.core.cases",
+    "Federation": "feda3i.core.cases",
+    "Predictor": "feda3i.core.predictor",
+    "load_run": "feda3i.engine.results",
+    "resume": "feda3i.engine.run",
+    "run": "feda3i.engine.run",
+}
+_ROOMS = ("losses", "methods", "metrics", "noise", "quality", "recipe")
+
+__all__ = [
+    "Cases",
+    "Federation",
+    "Predictor",
+    "load_run",
+    "losses",
+    "methods",
+    "metrics",
+    "noise",
+    "quality",
+    "recipe",
+    "resume",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"feda3i.{name}")
+    if name in _PLACES:
+        return getattr(importlib.import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'feda3i' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from feda3i.core.cases import Cases, Federation
-from feda3i.core.messages import Missing, Order, Reply
+from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.engine.job import Job
 from feda3i.engine.run import describe, job_of, play, resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
@@ -225,6 +226,52 @@ def survives_odd_sites(subject: Subject) -> None:
         _check_weights(event)
 
 
+class _Watching(LocalTransport):
+    """A transport that notes which sites sent back the very weights that they received."""
+
+    def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
+        super().__init__(job, federation, folder)
+        self.trained = job.layout.trained()
+        self.idle: set[tuple[str, int]] = set()
+
+    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
+        for order, answer in zip(orders, super().call(orders), strict=True):
+            if isinstance(answer, Reply) and answer.params is not None:
+                # A method may start from a network of the site's own instead of the global one.
+                starts = (order.params, *order.networks.values())
+                sent = answer.params.values[self.trained]
+                if any(np.array_equal(sent, start.values[self.trained]) for start in starts):
+                    self.idle.add((order.site, order.round))
+            yield answer
+
+
+def learns(subject: Subject) -> None:
+    """Change the weights at every site that trains, and fit the given masks better than before."""
+    federation, recipe = tiny_federation(sites=2), subject.recipe(rounds=4)
+    with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary, one_thread():
+        job, path = job_of(recipe, federation), Path(temporary) / "run"
+        folder = RunFolder.create(path, recipe, {"data": describe(federation)})
+        seen = as_trained(federation, recipe.method.name)
+        transport = _Watching(job, seen, path)
+        try:
+            play(folder, job, transport, Silent())
+        finally:
+            transport.close()
+            folder.close()
+        assert not transport.idle, f"weights came back unchanged from {sorted(transport.idle)}"
+        saved = folder.load()
+        assert saved is not None
+        before, after = (_misfit(job, seen, params) for params in (job.initial, saved["params"]))
+    assert after < before, f"the masks are fitted no better: loss {before:.4f} -> {after:.4f}"
+
+
+def _misfit(job: Job, federation: Federation, params: Params) -> float:
+    """Return the mean cross-entropy of a model on the masks that the sites train on."""
+    p = job.predictor().probabilities(federation.train.images, params).astype(np.float64)
+    masks = np.stack([federation.train.masks == k + 1 for k in range(job.format.classes)], axis=1)
+    return float(-np.log(np.clip(np.where(masks, p, 1 - p), 1e-12, 1)).mean())
+
+
 def leaves_masks_alone(subject: Subject) -> None:
     """Leave the given masks and the test cases as they were, byte for byte."""
     federation = tiny_federation()
@@ -248,6 +295,7 @@ def declares_its_wire(subject: Subject) -> None:
 
 PROMISES: tuple[Callable[[Subject], None], ...] = (
     trains_and_repeats,
+    learns,
     takes_several_classes,
     takes_volumes,
     resumes_exactly,

@@ -169,3 +169,6 @@ def _count(pairs: Sequence[Pair], normals: bool) -> list[Problem]:
             text = f"expected {expected} pairs, found {found}; {card.ask}"
             problems.append(Problem("error", "set incomplete", card.name, text))
     return problems
+
+
+DATASET = breast

@@ -124,3 +124,6 @@ def find_isic2017(
         problems += wrong
         pairs += [Pair(m.stem, m.images, m.masks, "isic2017", split=split) for m in matched]
     return pairs, problems
+
+
+DATASET = isic2017

@@ -1,5 +1,7 @@
 """Data sets by name: each is a function ``(**options) -> Federation``.
 
+A file of this room with ``DATASET = function`` is found by its name.
+
 Options that the built-in ones share: ``path`` (prepared folder or plain tree), ``sites`` (number),
 ``cases`` (at most so many per site), ``test`` (at most so many test cases), ``size`` (pixels),
 ``partition``, ``seed``, ``workers``.
@@ -10,14 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from feda3i.errors import RecipeError
-from feda3i.registry import Registry
+from feda3i.registry import Registry, modules_of
 
 REGISTRY = Registry(
     kind="dataset",
     builtin={
-        "breast": "feda3i.datasets.breast:breast",
+        **modules_of("feda3i.datasets", "DATASET", skip=("registry",)),
         "folder": "feda3i.data.folder:folder",
-        "isic2017": "feda3i.datasets.isic2017:isic2017",
         "synthetic-breast": "feda3i.synthetic.cases:synthetic_breast",
         "synthetic-skin": "feda3i.synthetic.cases:synthetic_skin",
     },

@@ -49,6 +49,7 @@ from pydantic import Field, model_validator
 from feda3i import quality
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import Method
+from feda3i.quality.grouping import Rule
 
 if TYPE_CHECKING:
     from feda3i.core.server import Gathered, Server
@@ -95,7 +96,7 @@ class FedA3I(Method):
     safe: bool = True
     r: Share | Literal["share", "pooled"] = 0.5
     weighting: Literal["full", "intra", "fedavg"] = "full"
-    rule: Literal["mixture", "sign", "difference", "midrange", "none"] = "mixture"
+    rule: Rule = "mixture"
     statistic: Literal["mean", "contour", "both"] = "mean"
     power: Annotated[float, Field(gt=0)] = 1.0
     scale: Share = 1.0

@@ -1,0 +1,55 @@
+"""A run folder to look at: what was run, what came of it, and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from feda3i.core.predictor import Predictor
+from feda3i.engine.loop import summarise_scores
+from feda3i.engine.model_file import open_predictor
+from feda3i.engine.run_folder import RunFolder
+from feda3i.engine.scoring import Row
+from feda3i.log.events import read_events
+from feda3i.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A finished, running or broken run; nothing in its folder is changed."""
+
+    path: Path
+    recipe: Recipe
+    manifest: dict[str, Any]
+    is_done: bool
+
+    def events(self, kind: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the events of the log, or those of one kind (``"round"``, ``"score"``, ...)."""
+        return read_events(self.path / "events.jsonl", kind)
+
+    def rows(self, split: str = "test") -> list[Row]:
+        """Return the last scores, one row per case and class."""
+        last: list[Row] = []
+        for event in self.events("score"):
+            if event["split"] == split:
+                last = event["rows"]
+        return last
+
+    def scores(self) -> dict[str, float]:
+        """Return the means of the last scores of the test cases."""
+        return summarise_scores(self.rows())
+
+    def predictor(self, *, trust_code: bool = False) -> Predictor:
+        """Return the model, ready to predict; code that the folder names must be trusted."""
+        return open_predictor(self.path, trust_code=trust_code)
+
+
+def load_run(path: str | Path) -> LoadedRun:
+    """Open a run folder for reading.
+
+    See ``feda3i`` for an example.
+    """
+    folder = RunFolder.open(Path(path))
+    return LoadedRun(folder.path, folder.recipe(), folder.manifest(), folder.is_done)
