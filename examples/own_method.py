@@ -30,7 +30,7 @@ from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
-    from feda3i.core.server import Server
+    from feda3i.core.server import Gathered, Server
     from feda3i.core.site import Site
 
 
@@ -56,7 +56,7 @@ class MyMethod(Method):
             total += float((predicted + batch.masks).sum())
         return {**numbers, "agreement": 2 * both / total if total else 1.0}
 
-    def weights(self, server: Server, replies: Replies) -> Floats:
+    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return weights that sum to one, also where nothing agrees yet."""
         agreement = np.maximum(replies.number("agreement"), 0.01)
         part = replies.cases * agreement**self.power

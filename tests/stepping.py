@@ -72,7 +72,7 @@ class Steps:
         return event
 
     def lose(self, site, round, *tasks):
-        self.transport.lost |= {(site, round, task) for task in tasks or ("survey", "fit")}
+        self.transport.lost |= {(site, round, task) for task in tasks or ("survey", "act", "fit")}
 
     def station(self):
         return Station(

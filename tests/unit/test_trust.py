@@ -148,7 +148,7 @@ def test_the_file_of_a_module_is_found_without_importing_it(tmp_path):
     (package.parent / "__init__.py").write_text("raise SystemExit('imported')")
     package.write_text("raise SystemExit('imported')")
     code = (
-        "from feda3i import recipe, trust\n"
+        "from feda3i import recipe\nfrom feda3i.recipe import trust\n"
         "names = {'method': {'name': 'loud.inner:M'}, 'model': {'name': 'os:system'}}\n"
         "r = recipe.validate(names)\n"
         "print(*[c.file for c in trust.named_code(r)])"

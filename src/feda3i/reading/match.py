@@ -42,7 +42,7 @@ def match(
     taken: dict[str, list[str]] = defaultdict(list)
     for stem, files in sorted(masks.items()):
         if len(files) > 1:
-            problems.append(_twice("mask", files))
+            problems.append(_twice("mask", files, images.get(owners.get(stem, ""), ())))
         elif stem in owners:
             taken[owners[stem]].append(stem)
     spoken = set(owners.values()) | {p.name for p in problems}
@@ -50,7 +50,7 @@ def match(
     for stem, files in sorted(images.items()):
         words = {mask_word(mask) for mask in taken[stem]}
         if len(files) > 1 and not channels:
-            problems.append(_twice("image", files))
+            problems.append(_twice("image", files, [masks[mask][0] for mask in taken[stem]]))
         elif len(words) > 1:
             problems.append(_two_kinds([masks[mask][0] for mask in taken[stem]], files[0]))
         elif taken[stem]:
@@ -103,9 +103,11 @@ def _levels(images: Sequence[str], free: Sequence[str]) -> Iterator[Mapping[str,
         yield level
 
 
-def _twice(what: str, files: Sequence[Entry]) -> Problem:
-    names = " and ".join(posixpath.basename(file.name) for file in files)
-    text = f"expected one {what} of this name, found {names}"
+def _twice(what: str, files: Sequence[Entry], others: Sequence[Entry]) -> Problem:
+    """Name files of which only one was expected, and those that cannot be used because of it."""
+    names = " and ".join(file.name for file in files)
+    left = f"; not used either: {', '.join(other.name for other in others)}" if others else ""
+    text = f"expected one {what} of this name, found {names}{left}"
     return Problem("error", f"two {what}s of one name", files[0].name, text)
 
 

@@ -40,7 +40,7 @@ def test_an_order_reads_the_newest_memory_from_before_it(station):
 def test_only_what_a_resume_can_need_is_kept(station):
     for round in (1, 2, 3):
         station.remember(order(station, round), {"t": np.array([round])})
-    assert files(station) == ["site-1.000002.1.memory", "site-1.000003.1.memory"]
+    assert files(station) == ["site-1.000002.2.memory", "site-1.000003.2.memory"]
 
 
 def test_a_repeated_order_finds_what_it_found_first(station):

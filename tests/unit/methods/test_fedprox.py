@@ -14,7 +14,7 @@ def trained(folder, mu, decoupled=False, epochs=1, batch=4):
     """Return the received, the trained and the buffer values of one site's fit."""
     train = {"epochs": epochs, "batch": batch}
     site = site_of(folder, "fedprox", mu=mu, decoupled=decoupled, train=train)
-    received = site.order.params.values
+    received = site.received.values
     site.method.fit(site)
     return received, site.layout.read(site.network).values, site.layout.trained()
 
