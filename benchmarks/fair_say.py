@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from feda3i import quality, recipe
+from feda3i.basics.files import write_file
 from feda3i.core.cases import Federation
 from feda3i.core.server import Server
-from feda3i.core.trees import pack, unpack, write_file
+from feda3i.core.trees import pack, unpack
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread

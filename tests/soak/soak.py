@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -56,7 +57,9 @@ def problems_of(path: Path, sha256: str) -> list[str]:
     rounds = [event["round"] for event in events if event["event"] == "round"]
     if rounds != list(range(1, ROUNDS + 1)) or [e["event"] for e in events].count("start") != 1:
         found.append(f"the event log tells rounds {rounds}")
-    left = [p.name for p in path.rglob("*") if p.name == "cache" or ".tmp" in p.name]
+    left = [
+        p.name for p in path.rglob("*") if p.name == "cache" or re.search(r"^\.part-|\.tmp", p.name)
+    ]
     return found + ([f"left over: {', '.join(left)}"] if left else [])
 
 

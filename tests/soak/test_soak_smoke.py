@@ -46,7 +46,7 @@ def flip(path):
         (flip, "another model"),
         (append('{"event": "round", "round": 3}\n'), "tells rounds"),
         (append("\0\0\0"), "damaged"),
-        (lambda path: (path / ".DONE.1.tmp").touch(), "left over: .DONE.1.tmp"),
+        (lambda path: (path / ".part-1-DONE").touch(), "left over: .part-1-DONE"),
         (lambda path: (path / "cache").mkdir(), "left over: cache"),
     ],
 )

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.basics.files import write_bytes
+from feda3i.basics.files import write_file
 from feda3i.core.messages import Params
-from feda3i.core.trees import pack, seal, unpack, unseal, write_file
+from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.errors import RecipeError, WireError
 
 json_values = st.recursive(
@@ -82,7 +82,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("write", [write_file, write_bytes])
-def test_an_empty_path_is_no_file(write):
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_empty_path_is_no_file(durable):
     with pytest.raises(RecipeError, match="name of a file"):
-        write(Path(""), b"")
+        write_file(Path(""), b"", durable=durable)

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.core import trees as codec
-
 
 def draw(path, shape=(20, 24, 3)):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,7 +115,7 @@ def test_a_full_disk_says_what_to_do(feda3i, finished, images, tmp_path, monkeyp
         written.append(path)
         path.write_bytes(data)
 
-    monkeypatch.setattr(codec, "write_file", full_after_one)
+    monkeypatch.setattr("feda3i.basics.files.write_file", full_after_one)
     code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
     assert code == 1
     assert "the disk is full" in err

@@ -13,22 +13,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.trees import need_file_name
-from feda3i.errors import DataError
+from feda3i.errors import DataError, RecipeError
 
 PART = ".part-"  # beginning of the names of files that are being written
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name and rename it: nobody ever sees half of it."""
+def need_file_name(path: Path) -> None:
+    """Raise ``RecipeError`` for an empty path, which would mean the working directory."""
+    if not path.name:
+        raise RecipeError(f"expected the name of a file to write, found '{path}'")
+
+
+def write_file(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o666) -> None:
+    """Write a file under a temporary name and rename it: it is whole or not there.
+
+    Parameters
+    ----------
+    durable
+        Put the bytes on the disk first, so that the old file or the new one is there even after a
+        power failure. That costs milliseconds per file; do without where a file is easily made
+        again.
+    mode
+        Permissions, less those that the user's umask takes away; 0o600 for secrets.
+    """
     need_file_name(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        with open(os.open(part, flags, mode), "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> Path:
+    """Make a folder for pixels, which only the user may enter, and return it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    return folder
 
 
 def is_full(error: OSError) -> bool:

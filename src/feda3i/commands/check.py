@@ -32,7 +32,7 @@ def check(
     problems
         Write every finding with its file name to this CSV file.
     """
-    from feda3i.basics.files import write_bytes
+    from feda3i.basics.files import write_file
     from feda3i.doctor.examine import check_data
     from feda3i.doctor.summary import report_text, summarise, summary_text
     from feda3i.reading.problems import write_problems
@@ -52,8 +52,9 @@ def check(
     print(report_text(report))
     if mail is not None:
         summary = summarise(report)
-        write_bytes(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
-        write_bytes(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())
+        mail.parent.mkdir(parents=True, exist_ok=True)
+        write_file(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
+        write_file(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())
         print(f"\nto be mailed: {mail.with_suffix('.txt')} and {mail.with_suffix('.json')}")
     if problems is not None:
         write_problems(problems, report.problems)

@@ -73,7 +73,7 @@ def annotator_mu(federation: Federation) -> dict[str, float]:
 
 
 def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
-    from feda3i.core.trees import write_file
+    from feda3i.basics.files import write_file
     from feda3i.log.events import read_events
     from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights

@@ -98,7 +98,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write one line per case and class."""
     from io import StringIO
 
-    from feda3i.core.trees import write_file
+    from feda3i.basics.files import write_file
 
     text = StringIO()
     writer = csv_file.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")

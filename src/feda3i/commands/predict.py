@@ -121,7 +121,7 @@ def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
 
     from PIL import Image
 
-    from feda3i.core.trees import write_file
+    from feda3i.basics.files import write_file
 
     buffer = BytesIO()
     Image.fromarray(pixels).save(buffer, format="PNG")

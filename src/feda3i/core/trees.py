@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from feda3i.errors import RecipeError, WireError
+from feda3i.errors import WireError
 
 _MARK = "__array__"
 _PARAMS = "__params__"
@@ -114,34 +112,6 @@ def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     if isinstance(value, list):
         return [_fill(item, arrays) for item in value]
     return value
-
-
-def need_file_name(path: Path) -> None:
-    """Raise ``RecipeError`` for an empty path, which would mean the working directory."""
-    if not path.name:
-        raise RecipeError(f"expected the name of a file to write, found '{path}'")
-
-
-def write_file(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file so that it is either the old one or the new one whole, also after a crash."""
-    need_file_name(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with open(os.open(temporary, flags, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def make_private(folder: Path) -> Path:
-    """Make a folder for pixels, which only the user may enter, and return it."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    folder.chmod(0o700)
-    return folder
 
 
 def seal(data: bytes) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.files import PART, hash_text, write_bytes
+from feda3i.basics.files import PART, hash_text, write_file
 from feda3i.basics.spread import spread
 from feda3i.core.cases import Images, Masks
 from feda3i.data.store import FileStore, Store
@@ -254,7 +254,7 @@ def _finish(
     for kind, array in arrays.items():
         header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
         store.parts[kind].replace(_file(place, f"{kind}.npy"))
-    write_bytes(_file(place, "header.json"), json.dumps(header).encode())
+    write_file(_file(place, "header.json"), json.dumps(header).encode(), durable=False)
     _sweep(place)
 
 

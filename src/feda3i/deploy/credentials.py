@@ -6,7 +6,6 @@ Private keys are files of mode 600. They are never printed, logged or put into a
 from __future__ import annotations
 
 import ipaddress
-import os
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,19 +16,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from feda3i.basics.files import write_file
+
 Key = ec.EllipticCurvePrivateKey
+PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a secret so that no one but the owner can read it, not even for a moment."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
 
 
 def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, Key]:
@@ -54,8 +46,8 @@ def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA384())
     )
-    write_private(folder / "ca.key", _pem(key))
-    (folder / "ca.crt").write_bytes(certificate.public_bytes(_PEM))
+    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
+    write_file(folder / "ca.crt", certificate.public_bytes(_PEM))
     return certificate, key
 
 
@@ -92,8 +84,8 @@ def make_server_certificate(
         .add_extension(issuer_key, critical=False)
         .sign(signer, hashes.SHA384())
     )
-    write_private(folder / "server.key", _pem(key))
-    (folder / "server.crt").write_bytes(certificate.public_bytes(_PEM))
+    write_file(folder / "server.key", _pem(key), mode=PRIVATE)
+    write_file(folder / "server.crt", certificate.public_bytes(_PEM))
 
 
 def make_node_key(private: Path, public: Path, name: str) -> None:
@@ -102,14 +94,14 @@ def make_node_key(private: Path, public: Path, name: str) -> None:
     text = key.private_bytes(
         _PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
-    write_private(private, text)
+    write_file(private, text, mode=PRIVATE)
     line = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
-    public.write_bytes(line + b" " + name.encode() + b"\n")
+    write_file(public, line + b" " + name.encode() + b"\n")
 
 
 def make_secret(path: Path) -> None:
     """Write 32 random bytes, shared by the server's processes only."""
-    write_private(path, secrets.token_bytes(32))
+    write_file(path, secrets.token_bytes(32), mode=PRIVATE)
 
 
 def public_line(private: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feda3i import __version__
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 from feda3i.deploy import credentials, guides, templates
 from feda3i.engine.workers import ENVIRONMENT
 from feda3i.errors import RecipeError

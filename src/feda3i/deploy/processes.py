@@ -19,7 +19,7 @@ from typing import Self
 
 import tomli_w
 
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 from feda3i.deploy.control import Control, Status
 from feda3i.deploy.folders import Plan, write_consortium, write_site
 from feda3i.errors import RunError

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
+from feda3i.basics.files import make_private, write_file
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
-from feda3i.core.trees import make_private, pack, seal, unpack, unseal, write_file
+from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.job import Job
 from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
 from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of

@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
 from feda3i.core.messages import Numbers, Order, Reply
 from feda3i.core.site import Site
-from feda3i.core.trees import make_private, pack, seal, unpack, unseal, write_file
+from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError

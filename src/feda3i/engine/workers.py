@@ -19,9 +19,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.basics.files import make_private
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
-from feda3i.core.trees import make_private, pack, unpack
+from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from feda3i.basics.files import write_file
 from feda3i.core.messages import Order
-from feda3i.core.trees import write_file
 from feda3i.errors import RunError
 
 _TASKS = ("survey", "act", "fit")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 from feda3i.recipe import Recipe
 
 SERVER = "feda3i.flower.server_app:app"

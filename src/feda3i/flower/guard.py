@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from feda3i.basics.files import write_file
 from feda3i.errors import WireError
 from feda3i.flower.app import CLIENT, SERVER
 
@@ -59,9 +60,9 @@ def write_commands(folder: Path, role: str) -> None:
     """Write the commands that lead Flower here into a folder for the front of ``PATH``."""
     folder.mkdir(parents=True, exist_ok=True)
     for command in COMMANDS:
-        path = folder / command
-        path.write_text(f'#!/bin/sh\nexec python3 -m feda3i.flower.guard {role} {command} "$@"\n')
-        path.chmod(0o755)
+        text = f'#!/bin/sh\nexec python3 -m feda3i.flower.guard {role} {command} "$@"\n'
+        write_file(folder / command, text.encode())
+        (folder / command).chmod(0o755)
 
 
 def main() -> None:

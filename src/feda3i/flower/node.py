@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.format import Format
-from feda3i.core.trees import make_private
 from feda3i.engine.job import Job, aspect_of
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate

@@ -18,11 +18,11 @@ from typing import Any
 from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
-from feda3i.core.trees import write_file
 from feda3i.core.wire import check_reply
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases

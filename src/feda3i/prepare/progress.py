@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import PART, write_bytes
+from feda3i.basics.files import PART, write_file
 from feda3i.errors import DataError
 from feda3i.reading.names import is_id
 from feda3i.reading.prepared import JOURNAL, Row
@@ -86,7 +86,7 @@ def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[Outco
     """Write the journal anew, in the order given."""
     lines = [outcome.line() for outcome in outcomes if outcome.rows]
     head = json.dumps(record, sort_keys=True)
-    write_bytes(folder / JOURNAL, f"{head}\n{''.join(lines)}".encode())
+    write_file(folder / JOURNAL, f"{head}\n{''.join(lines)}".encode(), durable=False)
 
 
 def remove_cases(folder: Path, ids: Iterable[str]) -> None:

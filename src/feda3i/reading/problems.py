@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from feda3i.basics.files import write_bytes
+from feda3i.basics.writers import write_csv
 from feda3i.errors import DataError
 
 Level = Literal["error", "note"]
@@ -95,11 +93,8 @@ def report_lines(problems: Sequence[Problem], show: int = 3) -> list[str]:
 
 def write_problems(path: Path, problems: Iterable[Problem]) -> None:
     """Write all findings as CSV (level, kind, name, text), sorted."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["level", "kind", "name", "text"])
-    table.writerows([p.level, p.kind, p.name, p.text] for p in sorted(problems))
-    write_bytes(path, text.getvalue().encode())
+    columns = ("level", "kind", "name", "text")
+    write_csv(path, columns, [asdict(problem) for problem in sorted(problems)])
 
 
 def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] = ()) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 from feda3i.recipe.sections import PLACES, Recipe
 
 FILE = "local.json"

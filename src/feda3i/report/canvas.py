@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from feda3i.core.trees import write_file
+from feda3i.basics.writers import write_figure
 
 # Okabe and Ito's colours: distinct for readers who do not tell red from green.
 GREEN, ORANGE, BLUE, YELLOW, PINK, SKY = (
@@ -29,11 +28,8 @@ def pyplot() -> Any:
 
 def save(figure: Any, path: Path) -> None:
     """Write a figure as PNG, whole or not at all, and free it."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
+    write_figure(path, figure, dpi=130)
     pyplot().close(figure)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, buffer.getvalue())
 
 
 def colours(count: int) -> list[str]:

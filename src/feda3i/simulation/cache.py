@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.basics.files import write_bytes
+from feda3i.basics.files import write_file
 from feda3i.errors import RunError
 from feda3i.noise.base import Annotator
 from feda3i.noise.federation import Masks, NoisyCase, NoisyMasks, Sites, apply_noise
@@ -85,7 +85,8 @@ def cached_noise(
     note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
     packed = io.BytesIO()
     np.savez_compressed(packed, masks=drawn.masks, note=np.array(json.dumps(note)))
-    write_bytes(path, packed.getvalue())
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(path, packed.getvalue(), durable=False)
     return drawn
 
 

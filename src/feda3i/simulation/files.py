@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.files import write_bytes
+from feda3i.basics.writers import write_csv, write_png
 from feda3i.errors import DataError
 
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
@@ -51,33 +49,19 @@ def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
 
 def write_picture(stem: Path, pixels: NDArray[np.uint8], *, is_binary: bool = False) -> None:
     """Write ``STEM.png``; a binary mask becomes 0 and 255."""
-    from PIL import Image
-
     flat = pixels[..., 0] if pixels.ndim == 3 and pixels.shape[-1] == 1 else pixels
-    buffer = io.BytesIO()
-    picture = Image.fromarray(flat * np.uint8(255) if is_binary else flat)
-    picture.save(buffer, "PNG", compress_level=1)
-    write_bytes(stem.with_name(f"{stem.name}.png"), buffer.getvalue())
-
-
-def write_array(stem: Path, pixels: NDArray[Any]) -> None:
-    """Write ``STEM.npy``."""
-    buffer = io.BytesIO()
-    np.save(buffer, pixels, allow_pickle=False)
-    write_bytes(stem.with_name(f"{stem.name}.npy"), buffer.getvalue())
+    drawn = flat * np.uint8(255) if is_binary else flat
+    write_png(stem.with_name(f"{stem.name}.png"), drawn, compression=1)
 
 
 def write_table(path: Path, rows: Sequence[Any], **more: Any) -> None:
     """Write dataclasses or dictionaries as CSV, with columns that are the same for all rows."""
     records = [{**(r if isinstance(r, dict) else asdict(r)), **more} for r in rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
+    cells = [
         {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in record.items()}
         for record in records
-    )
-    write_bytes(path, text.getvalue().encode())
+    ]
+    write_csv(path, list(records[0]), cells)
 
 
 def read_image_file(file: Path) -> NDArray[np.uint8]:

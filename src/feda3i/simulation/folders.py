@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.basics.files import PART
+from feda3i.basics.writers import write_array
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
@@ -21,7 +23,6 @@ from feda3i.reading.names import folder_name
 from feda3i.simulation.files import (
     find_masks,
     read_mask_file,
-    write_array,
     write_picture,
     write_table,
 )
@@ -139,7 +140,7 @@ def federate_folder(
     jobs += [("test", listing.take([case]), None) for case in tests]
     for annotator in annotators.values():
         build_model(drawing.name, annotator, drawing.options)
-    part = out.with_name(f".part-{os.getpid()}-{out.name}")
+    part = out.with_name(f"{PART}{os.getpid()}-{out.name}")
     try:
         rows, problems = _collect(_draw_listed, jobs, (part, drawing), workers, progress)
         if problems:
@@ -203,7 +204,7 @@ def _draw_file(
     except DataError as error:
         return f"{file}: {error}"
     if file.suffix.lower() == ".npy":
-        write_array(out / file.stem, noisy)
+        write_array(out / f"{file.stem}.npy", noisy)
     else:
         write_picture(out / file.stem, noisy, is_binary=drawing.classes == 1)
     return row
@@ -218,7 +219,7 @@ def _draw_listed(job: FileJob, out: Path, drawing: Drawing, _: object) -> NoisyC
         place = home / "train" if annotator else home
         stem = place / folder / case.id
         if listing.arrays:
-            write_array(stem, pixels)
+            write_array(stem.with_name(f"{stem.name}.npy"), pixels)
         else:
             write_picture(stem, pixels, is_binary=is_binary)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.basics.files import write_bytes
+from feda3i.basics.writers import write_figure
 from feda3i.errors import DataError
 from feda3i.noise.base import SIDE, Annotator
 from feda3i.noise.contour import ContourEvolution
@@ -87,9 +86,7 @@ def draw_gallery(
         frameon=False,
         fontsize=10,
     )
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    write_bytes(path, buffer.getvalue())
+    write_figure(path, figure, dpi=110)
     return drawn
 
 

@@ -65,7 +65,7 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
             raise OSError(28, "No space left on device", str(path))
         write(path, *_, **__)
 
-    from feda3i.core.trees import write_file as write
+    from feda3i.basics.files import write_file as write
 
     monkeypatch.setattr("feda3i.engine.run_folder.write_file", full)
     monkeypatch.setattr("feda3i.recipe.local.write_file", full)
@@ -103,13 +103,13 @@ def test_killed_while_the_first_files_are_written(tiny_recipe, feda3i, tmp_path,
     overrides += ["data.size=32", "model.width=4", "train.epochs=1", "engine.workers=1"]
     command = [sys.executable, "-c", DIES, str(path), str(writes), *overrides]
     assert subprocess.run(command, check=False).returncode < 0
-    assert list(path.glob(".*.tmp"))
+    assert list(path.glob(".part-*"))
     code, _, err = feda3i("resume", path)
     assert code == 1
     assert "never became a run" in err
     assert f"feda3i run RECIPE --out {path}" in err
     assert run(load(None, overrides), path).sha256
-    assert not list(path.rglob("*.tmp"))
+    assert not list(path.rglob(".part-*"))
 
 
 def test_the_default_folder_of_a_dead_start_is_taken_again(tmp_path):

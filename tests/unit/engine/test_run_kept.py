@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.core.trees import pack, seal, write_file
+from feda3i.basics.files import write_file
+from feda3i.core.trees import pack, seal
 from feda3i.engine import manifest
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder

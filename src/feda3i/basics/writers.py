@@ -1,0 +1,61 @@
+"""Pictures, arrays, tables and figures as files: whole or not there, in folders made if need be."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.basics.files import write_file
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -> None:
+    """Write a picture, or ``(row, column)`` or ``(row, column, 3)`` pixels, as PNG.
+
+    Parameters
+    ----------
+    compression
+        From 0 (large and fast) to 9 (small and slow).
+    """
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    made = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
+    made.save(buffer, "PNG", compress_level=compression)
+    _write(path, buffer.getvalue())
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array as ``.npy``."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    _write(path, buffer.getvalue())
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a table in UTF-8 with lines that end in a line feed, the same on every system."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    _write(path, text.getvalue().encode())
+
+
+def write_figure(path: Path, figure: Any, dpi: int) -> None:
+    """Write a figure of matplotlib as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    _write(path, buffer.getvalue())
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, data, durable=False)
