@@ -1,4 +1,7 @@
-"""Map a function over jobs in processes: results in order, a bounded number of jobs under way."""
+"""Map a function over jobs in processes or threads: results in order, few jobs under way at once.
+
+joblib is not used: its workers outlive a parent that was killed, and it unpickles code by value.
+"""
 
 from __future__ import annotations
 
@@ -7,59 +10,82 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
+from typing import Any, Literal, TypeVar
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import Reader
 
 JobT = TypeVar("JobT")
 OutT = TypeVar("OutT")
-_AHEAD = 4  # jobs per process that wait or run: enough to keep all busy, few enough to stay small
+Way = Literal["spawn", "fork", "threads"]
+_AHEAD = 4  # batches per worker that wait or run: all are busy, and few results are kept
 
-_reader: Reader | None = None  # of a worker process: its archives stay open between jobs
+_work: Callable[[Any], Any] | None = None  # of a worker process, set when it starts
 
 
 def ordered_map(
-    call: Callable[..., OutT], jobs: Iterable[JobT], fixed: tuple[Any, ...], workers: int | None
+    call: Callable[..., OutT],
+    jobs: Iterable[JobT],
+    workers: int | None = None,
+    *,
+    tool: Callable[[], AbstractContextManager[Any]] | None = None,
+    way: Way = "spawn",
+    batch: int = 1,
 ) -> Iterator[OutT]:
-    """Yield ``call(job, *fixed, reader)`` for every job, in their order.
+    """Yield ``call(job)`` for every job, in their order.
 
     Parameters
     ----------
     workers
-        Processes; ``None`` for one per core, 1 for none but this one.
+        How many; ``None`` for one per core, 1 for this process alone.
+    tool
+        Something every worker opens once, e.g. ``Reader``; calls are then ``call(job, tool)``.
+    way
+        ``"spawn"``: new processes, to which ``call`` is sent. ``"fork"``: copies of this one, which
+        inherit it (a closure, say) and cost nothing to start; threads where that is not safe.
+        ``"threads"``: for work that leaves the interpreter's lock most of the time.
+    batch
+        Jobs that are sent to a worker together.
+
+    >>> list(ordered_map(abs, [-1, 2, -3], workers=2, way="threads"))
+    [1, 2, 3]
     """
     count = workers or os.cpu_count() or 1
-    if count == 1:
-        with Reader() as reader:
-            for job in jobs:
-                yield call(job, *fixed, reader)
-        return
-    # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
-    context = multiprocessing.get_context("spawn")
-    with safe_path():  # the pool starts a process that looks after its semaphores
-        pool = ProcessPoolExecutor(count, mp_context=context, initializer=_start)
-    waiting: deque[Future[OutT]] = deque()
-    try:
-        for job in jobs:
-            with safe_path():
-                waiting.append(pool.submit(_run, call, job, fixed))
-            if len(waiting) >= _AHEAD * count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise DataError(
-            "a worker process died (out of memory, or a script without "
-            "'if __name__ == \"__main__\":'): repeat with workers=1, finished cases are kept"
-        ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with contextlib.ExitStack() as stack:
+        if count <= 1:
+            yield from map(_bind(call, tool, stack), jobs)
+            return
+        pool, run = _open_pool(count, call, tool, way, stack)
+        # Not as a context: after an error nobody waits for jobs that have not begun.
+        stack.callback(pool.shutdown, cancel_futures=True)
+        waiting: deque[Future[list[OutT]]] = deque()
+        remaining = iter(jobs)
+        try:
+            while some := list(islice(remaining, batch)):
+                with safe_path():
+                    waiting.append(pool.submit(run, some))
+                if len(waiting) >= _AHEAD * count:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        except BrokenProcessPool:
+            raise DataError(
+                "a worker process died (out of memory, or a script without "
+                "'if __name__ == \"__main__\":'): repeat with workers=1, what is finished is kept"
+            ) from None
+
+
+def can_fork() -> bool:
+    """Return whether processes may be forked here and now: no other thread could hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
 
 
 @contextlib.contextmanager
@@ -80,28 +106,61 @@ def safe_path() -> Iterator[None]:
             os.environ["PYTHONSAFEPATH"] = before
 
 
-def leave_with_parent() -> None:
-    """End this worker when its parent is gone: one that was killed cannot call its workers off."""
+def _open_pool(
+    count: int,
+    call: Callable[..., Any],
+    tool: Callable[[], AbstractContextManager[Any]] | None,
+    way: Way,
+    stack: contextlib.ExitStack,
+) -> tuple[Executor, Callable[[list[Any]], list[Any]]]:
+    """Return workers and what to ask of them."""
+    if way == "threads" or (way == "fork" and not can_fork()):
+        return ThreadPoolExecutor(count), partial(_run_here, _bind(call, tool, stack))
+    context = multiprocessing.get_context(way)
+    with safe_path():  # the pool starts a process that looks after its semaphores
+        pool = ProcessPoolExecutor(count, context, _start, (call, tool, way == "spawn"))
+    return pool, _run
+
+
+def _bind(
+    call: Callable[..., Any],
+    tool: Callable[[], AbstractContextManager[Any]] | None,
+    stack: contextlib.ExitStack,
+) -> Callable[[Any], Any]:
+    if tool is None:
+        return call
+    opened = stack.enter_context(tool())
+    return lambda job: call(job, opened)
+
+
+def _start(
+    call: Callable[..., Any],
+    tool: Callable[[], AbstractContextManager[Any]] | None,
+    is_new: bool,
+) -> None:
+    """Prepare a worker process, which ends with its parent and leaves Ctrl-C to it."""
+    global _work
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if is_new:  # a forked process must not touch OpenCV's threads, which it did not inherit
+        import cv2
+
+        cv2.setNumThreads(0)
+    _work = _bind(call, tool, contextlib.ExitStack())  # the tool is closed with the process
 
 
 def _watch(sentinel: int) -> None:
+    """End this process when its parent is gone: one that was killed cannot call its workers off."""
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
 
 
-def _start() -> None:
-    """Prepare a worker: Ctrl-C is the parent's business, and one thread per process is enough."""
-    import cv2
-
-    global _reader
-    leave_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cv2.setNumThreads(0)
-    _reader = Reader()
+def _run(jobs: list[Any]) -> list[Any]:
+    assert _work is not None  # set by _start
+    return _run_here(_work, jobs)
 
 
-def _run(call: Callable[..., OutT], job: JobT, fixed: tuple[Any, ...]) -> OutT:
-    return call(job, *fixed, _reader)
+def _run_here(work: Callable[[Any], Any], jobs: list[Any]) -> list[Any]:
+    return [work(job) for job in jobs]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import PART, hash_text, write_file
-from feda3i.basics.spread import spread
+from feda3i.basics.parallel import ordered_map
 from feda3i.core.cases import Images, Masks
 from feda3i.data.store import FileStore, Store
 from feda3i.reading.listing import Listed, Listing
@@ -36,6 +36,8 @@ _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
 _MAX_PART_AGE = 24 * 3600
+_FEW = 64  # cases per worker below which starting workers does not pay
+_BATCH = 16  # cases that a worker takes at a time
 
 
 Sizes = NDArray[np.float64] | None
@@ -218,7 +220,9 @@ def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, l
         notes = [Problem("note", kind, case.name, text) for kind, text in raw.notes]
         return [raw.spacing, raw.zoom], notes
 
-    done = spread(work, len(listing.cases), workers)
+    count = len(listing.cases)
+    crew = min(workers, count // _FEW)
+    done = list(ordered_map(work, range(count), max(crew, 1), way="fork", batch=_BATCH))
     spacing, zoom = (_known([sizes[k] for sizes, _ in done], len(shape) - 1) for k in (0, 1))
     if zoom is not None and (zoom == 1).all():
         zoom = None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from feda3i.basics.parallel import ordered_map
 from feda3i.data.division import as_test, home
 from feda3i.data.split import split_cases
 from feda3i.doctor.duplicates import Fingerprint, find_duplicates, fingerprint
@@ -23,7 +21,7 @@ from feda3i.reading.masks import mask_values
 from feda3i.reading.problems import CaseError, Level, Problem, errors_of
 from feda3i.reading.usage import Unused, Usage, without
 
-_AHEAD = 32  # cases decoded but not yet looked at, per thread
+_BATCH = 8  # cases that a worker takes at a time
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ def check_data(
     options = Options(size=None, channels=channels, classes=tuple(classes))
     listing, problems = list_cases(root, options, group, unused)
     good, facts, spoilt = [], [], []
-    for case, found in _look(listing, workers or os.cpu_count() or 1):
+    for case, found in _look(listing, workers):
         if isinstance(found, Facts):
             good.append(case)
             facts.append(found)
@@ -151,8 +149,8 @@ def check_data(
     )
 
 
-def _look(listing: Listing, workers: int) -> Iterator[tuple[Listed, Facts | Problem]]:
-    """Yield every case with its facts; a bounded number is in memory at a time."""
+def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts | Problem]]:
+    """Return every case with its facts; few are in memory at a time."""
 
     def facts(case: Listed) -> Facts | Problem:
         try:
@@ -175,10 +173,8 @@ def _look(listing: Listing, workers: int) -> Iterator[tuple[Listed, Facts | Prob
             notes=raw.notes,
         )
 
-    remaining = iter(listing.cases)
-    with ThreadPoolExecutor(workers) as pool:
-        while batch := list(islice(remaining, _AHEAD * workers)):
-            yield from zip(batch, pool.map(facts, batch), strict=True)
+    found = ordered_map(facts, listing.cases, workers, way="threads", batch=_BATCH)
+    return zip(listing.cases, found, strict=True)
 
 
 def _judge_masks(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Problem]:

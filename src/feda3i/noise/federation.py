@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.errors import DataError, RecipeError, RunError
+from feda3i.basics.parallel import ordered_map
+from feda3i.errors import DataError, RecipeError
 from feda3i.noise.base import Annotator, Mask, NoiseModel
 from feda3i.noise.calibrate import mean_dice
 from feda3i.registry import Registry
@@ -161,7 +162,11 @@ def apply_noise(
         raise RecipeError(f"expected an annotator for every site, found none for {missing[0]}")
     noisy, rows = np.array(masks), []
     jobs = list(_jobs(sites, annotators, name, dict(options or {}), seed))
-    results = _run(jobs, masks, ids, workers)
+    tasks = (
+        (site, maker, np.asarray(masks[positions]), [ids[i] for i in positions])
+        for site, maker, positions in jobs
+    )
+    results = ordered_map(_noise_of, tasks, min(max(workers, 1), len(jobs) or 1))
     for (_, _, positions), (changed, table) in zip(jobs, results, strict=True):
         noisy[positions] = changed
         rows.extend(table)
@@ -172,7 +177,6 @@ def apply_noise(
 
 Maker = tuple[str, Annotator, dict[str, Any], int]
 Job = tuple[str, Maker, NDArray[np.intp]]
-Done = tuple[Masks, list[NoisyCase]]
 
 
 def _jobs(
@@ -190,44 +194,8 @@ def _jobs(
             yield site, maker, positions[first : first + CHUNK]
 
 
-def _run(jobs: list[Job], masks: Masks, ids: Sequence[str], workers: int) -> Iterator[Done]:
-    tasks = (
-        (site, maker, np.asarray(masks[positions]), [ids[i] for i in positions])
-        for site, maker, positions in jobs
-    )
-    if workers <= 1 or len(jobs) < 2:
-        yield from (_noise_of(*task) for task in tasks)
-        return
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    from feda3i.basics.parallel import safe_path
-
-    # Spawned rather than forked: the calling program may hold threads (torch, OpenMP).
-    context = multiprocessing.get_context("spawn")
-    with safe_path():
-        made = ProcessPoolExecutor(min(workers, len(jobs)), context, _single_thread)
-    with made as pool:
-        try:
-            with safe_path():
-                drawn = pool.map(_noise_of, *zip(*tasks, strict=True))
-            yield from drawn
-        except BrokenProcessPool:
-            raise RunError(
-                "a worker process died (out of memory, or a script without "
-                "'if __name__ == \"__main__\":'); repeat with workers=1"
-            ) from None
-
-
-def _single_thread() -> None:
-    import cv2
-
-    cv2.setNumThreads(1)
-
-
-def _noise_of(site: str, maker: Maker, masks: Masks, ids: list[str]) -> Done:
-    name, annotator, options, seed = maker
+def _noise_of(task: tuple[str, Maker, Masks, list[str]]) -> tuple[Masks, list[NoisyCase]]:
+    site, (name, annotator, options, seed), masks, ids = task
     model = build_model(name, annotator, options)
     noisy, rows = np.empty_like(masks), []
     for k, case in enumerate(ids):

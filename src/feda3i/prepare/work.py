@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def prepare(
     return Prepared(folder, manifest, tuple(problems))
 
 
-def run_job(job: Job, folder: Path, options: Options, reader: Reader) -> Outcome:
+def run_job(job: Job, reader: Reader, *, folder: Path, options: Options) -> Outcome:
     """Read, decode, resize and write one pair; whatever is wrong with it becomes a problem."""
     name = job.pair.name
     try:
@@ -202,9 +203,10 @@ def _work(
     jobs = [Job(p, i, o.rows, o.problems) for p, i, o in zip(pairs, ids, old, strict=True)]
     for kind in ("images", "masks"):
         (folder / kind).mkdir(exist_ok=True)
+    call = partial(run_job, folder=folder, options=options)
     outcomes: list[Outcome] = []
     with (folder / JOURNAL).open("a", encoding="utf-8") as file:
-        for outcome in ordered_map(run_job, jobs, (folder, options), workers):
+        for outcome in ordered_map(call, jobs, workers, tool=Reader):
             outcomes.append(outcome)
             if outcome.rows and journal.get(outcome.name) != outcome:
                 file.write(outcome.line())

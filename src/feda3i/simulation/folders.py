@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import PART
+from feda3i.basics.parallel import ordered_map
 from feda3i.basics.writers import write_array
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
@@ -95,8 +97,8 @@ def apply_to_folder(
         raise RecipeError(f"expected another folder than that of the clean masks, found '{out}'")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise RecipeError(f"'{out}' is not empty: choose another folder, or add --overwrite")
-    fixed = (out, annotator, drawing, site)
-    rows, problems = _collect(_draw_file, files, fixed, workers, progress)
+    draw = partial(_draw_file, out=out, annotator=annotator, drawing=drawing, site=site)
+    rows, problems = _collect(draw, files, workers, progress)
     if rows:
         write_table(out / "noise.csv", rows, seed=drawing.seed, noise=drawing.name)
     return Report(tuple(rows), tuple(problems))
@@ -142,7 +144,8 @@ def federate_folder(
         build_model(drawing.name, annotator, drawing.options)
     part = out.with_name(f"{PART}{os.getpid()}-{out.name}")
     try:
-        rows, problems = _collect(_draw_listed, jobs, (part, drawing), workers, progress)
+        draw = partial(_draw_listed, out=part, drawing=drawing)
+        rows, problems = _collect(draw, jobs, workers, progress)
         if problems:
             raise DataError("\n".join(problems))
         write_table(part / "cases.csv", rows)
@@ -174,18 +177,15 @@ def _annotator_rows(
 
 
 def _collect(
-    call: Callable[..., NoisyCase | str | None],
+    call: Callable[[Any], NoisyCase | str | None],
     jobs: Sequence[Any],
-    fixed: tuple[Any, ...],
     workers: int | None,
     progress: Progress | None,
 ) -> tuple[list[NoisyCase], list[str]]:
-    from feda3i.basics.parallel import ordered_map
-
     most = max(1, len(jobs) // CASES_PER_PROCESS)
     count = min(workers or os.cpu_count() or 1, most) if workers is None else workers
     rows, problems = [], []
-    for done, result in enumerate(ordered_map(call, jobs, fixed, count), 1):
+    for done, result in enumerate(ordered_map(call, jobs, count), 1):
         if isinstance(result, NoisyCase):
             rows.append(result)
         elif result:
@@ -196,7 +196,7 @@ def _collect(
 
 
 def _draw_file(
-    file: Path, out: Path, annotator: Annotator, drawing: Drawing, site: str, _: object
+    file: Path, *, out: Path, annotator: Annotator, drawing: Drawing, site: str
 ) -> NoisyCase | str:
     try:
         mask = read_mask_file(file, drawing.classes)
@@ -210,7 +210,7 @@ def _draw_file(
     return row
 
 
-def _draw_listed(job: FileJob, out: Path, drawing: Drawing, _: object) -> NoisyCase | str | None:
+def _draw_listed(job: FileJob, *, out: Path, drawing: Drawing) -> NoisyCase | str | None:
     site, listing, annotator = job
     case: Listed = listing.cases[0]
 

@@ -199,3 +199,19 @@ def test_the_content_counts_where_no_change_is_dated(tree, monkeypatch):
             data[place] = 1
             file.write_bytes(data)
             assert packed._touch(str(file)) != old
+
+
+def test_few_cases_are_read_by_this_process(tree, monkeypatch):
+    asked = []
+    original = packed.ordered_map
+
+    def watched(work, jobs, workers, **options):
+        asked.append(workers)
+        return original(work, jobs, workers, **options)
+
+    monkeypatch.setattr(packed, "ordered_map", watched)
+    load_folder(tree, cache=False, workers=8)
+    assert asked == [1]
+    monkeypatch.setattr(packed, "_FEW", 2)
+    load_folder(tree, cache=False, workers=3)
+    assert asked[1:] == [3]
