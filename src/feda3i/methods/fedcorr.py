@@ -61,8 +61,8 @@ from feda3i.methods.parts.corrected import (
     remember_masks,
     unpack_masks,
 )
-from feda3i.methods.parts.mixtures import high_group, min_max
 from feda3i.methods.parts.relabelling import highest, relabel
+from feda3i.methods.parts.two_groups import high_group, min_max
 
 if TYPE_CHECKING:
     from feda3i.core.server import Server

@@ -48,7 +48,7 @@ from torch import Tensor
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import Method
-from feda3i.methods.parts.mixtures import vote_high_group
+from feda3i.methods.parts.two_groups import vote_high_group
 
 if TYPE_CHECKING:
     from feda3i.core.server import Gathered, Server

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import RecipeError, nearest
-from feda3i.quality.mixture import Mixture, Split
+from feda3i.quality.gaussians import Mixture, Split
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 
 Label = Literal["larger", "smaller", "all", "unrated"]

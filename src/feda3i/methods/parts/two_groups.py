@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.messages import Floats
+from feda3i.quality.gaussians import fit_gaussians
 
 MOST = 100_000
 """Points that a fit looks at; more are drawn from and then classified by the fitted mixture."""
@@ -51,16 +51,8 @@ def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.boo
 
 
 def _fit_and_classify(drawn: Points, rows: Points, seed: int) -> NDArray[np.bool_] | None:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
-
-    mixture = GaussianMixture(2, covariance_type="full", random_state=seed)
-    try:
-        with warnings.catch_warnings():
-            # Few or equal points often do not converge; the guards around judge the result.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            mixture.fit(drawn.astype(np.float64))
-    except ValueError:  # a covariance without an inverse
+    mixture = fit_gaussians(drawn.astype(np.float64), 2, seed)
+    if mixture is None:
         return None
     high = int(np.argmax(mixture.means_.sum(axis=1)))
     # In chunks: the pixels of a site are many, and a prediction takes some copies of its rows.

@@ -1,4 +1,4 @@
-"""Two Gaussians on a few rows of numbers, and what to do when they cannot be fitted."""
+"""Gaussian mixtures on rows of numbers, and what to do when they cannot be fitted."""
 
 from __future__ import annotations
 
@@ -10,6 +10,30 @@ import numpy as np
 
 from feda3i.quality.numbers import FloatArray
 from feda3i.seeding import derive
+
+
+def fit_gaussians(
+    rows: FloatArray, components: int, seed: int, *, initialisations: int = 1, iterations: int = 100
+) -> Any:
+    """Return scikit-learn's mixture, converged or not; ``None`` if a covariance has no inverse."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
+
+    model = GaussianMixture(
+        components,
+        covariance_type="full",
+        reg_covar=1e-6,
+        init_params="kmeans",
+        n_init=initialisations,
+        max_iter=iterations,
+        random_state=seed,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # callers judge the result
+            return model.fit(rows)
+    except ValueError:  # rows on one line, far from zero: their covariance lost its digits
+        return None
 
 
 @dataclass(frozen=True)
@@ -57,22 +81,10 @@ class Mixture:
         return Split(np.asarray(larger, dtype=np.float64), what + again)
 
     def _fit(self, rows: FloatArray, components: int, more: int) -> Any:
-        """Return a fitted mixture, converged or not, or ``None`` if a covariance has no inverse."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.mixture import GaussianMixture
-
-        model = GaussianMixture(
+        return fit_gaussians(
+            rows,
             components,
-            covariance_type="full",
-            reg_covar=1e-6,
-            init_params="kmeans",
-            n_init=self.initialisations * more,
-            max_iter=self.iterations * (1 if more == 1 else 10),
-            random_state=derive(self.seed, "gmm") % 2**32,
+            derive(self.seed, "gmm") % 2**32,
+            initialisations=self.initialisations * more,
+            iterations=self.iterations * (1 if more == 1 else 10),
         )
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # converged_ is read instead
-                return model.fit(rows)
-        except ValueError:  # rows on one line, far from zero: their covariance lost its digits
-            return None

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.methods.parts import mixtures
-from feda3i.methods.parts.mixtures import high_group, min_max, vote_high_group
+from feda3i.methods.parts import two_groups
+from feda3i.methods.parts.two_groups import high_group, min_max, vote_high_group
 
 CLOUDS = np.array([[0.1, 0.2], [0.15, 0.1], [0.2, 0.15], [0.12, 0.18], [0.9, 0.8], [0.8, 0.9]])
 NOISY = [False, False, False, False, True, True]
@@ -43,7 +43,7 @@ def test_many_points_are_classified_by_a_fit_on_some(monkeypatch):
     points = np.concatenate([rng.normal(0, 0.1, 9000), rng.normal(3, 0.1, 1000)])
     points = points.astype(np.float32)
     expected = np.arange(10_000) >= 9000
-    monkeypatch.setattr(mixtures, "_CHUNK", 700)
+    monkeypatch.setattr(two_groups, "_CHUNK", 700)
     np.testing.assert_array_equal(high_group(points, 1, most=500), expected)
     np.testing.assert_array_equal(high_group(points, 1, most=500), high_group(points, 1, most=500))
 
@@ -76,7 +76,7 @@ def test_the_most_frequent_set_wins_and_the_first_on_ties(monkeypatch):
     sets = {"a": [True, False], "b": [False, True], "c": [False, False]}
 
     def vote(order):
-        monkeypatch.setattr(mixtures, "high_group", lambda _, seed: np.array(sets[order[seed]]))
+        monkeypatch.setattr(two_groups, "high_group", lambda _, seed: np.array(sets[order[seed]]))
         return vote_high_group(np.zeros((2, 1)), len(order)).tolist()
 
     assert vote("abbab") == sets["b"]
