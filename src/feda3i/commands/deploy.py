@@ -37,9 +37,10 @@ def init(
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
-    from feda3i.deploy.folders import Plan, split_names, write_consortium
+    from feda3i.deploy.folders import split_names, write_consortium
+    from feda3i.deploy.settings import ConsortiumSettings
 
-    plan = Plan(
+    settings = ConsortiumSettings(
         tuple(split_names(sites)),
         address,
         port,
@@ -47,9 +48,9 @@ def init(
         runs=(runs or out / "runs").absolute(),
         days=days,
     )
-    write_consortium(out, plan)
+    write_consortium(out, settings)
     print(f"server     {out / 'server'}   start.sh, nginx.conf; keep server.key there")
-    for site in plan.sites:
+    for site in settings.sites:
         print(f"site       {out / 'sites' / site}   send it to {site} over a channel you trust")
     print(f"authority  {out / 'authority'}   ca.key: keep it offline")
     print(f"next       read {out / 'GUIDE.md'}")

@@ -56,7 +56,7 @@ def demo(out: Path, sites: int = 4, method: str = "feda3i") -> None:
     with Consortium(out, names) as consortium:
         _say(begin, f"certificates and keys for {sites} sites: {out}")
         consortium.start_server()
-        _say(begin, f"server at {consortium.plan.address}, TLS, {sites} keys registered")
+        _say(begin, f"server at {consortium.settings.address}, TLS, {sites} keys registered")
         for name in names:
             consortium.start_site(name)
         number = consortium.start_run(recipe, "demo")

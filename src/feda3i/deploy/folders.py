@@ -3,127 +3,52 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from feda3i import __version__
 from feda3i.basics.files import write_file
-from feda3i.deploy import credentials, guides, templates
-from feda3i.engine.workers import ENVIRONMENT
+from feda3i.deploy import credentials
+from feda3i.deploy.settings import ConsortiumSettings, check_site_name
 from feda3i.errors import RecipeError
 from feda3i.flower.guard import write_commands
-from feda3i.flower.node import SITE_NAME
 
 NODE_PORT = 9094
+TEXTS = files("feda3i.deploy") / "files"
+"""What ``deploy init`` writes: ``@NAME@`` in these files stands for a value."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Where everything will lie.
-
-    Parameters
-    ----------
-    sites
-        Names of the sites.
-    address
-        ``host:port`` at which sites reach the proxy.
-    port
-        Port of the SuperLink on the server's loopback address.
-    server
-        Absolute folder of the server's files on the server.
-    runs
-        Absolute folder of run folders on the server.
-    data, state
-        What ``site.toml`` says first; every site sets its own.
-    days
-        How long certificates are valid.
-    """
-
-    sites: tuple[str, ...]
-    address: str
-    port: int = 8000
-    server: Path = Path("/opt/feda3i/server")
-    runs: Path = Path("/var/lib/feda3i/runs")
-    data: Path = Path("/data")
-    state: Path = Path("/var/lib/feda3i/state")
-    days: int = 825
-
-    def __post_init__(self) -> None:
-        for site in self.sites:
-            check_site(site)
-        if not self.sites or len(set(self.sites)) != len(self.sites):
-            raise RecipeError("--sites: expected one or more different names, with commas")
-        if not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}", self.address):
-            raise RecipeError(f"--address: expected host:port, found '{self.address}'")
-
-    @property
-    def host(self) -> str:
-        """Return the name or address of the server."""
-        return self.address.rpartition(":")[0]
-
-    def values(self) -> dict[str, str]:
-        """Return what stands for the names in the templates."""
-        return {
-            "ADDRESS": self.address,
-            "HOST": self.host,
-            "PUBLIC_PORT": self.address.rpartition(":")[2],
-            "PORT": str(self.port),
-            "SITES": ",".join(self.sites),
-            "FOLDER": str(self.server),
-            "RUNS": str(self.runs),
-            "LOG": str(self.server / "log"),
-            "DATA": str(self.data),
-            "STATE": str(self.state),
-            "DAYS": str(self.days),
-            "VERSION": __version__,
-            "QUIET": templates.QUIET.rstrip(),
-            "ENVIRONMENT": "\n".join(f"export {k}={v}" for k, v in ENVIRONMENT.items()),
-        }
-
-
-def check_site(name: str) -> None:
-    """Raise ``RecipeError`` unless a name can be a file name, a key's name and a folder."""
-    if not SITE_NAME.fullmatch(name):
-        raise RecipeError(
-            f"expected site names of letters, digits, - and _, found '{name}'; e.g. clinic-a"
-        )
-
-
-def write_consortium(out: Path, plan: Plan) -> None:
+def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     """Write all folders of a new consortium; nothing that exists is overwritten."""
     if out.exists() and any(out.iterdir()):
         raise RecipeError(f"'{out}' already holds something; choose another folder")
     authority = out / "authority"
     authority.mkdir(parents=True)
     authority.chmod(0o700)
-    certificate, key = credentials.make_authority(authority, "feda3i consortium", plan.days)
-    _write_server(out / "server", plan)
-    hosts = [plan.host, "localhost", "127.0.0.1"]
-    credentials.make_server_certificate(out / "server", hosts, certificate, key, plan.days)
+    certificate, key = credentials.make_authority(authority, "feda3i consortium", settings.days)
+    _write_server(out / "server", settings)
+    hosts = [settings.host, "localhost", "127.0.0.1"]
+    credentials.make_server_certificate(out / "server", hosts, certificate, key, settings.days)
     write_file(out / "server" / "ca.crt", (authority / "ca.crt").read_bytes())
-    for site in plan.sites:
-        write_site(out, plan, site)
-    write_file(out / "GUIDE.md", fill(guides.SERVER, plan.values()).encode())
+    for site in settings.sites:
+        write_site(out, settings, site)
+    guide = (TEXTS / "GUIDE.md").read_text("utf-8")
+    write_file(out / "GUIDE.md", fill(guide, settings.values()).encode())
+    settings.write(out)
 
 
-def write_site(out: Path, plan: Plan, site: str) -> Path:
+def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
     """Write the folder of one site, and its public key for the server; return the folder."""
-    check_site(site)
+    check_site_name(site)
     folder = out / "sites" / site
     if folder.exists():
         raise RecipeError(f"'{folder}' exists already; choose another name for the site")
     (folder / "flwr").mkdir(parents=True)
     folder.chmod(0o700)
-    values = {**plan.values(), "SITE": site, "PORT": str(NODE_PORT)}
-    files = {
-        "site.toml": templates.SITE_TOML,
-        "start.sh": templates.SITE_START,
-        "compose.yaml": templates.SITE_COMPOSE,
-        "Dockerfile": templates.DOCKERFILE,
-        "GUIDE.md": guides.SITE,
-    }
-    _write_files(folder, files, values)
+    values = {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)}
+    _write_files(folder, "site", values)
     write_file(folder / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
     credentials.make_node_key(folder / "node.key", folder / "node.pub", site)
     write_commands(folder / "bin", "site")
@@ -135,20 +60,16 @@ def write_site(out: Path, plan: Plan, site: str) -> Path:
 
 def add_site(out: Path, site: str) -> Path:
     """Write the folder of a site that joins an existing consortium."""
-    check_site(site)
+    check_site_name(site)
     if (out / "sites" / site).exists():
         raise RecipeError(f"'{site}' exists already; choose another name for the site")
-    env = read_env(out / "server" / "server.env")
-    start = next(iter(sorted((out / "sites").glob("*/start.sh"))), None)
-    found = re.search(r'--superlink "([^"]+)"', start.read_text() if start else "")
-    if found is None:
-        raise RecipeError(f"'{out}' is not a folder of 'feda3i deploy init': no site's start.sh")
-    sites = tuple(env["FEDA3I_SITES"].split(","))
-    plan = Plan((*sites, site), found[1], int(env["FEDA3I_PORT"]), runs=Path(env["FEDA3I_RUNS"]))
-    folder = write_site(out, plan, site)
+    before = ConsortiumSettings.read(out)
+    settings = replace(before, sites=(*before.sites, site))
+    folder = write_site(out, settings, site)
+    settings.write(out)
     path = out / "server" / "server.env"
-    old, new = f'FEDA3I_SITES="{",".join(sites)}"', f'FEDA3I_SITES="{",".join(plan.sites)}"'
-    write_file(path, path.read_text().replace(old, new).encode())
+    line = f'FEDA3I_SITES="{",".join(settings.sites)}"'
+    write_file(path, re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text(), flags=re.M).encode())
     return folder
 
 
@@ -165,7 +86,7 @@ def renew(out: Path, days: int) -> None:
 
 
 def read_env(path: Path) -> dict[str, str]:
-    """Return the values of a ``NAME="value"`` file."""
+    """Return the values of a ``NAME="value"`` file, which shells read, too."""
     try:
         text = path.read_text()
     except OSError:
@@ -182,28 +103,30 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
 
 
-def _write_server(folder: Path, plan: Plan) -> None:
+def _write_server(folder: Path, settings: ConsortiumSettings) -> None:
     for part in ("flwr", "keys", "log"):
         (folder / part).mkdir(parents=True)
     folder.chmod(0o700)
-    files = {
-        "server.env": templates.SERVER_ENV,
-        "start.sh": templates.SERVER_START,
-        "flwr/config.toml": templates.FLWR_CONFIG,
-        "nginx.conf": templates.NGINX,
-        "compose.yaml": templates.SERVER_COMPOSE,
-        "Dockerfile": templates.DOCKERFILE,
-    }
-    _write_files(folder, files, plan.values())
+    _write_files(folder, "server", settings.values())
     credentials.make_secret(folder / "superexec.secret")
     write_commands(folder / "bin", "server")
 
 
-def _write_files(folder: Path, files: Mapping[str, str], values: Mapping[str, str]) -> None:
-    for name, template in files.items():
-        write_file(folder / name, fill(template, values).encode())
-        if name.endswith(".sh"):
-            (folder / name).chmod(0o755)
+def _write_files(folder: Path, kind: str, values: Mapping[str, str]) -> None:
+    for place in (TEXTS / "both", TEXTS / kind):
+        for name, text in _texts(place):
+            write_file(folder / name, fill(text, values).encode())
+            if name.endswith(".sh"):
+                (folder / name).chmod(0o755)
+
+
+def _texts(place: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and text of every file below a folder of the package."""
+    for item in place.iterdir():
+        if item.is_dir():
+            yield from _texts(item, f"{above}{item.name}/")
+        else:
+            yield above + item.name, item.read_text("utf-8")
 
 
 def split_names(text: str) -> Sequence[str]:

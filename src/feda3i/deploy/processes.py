@@ -21,7 +21,8 @@ import tomli_w
 
 from feda3i.basics.files import write_file
 from feda3i.deploy.control import Control, Status
-from feda3i.deploy.folders import Plan, write_consortium, write_site
+from feda3i.deploy.folders import write_consortium, write_site
+from feda3i.deploy.settings import ConsortiumSettings
 from feda3i.errors import RunError
 from feda3i.flower.app import write_app
 from feda3i.recipe import Recipe
@@ -56,26 +57,23 @@ class Consortium:
         self.folder = folder.resolve()
         self.sites = list(sites)
         self.data = dict(data or {})
-        self.patience = patience
         self.server = self.folder / "server"
         self.runs = self.folder / "runs"
         port = free_port()
-        self.plan = Plan(
+        self.settings = ConsortiumSettings(
             tuple(sites),
             f"127.0.0.1:{port}",
             port,
             server=self.server,
             runs=self.runs,
             state=self.folder / "state",
+            wait=patience,
         )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ports: dict[str, int] = {}
 
     def __enter__(self) -> Self:
-        write_consortium(self.folder, self.plan)
-        settings = self.server / "server.env"
-        text = settings.read_text().replace('FEDA3I_WAIT="120"', f'FEDA3I_WAIT="{self.patience}"')
-        write_file(settings, text.encode())
+        write_consortium(self.folder, self.settings)
         for site in self.sites:
             self._settle(site)
         return self
@@ -92,7 +90,7 @@ class Consortium:
 
     def add(self, site: str) -> None:
         """Write the folder of a site whose key the server does not know."""
-        write_site(self.folder, self.plan, site)
+        write_site(self.folder, self.settings, site)
         (self.server / "keys" / f"{site}.pub").unlink()
         self._settle(site)
 

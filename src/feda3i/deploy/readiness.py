@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import shutil
 import ssl
 import stat
 import subprocess
-import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
+from feda3i.deploy.settings import FILE, read_toml
 from feda3i.errors import FedA3IError
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings
@@ -75,19 +74,26 @@ def _versions(folder: Path) -> str:
     found = importlib.metadata.version("flwr")
     if not found.startswith("1.41."):
         raise _Wrong(f"expected flwr 1.41, found {found}; pip install 'feda3i[flower]'")
-    guide = folder / "GUIDE.md"
-    wanted = re.search(r"feda3i\[flower\]==([\w.]+)", guide.read_text()) if guide.exists() else None
-    if wanted and wanted[1] != __version__:
-        raise _Wrong(f"the consortium uses feda3i {wanted[1]}, this is {__version__}; install that")
+    wanted = _agreed(folder, "version")
+    if wanted != __version__:
+        raise _Wrong(f"the consortium uses feda3i {wanted}, this is {__version__}; install that")
     return f"feda3i {__version__}, flwr {found}"
 
 
 def _settings(folder: Path) -> NodeSettings:
-    try:
-        values = tomllib.loads((folder / "site.toml").read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise _Wrong(f"site.toml is not valid TOML: {error}") from None
-    return NodeSettings.of(values)
+    return NodeSettings.of(read_toml(folder / "site.toml", "the operator has sent one"))
+
+
+def _agreed(folder: Path, name: str) -> str:
+    """Return what all sites of the consortium agree on: address or version."""
+    values = read_toml(folder / FILE, "ask the operator for it")
+    if not isinstance(values.get(name), str):
+        raise _Wrong(f"{FILE} does not say the {name}; ask the operator for it")
+    return str(values[name])
+
+
+def _address(folder: Path) -> str:
+    return _agreed(folder, "address")
 
 
 def _key(folder: Path) -> str:
@@ -155,13 +161,6 @@ def _state(folder: Path) -> str:
     return f"{free / 2**30:.0f} GB free"
 
 
-def _address(folder: Path) -> str:
-    found = re.search(r'--superlink "([^"]+)"', (folder / "start.sh").read_text())
-    if found is None:
-        raise _Wrong("start.sh does not name the server's address")
-    return found[1]
-
-
 def _ask(folder: Path, path: str, method: str = "GET") -> tuple[int, Any]:
     """Ask the server over TLS and return status code and headers."""
     address = _address(folder)
@@ -179,8 +178,8 @@ def _ask(folder: Path, path: str, method: str = "GET") -> tuple[int, Any]:
 def _connection(folder: Path) -> str:
     status, _ = _ask(folder, "/health")
     if status != 200:
-        raise _Wrong(f"{_address(folder)} answers {status} instead of 200 to /health")
-    return f"{_address(folder)} over TLS"
+        raise _Wrong(f"{_agreed(folder, 'address')} answers {status} instead of 200 to /health")
+    return f"{_agreed(folder, 'address')} over TLS"
 
 
 def _clock(folder: Path) -> str:

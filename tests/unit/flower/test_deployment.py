@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import threading
+import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -23,9 +25,10 @@ from flwr.cli.build import build_fab_from_disk
 from typer.testing import CliRunner
 
 from feda3i.commands.deploy import app as deploy
-from feda3i.deploy.folders import Plan, add_site, renew, write_consortium
+from feda3i.deploy.folders import add_site, renew, write_consortium
 from feda3i.deploy.processes import free_port
 from feda3i.deploy.readiness import check_site
+from feda3i.deploy.settings import ConsortiumSettings as Settings
 from feda3i.errors import RecipeError, WireError
 from feda3i.flower.app import CLIENT, SERVER, write_app
 from feda3i.flower.guard import check_app
@@ -36,7 +39,9 @@ from feda3i.flower.server_app import ServerSettings
 def consortium(tmp_path_factory):
     out = tmp_path_factory.mktemp("deploy") / "out"
     port = free_port()
-    plan = Plan(("alpha", "beta"), f"localhost:{port}", server=out / "server", runs=out / "runs")
+    plan = Settings(
+        ("alpha", "beta"), f"localhost:{port}", server=out / "server", runs=out / "runs"
+    )
     write_consortium(out, plan)
     return out
 
@@ -137,13 +142,13 @@ def test_compose_files_are_yaml_with_one_open_port(consortium):
 
 
 def _port(consortium):
-    text = (consortium / "sites/alpha/start.sh").read_text()
-    return int(re.search(r'--superlink "localhost:(\d+)"', text)[1])
+    text = (consortium / "sites/alpha/consortium.toml").read_text()
+    return int(re.search(r'^address = "localhost:(\d+)"$', text, re.M)[1])
 
 
 def test_nothing_is_overwritten(consortium):
     with pytest.raises(RecipeError, match="already holds something"):
-        write_consortium(consortium, Plan(("a",), "localhost:1"))
+        write_consortium(consortium, Settings(("a",), "localhost:1"))
 
 
 @pytest.mark.parametrize(
@@ -152,15 +157,17 @@ def test_nothing_is_overwritten(consortium):
 )
 def test_wrong_plans_are_named(sites, address):
     with pytest.raises(RecipeError):
-        Plan(sites, address)
+        Settings(sites, address)
 
 
 def test_a_site_is_added_later(tmp_path):
     out = tmp_path / "out"
-    plan = Plan(("alpha",), "server.example.org:8443", runs=tmp_path / "runs")
+    plan = Settings(("alpha",), "server.example.org:8443", runs=tmp_path / "runs")
     write_consortium(out, plan)
     folder = add_site(out, "gamma")
-    assert "server.example.org:8443" in (folder / "start.sh").read_text()
+    known = tomllib.loads((folder / "consortium.toml").read_text())
+    assert known["address"] == "server.example.org:8443"
+    assert Settings.read(out) == replace(plan, sites=("alpha", "gamma"))
     assert (out / "server/keys/gamma.pub").exists()
     assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text()
     with pytest.raises(RecipeError, match="exists already"):
@@ -169,7 +176,7 @@ def test_a_site_is_added_later(tmp_path):
 
 def test_a_certificate_is_renewed(tmp_path):
     out = tmp_path / "out"
-    write_consortium(out, Plan(("alpha",), "server.example.org:8443", days=10))
+    write_consortium(out, Settings(("alpha",), "server.example.org:8443", days=10))
     before = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
     renew(out, 100)
     after = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
@@ -313,8 +320,8 @@ def test_each_mistake_is_found(site, tmp_path):
     (wrong / "ca.crt").write_bytes((site.parents[1] / "server" / "server.crt").read_bytes())
     text = (wrong / "site.toml").read_text().replace("/state", "/data/state")
     (wrong / "site.toml").write_text(text)
-    guide = (wrong / "GUIDE.md").read_text()
-    (wrong / "GUIDE.md").write_text(re.sub(r"\[flower\]==[\w.]+", "[flower]==99.0", guide))
+    agreed = (wrong / "consortium.toml").read_text()
+    (wrong / "consortium.toml").write_text(re.sub(r"version = .*", 'version = "99.0"', agreed))
     found = {finding.name: finding.text for finding in check_site(wrong) if not finding.is_fine}
     assert "chmod 600" in found["key"]
     assert "any app" in found["guard"]
