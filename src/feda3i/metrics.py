@@ -44,7 +44,7 @@ from feda3i.errors import DataError
 
 Mask = NDArray[Any]
 Spacing = Sequence[float] | None
-Missing = Literal["nan", "diagonal", "zero"]
+MissingAs = Literal["nan", "diagonal", "zero"]
 
 SCORES = ("dice", "dice_both_empty_one", "iou", "hd95", "assd")
 
@@ -72,7 +72,7 @@ def iou(prediction: Mask, truth: Mask) -> float:
 
 
 def hd95(
-    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: Missing = "nan"
+    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: MissingAs = "nan"
 ) -> float:
     """Return the 95th percentile of the pooled surface distances; empty masks as in the table.
 
@@ -85,7 +85,7 @@ def hd95(
 
 
 def assd(
-    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: Missing = "nan"
+    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: MissingAs = "nan"
 ) -> float:
     """Return the mean of the pooled surface distances; empty masks as in the table."""
     return _distance_scores(*_pair(prediction, truth), spacing, missing)[1]
@@ -97,7 +97,7 @@ def score_case(
     spacing: Spacing = None,
     *,
     distances: bool = True,
-    missing: Missing = "nan",
+    missing: MissingAs = "nan",
 ) -> dict[str, Any]:
     """Score one class of one case.
 
@@ -138,7 +138,7 @@ def score_batch(
     *,
     dimensions: Literal[2, 3] | None = None,
     distances: bool = True,
-    missing: Missing = "nan",
+    missing: MissingAs = "nan",
 ) -> list[dict[str, Any]]:
     """Score every class of every case of a batch.
 
@@ -279,7 +279,7 @@ def surface_distances(
 
 
 def _distance_scores(
-    p: NDArray[np.bool_], t: NDArray[np.bool_], spacing: Spacing, missing: Missing
+    p: NDArray[np.bool_], t: NDArray[np.bool_], spacing: Spacing, missing: MissingAs
 ) -> tuple[float, float]:
     """Return HD95 and ASSD."""
     empty = (not p.any()) + (not t.any())

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.datasets.registry import REGISTRY
+from feda3i.datasets import REGISTRY
 from feda3i.seeding import rng
-from feda3i.synthetic.cases import breast_case, skin_case
+from feda3i.synthetic.sets import breast_case, skin_case
 
 SITES, CASES, TEST, SIZE = 3, 2, 3, 32
 COMMON = {"sites": SITES, "cases": CASES, "test": TEST, "size": SIZE}

@@ -18,11 +18,11 @@ from feda3i import quality
 from feda3i.core.cases import Federation
 from feda3i.data.partition import divide
 from feda3i.noise.annotators import SETTINGS, annotators_of_setting, get_setting
-from feda3i.noise.federation import REGISTRY
+from feda3i.noise.noisy_masks import REGISTRY
 from feda3i.recipe import validate
 from feda3i.seeding import derive, rng
 from feda3i.simulation.federation import disturb
-from feda3i.synthetic.cases import synthetic_breast, synthetic_skin
+from feda3i.synthetic.sets import synthetic_breast, synthetic_skin
 
 EXPECTED = Path(__file__).with_name("bits.json")
 SITES = [f"site-{number:02}" for number in range(1, 21)]

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from odd_values import PLAIN, TYPED, mutated, text, toml_value
 from pydantic import BaseModel
 
-from feda3i.datasets.registry import REGISTRY as DATASETS
+from feda3i.datasets import REGISTRY as DATASETS
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.models import REGISTRY as MODELS
-from feda3i.noise.federation import REGISTRY as NOISE
+from feda3i.noise.noisy_masks import REGISTRY as NOISE
 from feda3i.recipe import Recipe
 from feda3i.recipe.files import FOLDER, built_in
-from feda3i.simulation.annotation import OWN
+from feda3i.simulation.annotation import NOISE_OPTIONS
 
 SMALL = {
     "rounds": "1",
@@ -68,7 +68,7 @@ def sections() -> tuple[str, ...]:
 @cache
 def keys() -> tuple[str, ...]:
     """Return every key of a recipe: of the sections, and of all things that they can name."""
-    found = {"data.synthetic", *(f"noise.{name}" for name in OWN)}
+    found = {"data.synthetic", *(f"noise.{name}" for name in NOISE_OPTIONS)}
     for name, field in Recipe.model_fields.items():
         kind: Any = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

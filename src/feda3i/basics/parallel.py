@@ -25,6 +25,8 @@ from feda3i.errors import DataError
 
 JobT = TypeVar("JobT")
 OutT = TypeVar("OutT")
+Progress = Callable[[int, int], None]
+"""Called with the number of jobs done and the number of all."""
 Way = Literal["spawn", "fork", "threads"]
 _AHEAD = 4  # batches per worker that wait or run: all are busy, and few results are kept
 

@@ -34,7 +34,7 @@ def check(
     """
     from feda3i.basics.files import write_file
     from feda3i.doctor.examine import check_data
-    from feda3i.doctor.summary import report_text, summarise, summary_text
+    from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
     from feda3i.reading.problems import write_problems
 
     report = check_data(
@@ -51,7 +51,7 @@ def check(
     )
     print(report_text(report))
     if mail is not None:
-        summary = summarise(report)
+        summary = summarise_checkup(report)
         mail.parent.mkdir(parents=True, exist_ok=True)
         write_file(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
         write_file(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())

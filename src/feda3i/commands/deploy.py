@@ -117,8 +117,8 @@ def run(
     from feda3i.deploy.folders import read_env
     from feda3i.engine.lock import is_free
     from feda3i.engine.notes import told
-    from feda3i.flower.app import write_app
     from feda3i.flower.node import check_names
+    from feda3i.flower.settings_app import write_app
 
     loaded, own_name = load_named(recipe, overrides or [])
     check_names(loaded)
@@ -150,9 +150,9 @@ def demo(
 ) -> None:
     """Play a consortium on this machine as real processes and compare with the local engine."""
     need_flower()
-    from feda3i.deploy.demo import demo as play
+    from feda3i.deploy.trial import play_trial
 
-    play(out, sites, method)
+    play_trial(out, sites, method)
 
 
 def need_flower() -> None:

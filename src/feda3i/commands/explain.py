@@ -14,10 +14,10 @@ from feda3i.registry import Registry
 
 def registries() -> dict[str, Registry]:
     """Return the four registries by the word that a user says."""
-    from feda3i.datasets.registry import REGISTRY as datasets
+    from feda3i.datasets import REGISTRY as datasets
     from feda3i.methods import REGISTRY as methods
     from feda3i.models import REGISTRY as models
-    from feda3i.noise.federation import REGISTRY as noise
+    from feda3i.noise.noisy_masks import REGISTRY as noise
 
     return {"method": methods, "dataset": datasets, "noise": noise, "model": models}
 

@@ -12,7 +12,8 @@ import typer
 from feda3i.commands.app import App
 
 if TYPE_CHECKING:
-    from feda3i.simulation.folders import Progress, Report
+    from feda3i.basics.parallel import Progress
+    from feda3i.simulation.noisy_folders import NoisyFolder
 
 app = App(help="Draw annotation noise on masks, look at it, test its properties.")
 
@@ -51,7 +52,7 @@ def apply(
 ) -> None:
     """Draw noisy versions of a folder of masks, with Dice and area ratio of each in a CSV."""
     from feda3i.noise.base import Annotator
-    from feda3i.simulation.folders import Drawing, apply_to_folder
+    from feda3i.simulation.noisy_folders import Drawing, apply_to_folder
 
     drawing = Drawing(noise, _options(option), seed, classes, relative)
     with _bar("noise", quiet) as progress:
@@ -91,7 +92,7 @@ def federate(
 ) -> None:
     """Divide a data set among sites, each with masks drawn by an annotator of its own."""
     from feda3i.noise.annotators import get_setting
-    from feda3i.simulation.folders import Drawing, federate_folder
+    from feda3i.simulation.noisy_folders import Drawing, federate_folder
 
     drawing = Drawing(noise, _options(option), seed, classes, is_relative=True)
     with _bar("noise", quiet) as progress:
@@ -120,8 +121,8 @@ def gallery(
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
     from feda3i.errors import RecipeError
-    from feda3i.simulation.files import read_image_file, read_mask_file
     from feda3i.simulation.gallery import built_in_cases, draw_gallery
+    from feda3i.simulation.mask_files import read_image_file, read_mask_file
 
     images, masks = image or [], mask or []
     if len(images) != len(masks):
@@ -149,7 +150,7 @@ def pdn(
 ) -> None:
     """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
     from feda3i.noise.pdn_table import dependence_rows, dependence_text
-    from feda3i.simulation.files import write_table
+    from feda3i.simulation.mask_files import write_table
 
     with _bar("pdn", quiet) as progress:
         rows = dependence_rows(draws, radius, seed, shape, progress)
@@ -191,7 +192,7 @@ def _bar(title: str, quiet: bool) -> Iterator[Progress | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _finish(report: Report, text: str, quiet: bool) -> None:
+def _finish(report: NoisyFolder, text: str, quiet: bool) -> None:
     """Say what was done; exit code 1 if files had to be left out."""
     import sys
 

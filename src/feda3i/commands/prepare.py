@@ -12,7 +12,8 @@ import typer
 from feda3i.commands.app import App
 
 if TYPE_CHECKING:
-    from feda3i.prepare.work import Prepared, Progress
+    from feda3i.basics.parallel import Progress
+    from feda3i.prepare.work import Prepared
 
 app = App(help="Bring a data set into the form that training reads. Nothing is downloaded.")
 

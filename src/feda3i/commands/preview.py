@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from feda3i.data.division import Plan, plan_folder
-from feda3i.datasets.registry import REGISTRY
+from feda3i.data.division import Division, plan_folder
+from feda3i.datasets import REGISTRY
 from feda3i.reading.decode import Options
 from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
@@ -20,10 +20,10 @@ def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
     plan = plan_of(recipe)
     if plan is None:
         return [], []
-    return warnings(recipe, plan), [*usage_lines(plan.listing.usage), *summary(plan)]
+    return warnings(recipe, plan), [*usage_lines(plan.listing.usage), *sites_line(plan)]
 
 
-def plan_of(recipe: Recipe) -> Plan | None:
+def plan_of(recipe: Recipe) -> Division | None:
     """Return the plan for a recipe with a folder; nothing if it has none, or wrong options."""
     name, given = REGISTRY.canonical(recipe.data.name), recipe.data.options()
     if name not in _FOLDERS or not given.get("path"):
@@ -46,7 +46,7 @@ def plan_of(recipe: Recipe) -> Plan | None:
         return None  # the data set itself says which value is wrong
 
 
-def warnings(recipe: Recipe, plan: Plan) -> list[str]:
+def warnings(recipe: Recipe, plan: Division) -> list[str]:
     """Return what happens to real sites, or to cases, that a user may not have meant."""
     found = []
     sites, card = plan.real_sites(), (plan.listing.manifest or {}).get("card", {})
@@ -82,7 +82,7 @@ def warnings(recipe: Recipe, plan: Plan) -> list[str]:
     return found
 
 
-def summary(plan: Plan) -> list[str]:
+def sites_line(plan: Division) -> list[str]:
     """Return one line about sites and test cases."""
     count = {site: len(part) for site, part in sorted(plan.parts.items())}
     shown = [f"{site} {cases}" for site, cases in count.items()]

@@ -24,7 +24,7 @@ Validation = Literal["auto", "train", "test"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Division:
     """Who trains on what.
 
     Parameters
@@ -83,7 +83,7 @@ def plan_folder(
     group: str | None = None,
     unused: Unused = "error",
     validation: Validation = "auto",
-) -> Plan:
+) -> Division:
     """Return the plan; the arguments are those of :func:`feda3i.data.folder.folder`."""
     return plan_cases(
         list_folder(place, options, group, unused),
@@ -113,7 +113,7 @@ def plan_cases(
     test_share: float = TEST_SHARE,
     unused: Unused = "error",
     validation: Validation = "auto",
-) -> Plan:
+) -> Division:
     """Return the plan for cases that are listed already, wherever they come from."""
     for limit in (cases, test):
         if limit is not None and limit < 1:
@@ -127,7 +127,7 @@ def plan_cases(
     if homes and unused == "error":
         _need_training(listing, homes)
     limited = {s: _draw(part, cases, seed, "cases", s) for s, part in parts.items()}
-    return Plan(
+    return Division(
         listing=listing,
         train=train,
         tests=tests,

@@ -11,8 +11,8 @@ import numpy as np
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import Card
-from feda3i.data.division import Plan, Validation, as_test, home, list_folder, plan_folder
-from feda3i.data.packed import Packed, pack
+from feda3i.data.division import Division, Validation, as_test, home, list_folder, plan_folder
+from feda3i.data.packed import Packed, pack_cases
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.reading.decode import Options
@@ -65,7 +65,7 @@ def load_folder(
         listing = listing.take(found)
         if not listing.cases:
             raise DataError(f"'{path}' has no case in the split '{split}'")
-    return _cases(listing, pack(listing, workers=workers, cache=cache))
+    return _cases(listing, pack_cases(listing, workers=workers, cache=cache))
 
 
 def folder(
@@ -130,7 +130,7 @@ def folder(
         validation=validation,
     )
     listing = plan.listing.take([*plan.train, *plan.tests])
-    packed = pack(listing, workers=workers, cache=cache)
+    packed = pack_cases(listing, workers=workers, cache=cache)
     both = _cases(listing, packed, plan.homes)
     used = np.sort(np.concatenate(list(plan.parts.values())))
     return Federation(
@@ -177,7 +177,7 @@ def _take(cases: Cases, index: Index) -> Cases:
     return cases.between(start, stop)
 
 
-def _notes(plan: Plan, seed: int, alpha: float, packed: Packed) -> dict[str, Any]:
+def _notes(plan: Division, seed: int, alpha: float, packed: Packed) -> dict[str, Any]:
     listing = plan.listing
     notes: dict[str, Any] = {
         "path": str(listing.root),

@@ -57,7 +57,9 @@ class Packed:
     notes: tuple[Problem, ...] = ()
 
 
-def pack(listing: Listing, *, workers: int | None = None, cache: bool | Path = True) -> Packed:
+def pack_cases(
+    listing: Listing, *, workers: int | None = None, cache: bool | Path = True
+) -> Packed:
     """Return the pixels of all cases: from the cache if it is good, else decoded and cached.
 
     Parameters

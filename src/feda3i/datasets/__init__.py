@@ -1,1 +1,46 @@
-"""Data sets by name, one file each."""
+"""Data sets by name: each is a function ``(**options) -> Federation``.
+
+A file of this room with ``DATASET = function`` is found by its name.
+
+Options that the built-in ones share: ``path`` (prepared folder or plain tree), ``sites`` (number),
+``cases`` (at most so many per site), ``test`` (at most so many test cases), ``size`` (pixels),
+``partition``, ``seed``, ``workers``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from feda3i.errors import RecipeError
+from feda3i.registry import Registry, modules_of
+
+REGISTRY = Registry(
+    kind="dataset",
+    builtin={
+        **modules_of("feda3i.datasets", "DATASET"),
+        "folder": "feda3i.data.folder:folder",
+        "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
+        "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
+    },
+    entry_points="feda3i.datasets",
+)
+
+
+def is_data(path: Path) -> bool:
+    """Return whether a path can be read as data: a folder, or a CSV table."""
+    return path.is_dir() or (path.suffix.lower() in (".csv", ".tsv") and path.is_file())
+
+
+def is_ours(name: str) -> bool:
+    """Return whether a data set is built in, or a place on disk: those share their options."""
+    known = name == "synthetic" or REGISTRY.canonical(name) in REGISTRY.builtin
+    return known or (":" not in name and name not in REGISTRY.names())
+
+
+def refuse_both(name: str) -> None:
+    """Raise ``RecipeError`` if a name is that of a data set and of a folder here."""
+    if Path(name).exists() and REGISTRY.canonical(name) in (*REGISTRY.names(), "synthetic"):
+        raise RecipeError(
+            f"data={name}: there is a data set '{name}' and, in this folder, '{name}' as well; "
+            f"write data=./{name} for the one on disk, data.name={name} for the data set"
+        )

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from feda3i.basics.parallel import Progress
 from feda3i.core.cases import Federation
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT
 from feda3i.data.folder import folder, need_path
 from feda3i.data.split import TEST_SHARE
-from feda3i.prepare.work import Prepared, Progress, prepare
-from feda3i.reading.archive import Entry
+from feda3i.prepare.work import Prepared, prepare
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options
 from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
@@ -113,7 +114,7 @@ def prepare_breast(
 
 
 def find_breast(
-    entries: Sequence[Entry], normals: bool = False
+    entries: Sequence[FileEntry], normals: bool = False
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair the files of the three layouts.
 
@@ -121,7 +122,7 @@ def find_breast(
     name; UDIAT by a folder called udiat, DatasetB or BUS; the latter two hold ``original/`` and
     ``GT/`` (or other names for images and masks).
     """
-    sets: dict[str, list[Entry]] = defaultdict(list)
+    sets: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in entries:
         if split_extension(entry.name)[1]:
             sets[_which(posixpath.dirname(entry.name))].append(entry)
@@ -144,9 +145,9 @@ def _which(folders: str) -> str:
     return "busis" if _BUSIS.search(folders) else "udiat" if _UDIAT.search(folders) else ""
 
 
-def _find_busi(entries: Sequence[Entry], normals: bool) -> tuple[list[Pair], list[Problem]]:
-    images: dict[str, list[Entry]] = defaultdict(list)
-    masks: dict[str, list[Entry]] = defaultdict(list)
+def _find_busi(entries: Sequence[FileEntry], normals: bool) -> tuple[list[Pair], list[Problem]]:
+    images: dict[str, list[FileEntry]] = defaultdict(list)
+    masks: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in entries:
         parts = posixpath.dirname(entry.name).split("/")
         kind = next(part.lower() for part in reversed(parts) if part.lower() in _CLASSES)

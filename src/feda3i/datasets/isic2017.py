@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from feda3i.basics.parallel import Progress
 from feda3i.core.cases import Federation
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import ISIC2017
 from feda3i.data.folder import folder, need_path
-from feda3i.prepare.work import Prepared, Progress, prepare
-from feda3i.reading.archive import Entry
+from feda3i.prepare.work import Prepared, prepare
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options
 from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
@@ -103,10 +104,12 @@ def prepare_isic2017(
 
 
 def find_isic2017(
-    entries: Sequence[Entry], test_set: TestSet = "test"
+    entries: Sequence[FileEntry], test_set: TestSet = "test"
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair images and masks of the training and the test part; superpixel files are skipped."""
-    parts: dict[tuple[str, str], dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    parts: dict[tuple[str, str], dict[str, list[FileEntry]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for entry in entries:
         found = _PART.search(posixpath.dirname(entry.name))
         stem, extension = split_extension(posixpath.basename(entry.name))

@@ -18,13 +18,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from feda3i.basics.files import write_file
 
-Key = ec.EllipticCurvePrivateKey
+SigningKey = ec.EllipticCurvePrivateKey
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
 
 
-def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, Key]:
+def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, SigningKey]:
     """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
     key = ec.generate_private_key(ec.SECP384R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -51,7 +51,7 @@ def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate
     return certificate, key
 
 
-def read_authority(folder: Path) -> tuple[x509.Certificate, Key]:
+def read_authority(folder: Path) -> tuple[x509.Certificate, SigningKey]:
     """Return what ``make_authority`` wrote."""
     key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -68,7 +68,7 @@ def hosts_of(path: Path) -> list[str]:
 
 
 def make_server_certificate(
-    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: Key, days: int
+    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: SigningKey, days: int
 ) -> None:
     """Write ``server.key`` and ``server.crt`` for all names and addresses of the server."""
     key = ec.generate_private_key(ec.SECP384R1())
@@ -135,5 +135,5 @@ def _name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem(key: Key) -> bytes:
+def _pem(key: SigningKey) -> bytes:
     return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

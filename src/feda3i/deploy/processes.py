@@ -24,7 +24,7 @@ from feda3i.deploy.control import Control, Status
 from feda3i.deploy.folders import write_consortium, write_site
 from feda3i.deploy.settings import ConsortiumSettings
 from feda3i.errors import RunError
-from feda3i.flower.app import write_app
+from feda3i.flower.settings_app import write_app
 from feda3i.recipe import Recipe
 
 PATIENCE = 1800.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
-from feda3i.deploy.settings import FILE, read_toml
+from feda3i.deploy.settings import FILE, read_settings
 from feda3i.errors import FedA3IError
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings
@@ -81,12 +81,12 @@ def _versions(folder: Path) -> str:
 
 
 def _settings(folder: Path) -> NodeSettings:
-    return NodeSettings.of(read_toml(folder / "site.toml", "the operator has sent one"))
+    return NodeSettings.of(read_settings(folder / "site.toml", "the operator has sent one"))
 
 
 def _agreed(folder: Path, name: str) -> str:
     """Return what all sites of the consortium agree on: address or version."""
-    values = read_toml(folder / FILE, "ask the operator for it")
+    values = read_settings(folder / FILE, "ask the operator for it")
     if not isinstance(values.get(name), str):
         raise _Wrong(f"{FILE} does not say the {name}; ask the operator for it")
     return str(values[name])

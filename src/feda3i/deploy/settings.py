@@ -75,7 +75,7 @@ class ConsortiumSettings:
     @classmethod
     def read(cls, folder: Path) -> ConsortiumSettings:
         """Return what ``write`` wrote."""
-        values = read_toml(folder / FILE, "is it a folder of 'feda3i deploy init'?")
+        values = read_settings(folder / FILE, "is it a folder of 'feda3i deploy init'?")
         values.pop("version", None)
         for name in ("server", "runs", "data", "state"):
             values[name] = Path(values.get(name, ""))
@@ -112,7 +112,7 @@ def check_site_name(name: str) -> None:
         )
 
 
-def read_toml(path: Path, advice: str) -> dict[str, Any]:
+def read_settings(path: Path, advice: str) -> dict[str, Any]:
     """Return a settings file; raise ``RecipeError`` if it is missing or no TOML."""
     try:
         return tomllib.loads(path.read_text("utf-8"))

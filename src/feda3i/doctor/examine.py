@@ -14,7 +14,7 @@ from feda3i.data.division import as_test, home
 from feda3i.data.split import split_cases
 from feda3i.doctor.duplicates import Fingerprint, find_duplicates, fingerprint
 from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
-from feda3i.doctor.side_by_side import Objects, SiteFacts, measure, site_facts
+from feda3i.doctor.side_by_side import Objects, SiteFacts, measure_objects, site_facts
 from feda3i.reading.decode import MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, list_cases
 from feda3i.reading.masks import mask_values
@@ -39,7 +39,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Report:
+class Checkup:
     """Everything found; ``feda3i.doctor.summary`` turns it into text and JSON."""
 
     root: Path
@@ -94,7 +94,7 @@ def check_data(
     width: int = 16,
     measure: bool = True,
     workers: int | None = None,
-) -> Report:
+) -> Checkup:
     """Look at every case of a folder or table, and report what is wrong with it.
 
     Parameters
@@ -133,7 +133,7 @@ def check_data(
     if measure and facts:
         shape = (size,) * len(facts[0].shape) if size else facts[0].shape
         cost = estimate(shape, deep, len(listing.options.classes), width=width, epochs=epochs)
-    return Report(
+    return Checkup(
         root=root,
         cases=tuple(good),
         facts=tuple(facts),
@@ -168,7 +168,7 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             share=float(np.count_nonzero(mask)) / mask.size,
             values=frozenset(values),
             print=fingerprint(image),
-            objects=measure(mask, raw.spacing),
+            objects=measure_objects(mask, raw.spacing),
             spacing=raw.spacing,
             notes=raw.notes,
         )

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.doctor.examine import Report
+from feda3i.doctor.examine import Checkup
 from feda3i.doctor.side_by_side import table_lines
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import usage_lines
 
 
-def summarise(report: Report) -> dict[str, Any]:
+def summarise_checkup(report: Checkup) -> dict[str, Any]:
     """Return counts and shares as JSON values: no file names, no folder names, no pixels.
 
     Sources are numbered, because folder names may be names of people or places.
@@ -97,11 +97,11 @@ def summary_text(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def report_text(report: Report) -> str:
+def report_text(report: Checkup) -> str:
     """Return the summary and, below it, the names that stay in the house."""
     text = "\n".join(
         [
-            summary_text(summarise(report)),
+            summary_text(summarise_checkup(report)),
             "",
             *(usage_lines(report.usage) if report.usage else ()),
             "",

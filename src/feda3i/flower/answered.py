@@ -14,7 +14,7 @@ _TASKS = ("survey", "act", "fit")
 
 
 @dataclass(frozen=True)
-class Journal:
+class Answered:
     """The last order that a site answered in one run, in ``journal.json`` of its run folder."""
 
     folder: Path

@@ -20,8 +20,8 @@ from feda3i import __version__
 from feda3i.engine.scoring import Row, mean_of, score_cases
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
-from feda3i.flower import records as codec
-from feda3i.flower.answered import Journal
+from feda3i.flower import records
+from feda3i.flower.answered import Answered
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
 from feda3i.flower.records import PROTOCOL, Header
 
@@ -34,7 +34,7 @@ class Workplace:
 
     def __init__(self, message: Message, context: Context, settings: NodeSettings) -> None:
         self.content = message.content
-        self.header, self.body = codec.read_header(message.content)
+        self.header, self.body = records.read_header(message.content)
         if self.header.protocol != PROTOCOL:
             raise WireError(
                 f"the server speaks protocol {self.header.protocol}, this site {PROTOCOL} "
@@ -123,25 +123,25 @@ def _hello(place: Workplace) -> RecordDict:
         "shape": list(place.job.format.shape),
         "version": __version__,
     }
-    return codec.write(header, body)
+    return records.write(header, body)
 
 
 def _carry_out(place: Workplace) -> RecordDict:
     place.check()
     layout, wire = place.station.layout, place.job.method.wire
-    order = codec.read_order(place.content, place.header, place.body, layout, wire.networks)
-    journal = Journal(place.settings.run_folder(place.header.run))
+    order = records.read_order(place.content, place.header, place.body, layout, wire.networks)
+    journal = Answered(place.settings.run_folder(place.header.run))
     notice = journal.notice(order)
     if notice:
         log.warning("%s", notice)
     reply = place.station.answer(order)
     journal.write(order)
-    return codec.write_reply(reply, place.header.run, place.header.layout, notice)
+    return records.write_reply(reply, place.header.run, place.header.layout, notice)
 
 
 def _score(place: Workplace) -> RecordDict:
     place.check()
-    params = codec.read_params(place.content, place.station.layout, ("",))
+    params = records.read_params(place.content, place.station.layout, ("",))
     if "" not in params or place.body.get("split") not in ("train", "test"):
         raise WireError("expected parameters and a split, train or test")
     cases, where = place.data.train, place.data.index
@@ -151,7 +151,7 @@ def _score(place: Workplace) -> RecordDict:
     distances = bool(place.body.get("distances"))
     rows = score_cases(place.station.predictor, params[""], cases, where, distances)
     header = Header("score", place.header.run, site=place.header.site, layout=place.header.layout)
-    return codec.write(header, {"rows": _means(rows, place.job.format.classes, len(where))})
+    return records.write(header, {"rows": _means(rows, place.job.format.classes, len(where))})
 
 
 def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:
 
 
 def _refusal(site: str, reason: str) -> RecordDict:
-    return codec.write(Header("refusal", site=site), {"reason": reason[:1000]})
+    return records.write(Header("refusal", site=site), {"reason": reason[:1000]})
 
 
 def _without_paths(text: str, context: Context) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from feda3i.basics.files import write_file
 from feda3i.errors import WireError
-from feda3i.flower.app import CLIENT, SERVER
+from feda3i.flower.settings_app import CLIENT, SERVER
 
 COMMANDS = (
     "flwr-agentapp",

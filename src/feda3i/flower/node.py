@@ -134,7 +134,7 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
 def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
     """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
     from feda3i import methods, models
-    from feda3i.datasets.registry import REGISTRY as DATASETS
+    from feda3i.datasets import REGISTRY as DATASETS
 
     if allow_plugins:
         return

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 
 from feda3i import __version__
 from feda3i.errors import RunError, WireError
-from feda3i.flower import records as codec
+from feda3i.flower import records
 from feda3i.flower.node import SITE_NAME
 from feda3i.flower.records import PROTOCOL, Header
 
@@ -82,7 +82,7 @@ class Roster:
         for node, (_, start) in self._present.items():
             if node not in self._greeted:
                 self._greeted[node] = start
-                content = codec.write(Header("hello"), {})
+                content = records.write(Header("hello"), {})
                 message = Message(content, node, "query.hello", ttl=HELLO_TTL)
                 self._asked[next(iter(self.grid.push_messages([message])))] = node
         for identifier in list(self._asked):
@@ -153,7 +153,7 @@ class Roster:
         self.known[greeting.site] = greeting
 
     def _greeting(self, node: int, reply: Message) -> Greeting:
-        header, body = codec.read_header(reply.content)
+        header, body = records.read_header(reply.content)
         if header.protocol != PROTOCOL:
             raise WireError(
                 f"it speaks protocol {header.protocol}, this server {PROTOCOL}; install feda3i "

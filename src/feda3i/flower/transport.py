@@ -27,7 +27,7 @@ from feda3i.core.wire import check_reply
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases
 from feda3i.errors import WireError
-from feda3i.flower import records as codec
+from feda3i.flower import records
 from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
 from feda3i.flower.spool import Spool
@@ -115,14 +115,14 @@ class FlowerTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
-        records: dict[int, ArrayRecord] = {}
+        packed: dict[int, ArrayRecord] = {}
         asked = []
         for order in orders:
             # One record for all sites: it is packed and hashed once, and uploaded once.
-            if id(order.params) not in records:
-                records[id(order.params)] = codec.pack_params(order.params)
-            record = records[id(order.params)]
-            content = codec.write_order(order, self.run, self._digest, record)
+            if id(order.params) not in packed:
+                packed[id(order.params)] = records.pack_params(order.params)
+            record = packed[id(order.params)]
+            content = records.write_order(order, self.run, self._digest, record)
             asked.append(_Asked(order.site, content, order.task))
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
@@ -182,7 +182,7 @@ class FlowerTransport:
         item.messages.append(identifier)
         item.start = start
         item.reason = "it did not answer before the deadline"
-        self._count("sent", item.site, codec.size_of(item.content))
+        self._count("sent", item.site, records.size_of(item.content))
 
     def _pull(self, item: _Asked) -> Any:
         """Return the decoded answer, a ``Missing``, or ``None`` if there is none yet."""
@@ -198,7 +198,7 @@ class FlowerTransport:
         return None
 
     def _read(self, item: _Asked, content: RecordDict) -> Any:
-        self._count("received", item.site, codec.size_of(content))
+        self._count("received", item.site, records.size_of(content))
         try:
             return self._decode(item, content)
         except WireError as error:
@@ -217,7 +217,7 @@ class FlowerTransport:
                 spool.put(number, Missing(item.site, item.reason))
 
     def _decode(self, item: _Asked, content: RecordDict) -> Any:
-        header, body = codec.read_header(content)
+        header, body = records.read_header(content)
         if header.protocol != PROTOCOL:
             raise WireError(
                 f"it answered with protocol {header.protocol}, expected {PROTOCOL}; install the "
@@ -230,9 +230,9 @@ class FlowerTransport:
         if found != expected:
             raise WireError(f"expected an answer to {expected}, found one to {found}")
         if item.kind == "score":
-            codec.read_params(content, self.layout, ())
+            records.read_params(content, self.layout, ())
             return _rows(body, item.site, self.job.format.classes)
-        reply, notice = codec.read_reply(content, header, body, self.layout)
+        reply, notice = records.read_reply(content, header, body, self.layout)
         check_reply(reply, self.job.method.wire, self.layout, self.job.format.classes)
         return reply, notice
 
@@ -245,12 +245,12 @@ class FlowerTransport:
                 self._predictor = self.job.predictor()
             every = range(len(self.test))
             return score_cases(self._predictor, params, self.test, every, distances)
-        record = codec.pack_params(params)
+        record = records.pack_params(params)
         asked = []
         for site in self.roster.cases():
             header = Header("score", self.run, site=site, layout=self._digest)
             body = {"split": split, "distances": distances}
-            asked.append(_Asked(site, codec.write(header, body, {"": record}), "score"))
+            asked.append(_Asked(site, records.write(header, body, {"": record}), "score"))
         rows: list[Row] = []
         for answer in self._exchange(asked, 0):
             if isinstance(answer, Missing):

@@ -18,7 +18,11 @@ from feda3i.noise.annotators import (
 from feda3i.noise.base import Annotator, NoiseModel, NoiseWarning
 from feda3i.noise.calibrate import Calibration, calibrate
 from feda3i.noise.contour import ContourEvolution
-from feda3i.noise.federation import (
+from feda3i.noise.flip import ClassConditional
+from feda3i.noise.levelset import SignedDistanceEvolution
+from feda3i.noise.markov import MarkovNoise
+from feda3i.noise.morphology import MorphologicalNoise
+from feda3i.noise.noisy_masks import (
     REGISTRY,
     NoisyCase,
     NoisyMasks,
@@ -26,12 +30,8 @@ from feda3i.noise.federation import (
     build_model,
     noisy_case,
 )
-from feda3i.noise.flip import ClassConditional
-from feda3i.noise.levelset import SignedDistanceEvolution
-from feda3i.noise.markov import MarkovNoise
-from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.noise.pdn import PixelDependence, pixel_dependence
-from feda3i.noise.record import Evolution, Part
+from feda3i.noise.record import ContourPart, Evolution
 
 __all__ = [
     "REGISTRY",
@@ -40,6 +40,7 @@ __all__ = [
     "Calibration",
     "ClassConditional",
     "ContourEvolution",
+    "ContourPart",
     "Evolution",
     "MarkovNoise",
     "MorphologicalNoise",
@@ -48,7 +49,6 @@ __all__ = [
     "NoiseWarning",
     "NoisyCase",
     "NoisyMasks",
-    "Part",
     "PixelDependence",
     "SignedDistanceEvolution",
     "annotators_of_setting",

@@ -21,7 +21,7 @@ from feda3i.noise.base import (
     noise_by_class,
 )
 from feda3i.noise.published import evolve_published
-from feda3i.noise.record import Evolution, Part
+from feda3i.noise.record import ContourPart, Evolution
 from feda3i.noise.sweep import evolve_by_sweep
 from feda3i.seeding import Draws, generator
 
@@ -138,7 +138,7 @@ class ContourEvolution:
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
         return self._evolve(mask, rng)[0]
 
-    def _evolve(self, mask: Binary, rng: np.random.Generator) -> tuple[Binary, list[Part]]:
+    def _evolve(self, mask: Binary, rng: np.random.Generator) -> tuple[Binary, list[ContourPart]]:
         if self.mode == "faithful":
             return evolve_published(self, mask, rng)
         return evolve_by_sweep(self, mask, rng)

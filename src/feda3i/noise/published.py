@@ -27,7 +27,7 @@ from feda3i.geometry import (
 )
 from feda3i.noise.base import NoiseWarning
 from feda3i.noise.bias import draw_bias
-from feda3i.noise.record import Part
+from feda3i.noise.record import ContourPart
 
 if TYPE_CHECKING:
     from feda3i.noise.contour import ContourEvolution
@@ -40,7 +40,7 @@ SMALLEST_PART = 15  # pixels; smaller components vanish, unless it is the larges
 
 def evolve_published(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
-) -> tuple[Binary, list[Part]]:
+) -> tuple[Binary, list[ContourPart]]:
     """Return the noisy mask and the record of each 4-connected component (steps 0 to 12)."""
     results = [
         _evolve_component(model, component, contour, rng)
@@ -62,13 +62,13 @@ def evolve_published(
 
 def _evolve_component(
     model: ContourEvolution, mask: Binary, contour: Points, rng: np.random.Generator
-) -> tuple[Binary, Part]:
+) -> tuple[Binary, ContourPart]:
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0  # step 2
     contour = np.concatenate([contour[start:], contour[:start]])
     margin = length // model.points
     if margin == 0:  # step 3: the published function returns nothing that can be drawn
-        nothing = Part(contour, np.zeros(length), contour, np.ones(length, bool), 0, "lost")
+        nothing = ContourPart(contour, np.zeros(length), contour, np.ones(length, bool), 0, "lost")
         return np.zeros_like(mask), nothing
     bias, tries = draw_bias(  # steps 4 to 6
         length,
@@ -83,10 +83,12 @@ def _evolve_component(
         retries=model.retries,
     )
     if not bias.any():  # step 7
-        return mask.copy(), Part(contour, bias, contour, np.zeros(length, bool), tries, "unchanged")
+        return mask.copy(), ContourPart(
+            contour, bias, contour, np.zeros(length, bool), tries, "unchanged"
+        )
     moved, dropped = move_contour(mask, contour, bias)
     is_lost = bool(dropped.all())
-    part = Part(contour, bias, moved, dropped, tries, "lost" if is_lost else "moved")
+    part = ContourPart(contour, bias, moved, dropped, tries, "lost" if is_lost else "moved")
     return fill_polygon(moved[~dropped], mask.shape), part  # step 12
 
 

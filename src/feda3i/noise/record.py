@@ -15,7 +15,7 @@ Fate = Literal["moved", "unchanged", "grown", "core", "lost", "closed", "kept"]
 
 
 @dataclass(frozen=True)
-class Part:
+class ContourPart:
     """What happened to one contour.
 
     Parameters
@@ -52,4 +52,4 @@ class Evolution:
     """A noisy mask and the record of each contour that made it."""
 
     mask: Mask
-    parts: tuple[Part, ...]
+    parts: tuple[ContourPart, ...]

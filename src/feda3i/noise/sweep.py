@@ -30,7 +30,7 @@ from feda3i.geometry import (
 )
 from feda3i.noise.base import core_of
 from feda3i.noise.bias import draw_bias
-from feda3i.noise.record import Fate, Part
+from feda3i.noise.record import ContourPart, Fate
 
 if TYPE_CHECKING:
     from feda3i.noise.contour import ContourEvolution
@@ -41,7 +41,7 @@ TURN = 12  # the normal looks at most 1/TURN of the contour to either side
 
 def evolve_by_sweep(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
-) -> tuple[Binary, list[Part]]:
+) -> tuple[Binary, list[ContourPart]]:
     """Return the noisy mask and the record of each contour, holes after their component."""
     if not touches_frame(mask):
         contours, has_hole = outer_contours(mask)
@@ -66,7 +66,7 @@ def touches_frame(mask: Binary) -> bool:
 
 def _evolve_components(
     model: ContourEvolution, mask: Binary, pad: int, rng: np.random.Generator
-) -> tuple[Binary, list[Part]]:
+) -> tuple[Binary, list[ContourPart]]:
     """Change every 8-connected component in a box of its own; ``pad`` pixels surround the frame."""
     noisy, record = np.zeros_like(mask), []
     rows, cols = mask.shape[0] - 2 * pad, mask.shape[1] - 2 * pad
@@ -94,7 +94,7 @@ def _evolve_component(
     contour: Points,
     has_hole: bool,
     rng: np.random.Generator,
-) -> tuple[Binary, list[Part]]:
+) -> tuple[Binary, list[ContourPart]]:
     """Move the outer contour as one object, and every hole as an object that moves against it."""
     if not has_hole:
         changed, part = evolve_solid(model, component, contour, rng)
@@ -119,7 +119,7 @@ def evolve_solid(
     contour: Points,
     rng: np.random.Generator,
     is_hole: bool = False,
-) -> tuple[Binary, Part]:
+) -> tuple[Binary, ContourPart]:
     """Move the contour of one object without holes; a hole moves the other way."""
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0
@@ -136,10 +136,10 @@ def evolve_solid(
     elif is_short:
         noisy = _grow(solid, contour, float(outwards[0]))
     else:
-        noisy = sweep(solid, contour, normals, outwards)
+        noisy = sweep_outline(solid, contour, normals, outwards)
     if is_hole and not noisy.any():
         fate = "closed"
-    return noisy, Part(contour, bias, moved, np.zeros(length, bool), tries, fate, is_hole)
+    return noisy, ContourPart(contour, bias, moved, np.zeros(length, bool), tries, fate, is_hole)
 
 
 def _draw(
@@ -163,7 +163,7 @@ def _draw(
     )
 
 
-def sweep(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
+def sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
     """Return the object plus the bands its contour crosses outwards, less those inwards.
 
     A pixel that moves inwards by b leaves a contour at depth b, so it removes what is shallower:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from feda3i.basics.parallel import Progress
 from feda3i.data.cards import OWN
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
-from feda3i.prepare.work import Prepared, Progress, prepare
-from feda3i.reading.archive import Entry, Reader
+from feda3i.prepare.work import Prepared, prepare
+from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.decode import Options
 from feda3i.reading.dicom import find_dicom
 from feda3i.reading.listing import LAYOUT, TABLE, unlisted
@@ -61,7 +62,7 @@ def prepare_folder(
     usage: list[Usage] = []
     paired: dict[str, Pair] = {}
 
-    def find(entries: Sequence[Entry]) -> tuple[list[Pair], list[Problem]]:
+    def find(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
         if is_table(source):
             pairs, problems = read_table_file(source, group)
         else:
@@ -90,7 +91,7 @@ def prepare_folder(
 
 
 def find_any(
-    entries: Sequence[Entry], volumes: bool, group: str | None = None
+    entries: Sequence[FileEntry], volumes: bool, group: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair files by a table if there is one, else by folders, and DICOM by its references."""
     with Reader() as reader:

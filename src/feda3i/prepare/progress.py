@@ -11,18 +11,18 @@ from typing import Any
 from feda3i.basics.files import PART, write_file
 from feda3i.errors import DataError
 from feda3i.reading.names import is_id
-from feda3i.reading.prepared import JOURNAL, Row
+from feda3i.reading.prepared import JOURNAL, IndexRow
 from feda3i.reading.problems import Problem
 
 HEAD = frozenset({"options", "set", "share", "seed"})  # of the first line: how cases are made
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PairResult:
     """What became of one pair: its cases (several for a volume) and what was noticed."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[IndexRow, ...]
     problems: tuple[Problem, ...]
 
     def line(self) -> str:
@@ -35,7 +35,7 @@ class Outcome:
         return json.dumps(record, sort_keys=True) + "\n"
 
 
-def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict[str, Outcome]:
+def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict[str, PairResult]:
     """Return what was done before with the same options, and mark the folder as unfinished.
 
     Parameters
@@ -58,7 +58,7 @@ def start_journal(folder: Path, record: dict[str, Any], overwrite: bool) -> dict
     return found
 
 
-def read_journal(folder: Path) -> tuple[dict[str, Any] | None, dict[str, Outcome]]:
+def read_journal(folder: Path) -> tuple[dict[str, Any] | None, dict[str, PairResult]]:
     """Return the options of a preparation and what it has done.
 
     Nothing for lines that are no lines of ours: the one that was being written when the run was
@@ -82,7 +82,7 @@ def remove_parts(folder: Path) -> None:
                 part.unlink(missing_ok=True)
 
 
-def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[Outcome]) -> None:
+def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[PairResult]) -> None:
     """Write the journal anew, in the order given."""
     lines = [outcome.line() for outcome in outcomes if outcome.rows]
     head = json.dumps(record, sort_keys=True)
@@ -97,15 +97,15 @@ def remove_cases(folder: Path, ids: Iterable[str]) -> None:
                 (folder / kind / f"{name}.{extension}").unlink(missing_ok=True)
 
 
-def _outcome(line: str) -> Outcome | None:
+def _outcome(line: str) -> PairResult | None:
     record = _json(line)
     try:
-        rows = tuple(Row(**row) for row in record["rows"])
+        rows = tuple(IndexRow(**row) for row in record["rows"])
         problems = tuple(Problem(*map(str, p)) for p in record["problems"])  # type: ignore[arg-type]
         if all(isinstance(v, str) for row in rows for v in vars(row).values()) and all(
             is_id(row.id) for row in rows
         ):
-            return Outcome(str(record["name"]), rows, problems)
+            return PairResult(str(record["name"]), rows, problems)
     except (TypeError, KeyError):
         pass
     return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from feda3i.basics.files import PART
 from feda3i.errors import DataError
 from feda3i.prepare.progress import read_journal
-from feda3i.reading.prepared import JOURNAL, is_ours
+from feda3i.reading.prepared import JOURNAL, is_made_here
 
 SCRATCH = ".feda3i-scratch"  # inflated archives lie here while they are read
 
@@ -38,7 +38,7 @@ def is_target(folder: Path) -> bool:
     A file called ``manifest.json`` proves nothing, many programs write one: what it says does.
     """
     found = [item for item in folder.iterdir() if not _is_left_over(item)]
-    return not found or is_ours(folder) or read_journal(folder)[0] is not None
+    return not found or is_made_here(folder) or read_journal(folder)[0] is not None
 
 
 @contextlib.contextmanager

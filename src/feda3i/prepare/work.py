@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.basics.files import explain_full_disk, hash_bytes, hash_pixels
-from feda3i.basics.parallel import ordered_map
+from feda3i.basics.parallel import Progress, ordered_map
 from feda3i.data.cards import Card
 from feda3i.data.split import TEST_SHARE, check_share, split_cases
 from feda3i.errors import DataError
-from feda3i.prepare.progress import Outcome, remove_cases, start_journal, write_journal
+from feda3i.prepare.progress import PairResult, remove_cases, start_journal, write_journal
 from feda3i.prepare.target import check_places, open_target
-from feda3i.reading.archive import Entry, Reader, list_entries
+from feda3i.reading.archive import FileEntry, Reader, list_entries
 from feda3i.reading.decode import Options, decode_pair
 from feda3i.reading.listing import settle
 from feda3i.reading.names import unique_ids
@@ -29,12 +29,12 @@ from feda3i.reading.pairs import Pair
 from feda3i.reading.prepared import (
     FORMAT,
     JOURNAL,
-    Row,
+    IndexRow,
     digest,
     holds_arrays,
     index_digest,
     is_intact,
-    seal,
+    manifest_seal,
     write_case,
     write_index,
     write_json,
@@ -46,17 +46,16 @@ from feda3i.reading.usage import Usage, usage_lines
 _WORDS = {"train": "training", "test": "test", "validation": "validation"}
 _VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
 
-Progress = Callable[[int, int], None]
-Finder = Callable[[Sequence[Entry]], tuple[list[Pair], list[Problem]]]
+Finder = Callable[[Sequence[FileEntry]], tuple[list[Pair], list[Problem]]]
 
 
 @dataclass(frozen=True)
-class Job:
+class PairJob:
     """One pair to work on; ``done`` is what the journal says about it."""
 
     pair: Pair
     id: str
-    done: tuple[Row, ...] = ()
+    done: tuple[IndexRow, ...] = ()
     notes: tuple[Problem, ...] = ()
 
 
@@ -143,7 +142,7 @@ def prepare(
     return Prepared(folder, manifest, tuple(problems))
 
 
-def run_job(job: Job, reader: Reader, *, folder: Path, options: Options) -> Outcome:
+def run_job(job: PairJob, reader: Reader, *, folder: Path, options: Options) -> PairResult:
     """Read, decode, resize and write one pair; whatever is wrong with it becomes a problem."""
     name = job.pair.name
     try:
@@ -152,13 +151,13 @@ def run_job(job: Job, reader: Reader, *, folder: Path, options: Options) -> Outc
         published = (hash_bytes(*images), hash_bytes(*masks))
         arrays = holds_arrays(options.volumes, options.channels)
         if _is_done(job, folder, published, arrays):
-            return Outcome(name, job.done, job.notes)
+            return PairResult(name, job.done, job.notes)
         rows, problems = [], []
         for case in decode_pair(job.pair, images, masks, options):
             ident = f"{job.id}_z{case.part}" if case.part else job.id
             write_case(folder, ident, case.image, case.mask, len(options.classes))
             rows.append(
-                Row(
+                IndexRow(
                     id=ident,
                     name=name,
                     source=job.pair.source,
@@ -175,11 +174,11 @@ def run_job(job: Job, reader: Reader, *, folder: Path, options: Options) -> Outc
             )
             problems += [Problem("note", kind, name, text) for kind, text in case.notes]
     except CaseError as error:
-        return Outcome(name, (), (error.problem(name),))
-    return Outcome(name, tuple(rows), tuple(dict.fromkeys(problems)))
+        return PairResult(name, (), (error.problem(name),))
+    return PairResult(name, tuple(rows), tuple(dict.fromkeys(problems)))
 
 
-def _is_done(job: Job, folder: Path, published: tuple[str, str], arrays: bool) -> bool:
+def _is_done(job: PairJob, folder: Path, published: tuple[str, str], arrays: bool) -> bool:
     return bool(job.done) and all(
         (row.published_image_sha256, row.published_mask_sha256) == published
         and (row.id == job.id or row.id.startswith(f"{job.id}_z"))
@@ -193,18 +192,18 @@ def _work(
     pairs: Sequence[Pair],
     folder: Path,
     options: Options,
-    journal: dict[str, Outcome],
+    journal: dict[str, PairResult],
     workers: int | None,
     progress: Progress | None,
-) -> list[Outcome]:
+) -> list[PairResult]:
     """Run all jobs and note each in the journal as soon as it is done."""
     ids = unique_ids([p.name for p in pairs], [p.short for p in pairs])
-    old = [journal.get(pair.name, Outcome(pair.name, (), ())) for pair in pairs]
-    jobs = [Job(p, i, o.rows, o.problems) for p, i, o in zip(pairs, ids, old, strict=True)]
+    old = [journal.get(pair.name, PairResult(pair.name, (), ())) for pair in pairs]
+    jobs = [PairJob(p, i, o.rows, o.problems) for p, i, o in zip(pairs, ids, old, strict=True)]
     for kind in ("images", "masks"):
         (folder / kind).mkdir(exist_ok=True)
     call = partial(run_job, folder=folder, options=options)
-    outcomes: list[Outcome] = []
+    outcomes: list[PairResult] = []
     with (folder / JOURNAL).open("a", encoding="utf-8") as file:
         for outcome in ordered_map(call, jobs, workers, tool=Reader):
             outcomes.append(outcome)
@@ -224,7 +223,7 @@ def _unique(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Problem]]:
     return [pair for pair in pairs if count[pair.name] == 1], twice
 
 
-def _split(rows: list[Row], share: float, seed: int) -> list[Row]:
+def _split(rows: list[IndexRow], share: float, seed: int) -> list[IndexRow]:
     """Draw the split where the publisher gives none, and sort by id."""
     rows = sorted(rows, key=lambda row: row.id)
     given = [row.split for row in rows]
@@ -237,7 +236,7 @@ def _split(rows: list[Row], share: float, seed: int) -> list[Row]:
 def _manifest(
     card: Card,
     record: dict[str, Any],
-    rows: Sequence[Row],
+    rows: Sequence[IndexRow],
     problems: Sequence[Problem],
 ) -> dict[str, Any]:
     count = Counter(row.split for row in rows)
@@ -253,7 +252,7 @@ def _manifest(
         "sha256_index": index_digest(rows),
         "versions": {name: version(name) for name in _VERSIONS},
     }
-    return {**manifest, "seal": seal(manifest)}
+    return {**manifest, "seal": manifest_seal(manifest)}
 
 
 def _raise_nothing(source: Path, card: Card, problems: Sequence[Problem]) -> None:

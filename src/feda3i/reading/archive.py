@@ -38,7 +38,7 @@ _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """One file: where its bytes are, and the name it goes by.
 
     Parameters
@@ -62,7 +62,7 @@ class Entry:
     mtime: int = 0
 
 
-def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], list[Problem]]:
+def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[FileEntry], list[Problem]]:
     """Return all files under a folder or in an archive, archives inside the folder included.
 
     Parameters
@@ -78,7 +78,7 @@ def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[Entry], 
             return list(_list_archive(root, "", scratch)), []
         except CaseError as error:
             return [], [error.problem(root.name)]
-    entries: list[Entry] = []
+    entries: list[FileEntry] = []
     problems: list[Problem] = []
     for entry in _list_folder(str(root), "", problems, Counter()):
         stem, kind = split_archive(entry.name)
@@ -129,16 +129,16 @@ class Reader:
             archive.close()
         self._zips.clear()
 
-    def open(self, entry: Entry) -> IO[bytes]:
+    def open(self, entry: FileEntry) -> IO[bytes]:
         """Open an entry; to whoever reads it, its first byte is at position 0."""
         if not entry.member:
             file = open(entry.place, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-            return io.BufferedReader(Part(file, entry.offset, entry.size))
+            return io.BufferedReader(Stretch(file, entry.offset, entry.size))
         if entry.place not in self._zips:
             self._zips[entry.place] = zipfile.ZipFile(entry.place)
         return self._zips[entry.place].open(entry.member)
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: FileEntry) -> bytes:
         """Return the bytes of an entry, at most ``MAX_FILE_BYTES``."""
         if entry.size == 0:
             raise CaseError("empty file", "the file has 0 bytes: copy it again")
@@ -158,7 +158,7 @@ class Reader:
         return data
 
 
-class Part(io.RawIOBase):
+class Stretch(io.RawIOBase):
     """A stretch of a file that looks like a file of its own: a member of a tar archive.
 
     Decoders go to positions counted from the beginning, which must be the member's.
@@ -202,12 +202,12 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise CaseError("unreadable file", str(error.strerror)) from None
     with Reader() as reader:
-        return reader.read(Entry(path.name, str(path), size))
+        return reader.read(FileEntry(path.name, str(path), size))
 
 
 def _list_folder(
     folder: str, prefix: str, problems: list[Problem], visits: Counter[str], *parents: str
-) -> Iterator[Entry]:
+) -> Iterator[FileEntry]:
     """Yield the files below a folder; what cannot be looked into becomes a problem."""
     try:
         real = os.path.realpath(folder)
@@ -228,7 +228,7 @@ def _list_folder(
                 yield from _list_folder(item.path, f"{name}/", problems, visits, *parents, real)
             elif item.is_file():
                 info = item.stat()
-                yield Entry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
+                yield FileEntry(name, item.path, info.st_size, mtime=info.st_mtime_ns)
         except OSError as error:  # a link to itself
             problems.append(_unreadable(name, error))
 
@@ -243,7 +243,7 @@ def _readable(name: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[Entry]:
+def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[FileEntry]:
     _, kind = split_archive(path.name)
     if not kind:
         raise CaseError("not an archive", f"expected a folder or one of {', '.join(ARCHIVES)}")
@@ -264,12 +264,12 @@ def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[Entry]:
         names.add(entry.name)
     hidden = [e for e in found if any(p.startswith(".") or p in _JUNK for p in e.name.split("/"))]
     return [
-        Entry(prefix + e.name, e.place, e.size, e.member, e.offset, e.mtime)
+        FileEntry(prefix + e.name, e.place, e.size, e.member, e.offset, e.mtime)
         for e in sorted(set(found) - set(hidden), key=lambda e: e.name)
     ]
 
 
-def _list_zip(path: Path) -> list[Entry]:
+def _list_zip(path: Path) -> list[FileEntry]:
     found = []
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
@@ -281,11 +281,11 @@ def _list_zip(path: Path) -> list[Entry]:
                 )
             if not info.is_dir():
                 name = unicodedata.normalize("NFC", info.filename.replace("\\", "/"))
-                found.append(Entry(name, str(path), info.file_size, info.filename))
+                found.append(FileEntry(name, str(path), info.file_size, info.filename))
     return found
 
 
-def _list_tar(path: Path) -> list[Entry]:
+def _list_tar(path: Path) -> list[FileEntry]:
     found = []
     with tarfile.open(path, "r:") as archive:
         for info in archive:
@@ -293,7 +293,7 @@ def _list_tar(path: Path) -> list[Entry]:
                 raise CaseError("unsafe archive", f"refused: '{info.name}' is a link or a device")
             if info.isfile():
                 name = unicodedata.normalize("NFC", info.name.removeprefix("./"))
-                found.append(Entry(name, str(path), info.size, offset=info.offset_data))
+                found.append(FileEntry(name, str(path), info.size, offset=info.offset_data))
                 if info.offset_data + info.size > path.stat().st_size:
                     raise CaseError("half-copied archive", f"it ends within '{name}'")
     return found

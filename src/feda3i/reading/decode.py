@@ -125,7 +125,7 @@ def decode_pair(
         found = _read_channels(pair.kind, images, masks, options)
     for case in found:
         if options.keep_empty or case.mask.any():
-            yield fit(case, options)
+            yield resize_case(case, options)
 
 
 def _read_one(kind: str, image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
@@ -178,7 +178,7 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
     return RawCase(picture.pixels, merged, shape=shape, notes=tuple(dict.fromkeys(notes)))
 
 
-def fit(case: RawCase, options: Options) -> RawCase:
+def resize_case(case: RawCase, options: Options) -> RawCase:
     """Return the case at the size that the options ask for."""
     shape = case.mask.shape
     if options.size is None:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import Entry, Reader
+from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.limits import MAX_PIXELS, MAX_VOXELS
 from feda3i.reading.names import DICOM, IMAGE_FOLDERS, MASK_FOLDERS, split_extension
-from feda3i.reading.nifti import check_spacing, to_bytes
+from feda3i.reading.nifti import check_spacing, window_to_bytes
 from feda3i.reading.pairs import Pair
 from feda3i.reading.places import place_of
 from feda3i.reading.problems import CaseError, Problem, reading
@@ -29,17 +29,17 @@ _CORRUPT = "corrupt DICOM"
 
 
 def find_dicom(
-    entries: Sequence[Entry], reader: Reader, volumes: bool = False
+    entries: Sequence[FileEntry], reader: Reader, volumes: bool = False
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair DICOM images with the DICOM-SEG files that refer to them, wherever these lie.
 
     Folders above a file name its source and split, as for pictures; ``images`` and ``masks`` among
     them are ignored. All slices of a series belong to one group of the split.
     """
-    images: dict[str, tuple[Entry, Any]] = {}
-    masks: dict[str, list[Entry]] = defaultdict(list)
+    images: dict[str, tuple[FileEntry, Any]] = {}
+    masks: dict[str, list[FileEntry]] = defaultdict(list)
     problems: list[Problem] = []
-    drawn: list[tuple[Entry, list[str]]] = []
+    drawn: list[tuple[FileEntry, list[str]]] = []
     for entry in entries:
         if split_extension(entry.name)[1] not in DICOM:
             continue
@@ -90,7 +90,9 @@ def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Ite
     yield RawCase(np.stack(planes), labels, spacing=full)
 
 
-def _slice_pairs(images: dict[str, tuple[Entry, Any]], masks: dict[str, list[Entry]]) -> list[Pair]:
+def _slice_pairs(
+    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
+) -> list[Pair]:
     pairs = []
     for uid, files in masks.items():
         entry, header = images[uid]
@@ -99,7 +101,7 @@ def _slice_pairs(images: dict[str, tuple[Entry, Any]], masks: dict[str, list[Ent
 
 
 def _volume_pairs(
-    images: dict[str, tuple[Entry, Any]], masks: dict[str, list[Entry]]
+    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
 ) -> list[Pair]:
     series: dict[str, list[str]] = defaultdict(list)
     for uid, (_, header) in images.items():
@@ -113,7 +115,7 @@ def _volume_pairs(
     return sorted(pairs, key=lambda pair: pair.name)
 
 
-def _pair(images: tuple[Entry, ...], masks: tuple[Entry, ...], group: str) -> Pair:
+def _pair(images: tuple[FileEntry, ...], masks: tuple[FileEntry, ...], group: str) -> Pair:
     stem, _ = split_extension(images[0].name)
     folders = stem.split("/")[:-1]
     branch = "/".join(f for f in folders if f.lower() not in IMAGE_FOLDERS | MASK_FOLDERS)
@@ -187,7 +189,7 @@ def _pixels(image: Any, options: Options) -> NDArray[np.uint8]:
         return colour if options.channels != 1 else np.rint(luminance).astype(np.uint8)[..., None]
     if not np.isfinite(values).all() or not np.isfinite(window or 0).all():
         raise CaseError("image values", "found values or a window that are not finite: mend it")
-    grey = to_bytes(np.asarray(values, np.float32), window)
+    grey = window_to_bytes(np.asarray(values, np.float32), window)
     if is_inverted:
         grey = 255 - grey
     return np.repeat(grey[..., None], 3 if options.channels == 3 else 1, axis=-1)

@@ -11,14 +11,14 @@ from typing import Any
 from feda3i.basics.files import hash_pixels
 from feda3i.core.resize import ASPECTS, resize_spacing
 from feda3i.errors import DataError, RecipeError
-from feda3i.reading.archive import UNREADABLE, Entry, Reader, list_entries, split_archive
-from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, fit
+from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, split_archive
+from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case
 from feda3i.reading.names import DICOM, split_extension, unique_ids
-from feda3i.reading.nnunet import classes_of
+from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
 from feda3i.reading.prepared import (
-    Row,
+    IndexRow,
     holds_arrays,
     index_problems,
     is_prepared,
@@ -51,7 +51,7 @@ class Listed:
     group: str
     files: tuple[tuple[str, int, int], ...]
     pair: Pair | None = None
-    row: Row | None = None
+    row: IndexRow | None = None
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Listing:
         masks = [_bytes(entry) for entry in case.pair.masks]
         return next(decode_pair(case.pair, images, masks, self.options))
 
-    def _read_prepared(self, row: Row) -> RawCase:
+    def _read_prepared(self, row: IndexRow) -> RawCase:
         image, mask = read_prepared(self.root, row.id, self.arrays)
         if hash_pixels(image) != row.image_sha256 or hash_pixels(mask) != row.mask_sha256:
             raise CaseError("changed since preparation", "the pixels do not hash as the index says")
         spacing = tuple(float(s) for s in row.spacing_mm.split())
         zoom = self._zoom(row, mask.shape)
         raw = RawCase(image, mask, spacing=spacing, zoom=zoom)
-        return raw if self.options.size is None else fit(raw, self.options)
+        return raw if self.options.size is None else resize_case(raw, self.options)
 
-    def _zoom(self, row: Row, shape: tuple[int, ...]) -> tuple[float, ...]:
+    def _zoom(self, row: IndexRow, shape: tuple[int, ...]) -> tuple[float, ...]:
         """Return the size of a prepared pixel in pixels of the published file, if that is known."""
         sides = tuple(int(side) for side in row.original_size.split("x") if side.isdigit())
         aspect = (self.manifest or {}).get("options", {}).get("aspect")
@@ -151,7 +151,7 @@ def list_cases(
     )
 
 
-def _find(root: Path, group: str | None) -> tuple[list[Entry], list[Pair], list[Problem]]:
+def _find(root: Path, group: str | None) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
     """Return the files of a folder or table, their pairs, and what is wrong."""
     if is_table(root):
         pairs, problems = read_table_file(root, group)
@@ -169,7 +169,7 @@ def _find(root: Path, group: str | None) -> tuple[list[Entry], list[Pair], list[
     return entries, pairs, problems + wrong
 
 
-def unlisted(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[Problem]:
+def unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:
     """Return the pictures and volumes of a folder that its table does not name."""
     known = {file.name for pair in pairs for file in (*pair.images, *pair.masks)}
     text = f"{TABLE} does not name it"
@@ -180,7 +180,7 @@ def unlisted(entries: Sequence[Entry], pairs: Sequence[Pair]) -> list[Problem]:
     ]
 
 
-def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[Entry]) -> None:
+def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntry]) -> None:
     volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
     volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
     if volumes:
@@ -238,14 +238,14 @@ def _scan(folder: Path) -> dict[str, tuple[int, int]]:
         return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found if f.is_file()}
 
 
-def _state(entries: Sequence[Entry]) -> tuple[tuple[str, int, int], ...]:
+def _state(entries: Sequence[FileEntry]) -> tuple[tuple[str, int, int], ...]:
     return tuple((entry.name, entry.size, entry.mtime) for entry in entries)
 
 
-def settle(options: Options, entries: Sequence[Entry], pairs: Sequence[Pair]) -> Options:
+def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:
     """Fill in what the options leave to the files: classes, and the number of channels."""
     if not options.classes:
-        options = replace(options, classes=classes_of(entries) or DEFAULT_CLASSES)
+        options = replace(options, classes=nnunet_classes(entries) or DEFAULT_CLASSES)
     files = max((len(pair.images) for pair in pairs if pair.kind != "dicom"), default=1)
     if options.channels not in (None, 1, 3, files):
         raise RecipeError(
@@ -271,6 +271,6 @@ def _is_colour(pairs: Sequence[Pair]) -> bool:
     return False
 
 
-def _bytes(entry: Entry) -> bytes:
+def _bytes(entry: FileEntry) -> bytes:
     with Reader() as reader:
         return reader.read(entry)

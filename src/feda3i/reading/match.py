@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.names import image_keys, mask_keys, mask_word
 from feda3i.reading.problems import Problem
 
-Files = dict[str, list[Entry]]
+Files = dict[str, list[FileEntry]]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Matched:
     """One case: the stem that names it, its image (or channels) and its masks."""
 
     stem: str
-    images: tuple[Entry, ...]
-    masks: tuple[Entry, ...]
+    images: tuple[FileEntry, ...]
+    masks: tuple[FileEntry, ...]
 
 
 def match(
@@ -62,7 +62,7 @@ def match(
 
 
 def _owners(
-    images: Mapping[str, Sequence[Entry]], masks: Mapping[str, Sequence[Entry]], named: bool
+    images: Mapping[str, Sequence[FileEntry]], masks: Mapping[str, Sequence[FileEntry]], named: bool
 ) -> tuple[dict[str, str], list[Problem]]:
     """Return the image of each mask that has one, and what is wrong with the other masks."""
     keys = {stem: [*([] if named else [stem]), *mask_keys(stem)] for stem in masks}
@@ -103,7 +103,7 @@ def _levels(images: Sequence[str], free: Sequence[str]) -> Iterator[Mapping[str,
         yield level
 
 
-def _twice(what: str, files: Sequence[Entry], others: Sequence[Entry]) -> Problem:
+def _twice(what: str, files: Sequence[FileEntry], others: Sequence[FileEntry]) -> Problem:
     """Name files of which only one was expected, and those that cannot be used because of it."""
     names = " and ".join(file.name for file in files)
     left = f"; not used either: {', '.join(other.name for other in others)}" if others else ""
@@ -111,14 +111,14 @@ def _twice(what: str, files: Sequence[Entry], others: Sequence[Entry]) -> Proble
     return Problem("error", f"two {what}s of one name", files[0].name, text)
 
 
-def _two_images(mask: Entry, images: Sequence[Entry]) -> Problem:
+def _two_images(mask: FileEntry, images: Sequence[FileEntry]) -> Problem:
     names = " or to ".join(image.name for image in images[:3])
     more = f" (or {len(images) - 3} more)" if len(images) > 3 else ""
     text = f"it may belong to {names}{more}: rename one, or give a CSV table"
     return Problem("error", "mask of two images", mask.name, text)
 
 
-def _two_kinds(masks: Sequence[Entry], image: Entry) -> Problem:
+def _two_kinds(masks: Sequence[FileEntry], image: FileEntry) -> Problem:
     names = " and ".join(mask.name for mask in masks)
     text = f"{names} both fit: move one elsewhere, or give a CSV table"
     return Problem("error", "masks of two kinds", image.name, text)

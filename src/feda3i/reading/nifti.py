@@ -38,7 +38,7 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
             raise CaseError("sizes differ", f"image {values.shape}, mask {other.shape}")
     notes: list[Note] = []
     labels = np.maximum.reduce([exact_labels(d, len(options.classes), notes) for d in drawn])
-    pixels = to_bytes(values, options.window)[..., None]
+    pixels = window_to_bytes(values, options.window)[..., None]
     pixels = np.repeat(pixels, 3, axis=-1) if options.channels == 3 else pixels
     check_spacing(spacing if options.volumes else spacing[1:])
     if options.volumes:
@@ -49,10 +49,12 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
         yield RawCase(plane, mask, f"{number:0{digits}d}", spacing=spacing[1:], notes=tuple(notes))
 
 
-def to_bytes(values: NDArray[np.float32], window: tuple[float, float] | None) -> NDArray[np.uint8]:
+def window_to_bytes(
+    values: NDArray[np.float32], window: tuple[float, float] | None
+) -> NDArray[np.uint8]:
     """Map a window of values to 0..255; without one the 0.5 and 99.5 percentiles.
 
-    >>> to_bytes(np.array([-100.0, 0.0, 50.0, 200.0], np.float32), (0.0, 100.0)).tolist()
+    >>> window_to_bytes(np.array([-100.0, 0.0, 50.0, 200.0], np.float32), (0.0, 100.0)).tolist()
     [0, 0, 128, 255]
     """
     low, high = window or (float(np.percentile(values, 0.5)), float(np.percentile(values, 99.5)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import Entry, Reader
+from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.match import Files
 from feda3i.reading.problems import CaseError, Problem
 
@@ -24,7 +24,7 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
     A file that has a mask of its own full name is a case of one channel (older sets number none).
     Cases without the channels that most others have are left out and named.
     """
-    found: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, list[FileEntry]]] = defaultdict(lambda: defaultdict(list))
     for stem, files in sorted(images.items()):
         parts = None if stem in masks else _CHANNEL.fullmatch(stem)
         case, channel = (parts["case"], parts["channel"]) if parts else (stem, "0000")
@@ -44,7 +44,7 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
     return cases, problems
 
 
-def classes_of(entries: Sequence[Entry]) -> tuple[str, ...]:
+def nnunet_classes(entries: Sequence[FileEntry]) -> tuple[str, ...]:
     """Return the classes that the ``dataset.json`` files name; none if there is no such file."""
     found: dict[str, tuple[str, ...]] = {}
     with Reader() as reader:
@@ -61,7 +61,7 @@ def classes_of(entries: Sequence[Entry]) -> tuple[str, ...]:
     return next(iter(named.values()), ())
 
 
-def _classes(entry: Entry, reader: Reader) -> tuple[str, ...]:
+def _classes(entry: FileEntry, reader: Reader) -> tuple[str, ...]:
     try:
         labels = json.loads(reader.read(entry)).get("labels", {})
     except (CaseError, ValueError, AttributeError) as error:
@@ -84,5 +84,5 @@ def _number(value: Any) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _names(files: Sequence[Entry]) -> str:
+def _names(files: Sequence[FileEntry]) -> str:
     return ", ".join(posixpath.basename(file.name) for file in files)

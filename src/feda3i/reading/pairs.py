@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.match import Files, Matched, match
 from feda3i.reading.names import (
     DICOM,
@@ -43,8 +43,8 @@ class Pair:
     """
 
     name: str
-    images: tuple[Entry, ...]
-    masks: tuple[Entry, ...]
+    images: tuple[FileEntry, ...]
+    masks: tuple[FileEntry, ...]
     source: str = ""
     site: str = ""
     split: str = ""
@@ -59,7 +59,7 @@ class Pair:
 
 
 def find_pairs(
-    entries: Iterable[Entry], group: str | None = None
+    entries: Iterable[FileEntry], group: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair images with masks in every branch of a tree; branches may have different layouts.
 
@@ -97,7 +97,7 @@ class _Tree:
     channelled: set[str] = field(default_factory=set)
     beside: set[str] = field(default_factory=set)
 
-    def add(self, entry: Entry, place: Place) -> None:
+    def add(self, entry: FileEntry, place: Place) -> None:
         """Put a file where its folders say."""
         side = self.images if place.role == "images" else self.masks
         stem = posixpath.basename(split_extension(entry.name)[0])
@@ -108,12 +108,12 @@ class _Tree:
             self.channelled.add(place.branch)
 
 
-def _sorted_into_branches(files: Sequence[Entry]) -> tuple[_Tree, list[Problem]]:
+def _sorted_into_branches(files: Sequence[FileEntry]) -> tuple[_Tree, list[Problem]]:
     """Sort files by what their folders say of them, and where these say nothing by their names."""
     tree, problems = _Tree(), []
     places = choose(entry.name for entry in files)
     branches = {place.branch for place in places.values() if place is not None}
-    unsaid: dict[str, list[Entry]] = defaultdict(list)
+    unsaid: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in files:
         folder = posixpath.dirname(entry.name)
         place = places[entry.name]
@@ -141,7 +141,7 @@ def group_in(stem: str, pattern: str | None) -> str:
     return group_of(stem, pattern) if pattern else group_of(stem)
 
 
-def _readable(entries: Iterable[Entry]) -> tuple[list[Entry], list[Problem]]:
+def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
     """Return pictures and volumes; what looks like one and cannot be read is named."""
     files, problems = [], []
     for entry in entries:
@@ -157,7 +157,7 @@ def _readable(entries: Iterable[Entry]) -> tuple[list[Entry], list[Problem]]:
     return files, problems
 
 
-def _part_by_name(found: Sequence[Entry], images: Files, masks: Files) -> None:
+def _part_by_name(found: Sequence[FileEntry], images: Files, masks: Files) -> None:
     """Tell masks from images in one folder by their names: ``a_mask``, ``mask_a``, ``mask``."""
     stems: Files = defaultdict(list)
     for entry in found:

@@ -30,7 +30,7 @@ _COMPRESSION = 4  # of pictures: half the time of the usual 6 for a little more 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class IndexRow:
     """One case in ``index.csv``.
 
     The published hashes are of the files as their publisher sent them (of the joined hashes, if
@@ -58,7 +58,7 @@ def is_prepared(folder: Path) -> bool:
     """
     if not (folder / "manifest.json").is_file() or not (folder / "index.csv").is_file():
         return False
-    return is_ours(folder) or (folder / JOURNAL).is_file() or _load_manifest(folder) is None
+    return is_made_here(folder) or (folder / JOURNAL).is_file() or _load_manifest(folder) is None
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -66,7 +66,7 @@ def is_unfinished(folder: Path) -> bool:
     return (folder / JOURNAL).is_file() and not (folder / "manifest.json").is_file()
 
 
-def is_ours(folder: Path) -> bool:
+def is_made_here(folder: Path) -> bool:
     """Return whether a manifest says that ``feda3i prepare`` made the folder; its name does not."""
     manifest = _load_manifest(folder)
     return isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FAMILY)
@@ -91,7 +91,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path}: expected format {FORMAT}; made by another version or program")
     if not _is_whole(manifest):
         raise DataError(f"{path} is damaged, parts of it are missing: prepare again")
-    if "seal" in manifest and manifest["seal"] != seal(manifest):
+    if "seal" in manifest and manifest["seal"] != manifest_seal(manifest):
         raise DataError(f"{path} was edited after the preparation: prepare again")
     return manifest
 
@@ -112,16 +112,16 @@ def _is_whole(manifest: dict[str, Any]) -> bool:
     )
 
 
-def seal(manifest: dict[str, Any]) -> str:
+def manifest_seal(manifest: dict[str, Any]) -> str:
     """Return the SHA-256 of a manifest without its seal, so that a change by hand is noticed."""
     rest = {key: value for key, value in manifest.items() if key != "seal"}
     return hash_text(json.dumps(rest, sort_keys=True))
 
 
-def read_index(folder: Path) -> list[Row]:
+def read_index(folder: Path) -> list[IndexRow]:
     """Return the cases of a prepared folder."""
     path = folder / "index.csv"
-    names = [field.name for field in fields(Row)]
+    names = [field.name for field in fields(IndexRow)]
     try:
         with path.open(newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file, strict=True))
@@ -131,14 +131,16 @@ def read_index(folder: Path) -> list[Row]:
         raise DataError(f"{path}: expected the columns {', '.join(names)}: prepare again")
     rows = []
     for number, cells in enumerate(lines[1:], start=2):
-        row = Row(**dict(zip(names, cells, strict=False))) if len(cells) == len(names) else None
+        row = (
+            IndexRow(**dict(zip(names, cells, strict=False))) if len(cells) == len(names) else None
+        )
         if row is None or not is_id(row.id) or not _is_spacing(row.spacing_mm):
             raise DataError(f"{path}, line {number} is damaged: prepare again")
         rows.append(row)
     return rows
 
 
-def index_problems(rows: Sequence[Row], manifest: dict[str, Any]) -> list[Problem]:
+def index_problems(rows: Sequence[IndexRow], manifest: dict[str, Any]) -> list[Problem]:
     """Return what the index and the manifest do not agree on: nothing, unless one was edited."""
     text = "the index does not hash as the manifest says: prepare again"
     wrong = digest(rows, published=False) != manifest["sha256"] or (
@@ -147,7 +149,7 @@ def index_problems(rows: Sequence[Row], manifest: dict[str, Any]) -> list[Proble
     return [Problem("error", "changed since preparation", "index.csv", text)] if wrong else []
 
 
-def index_digest(rows: Iterable[Row]) -> str:
+def index_digest(rows: Iterable[IndexRow]) -> str:
     """Return the SHA-256 of all that the index says, spacing and groups included."""
     return hash_text(*("\t".join(asdict(row).values()) for row in rows))
 
@@ -159,9 +161,9 @@ def _is_spacing(text: str) -> bool:
         return False
 
 
-def write_index(folder: Path, rows: Iterable[Row]) -> None:
+def write_index(folder: Path, rows: Iterable[IndexRow]) -> None:
     """Write ``index.csv``."""
-    columns = [field.name for field in fields(Row)]
+    columns = [field.name for field in fields(IndexRow)]
     write_csv(folder / "index.csv", columns, [asdict(row) for row in rows])
 
 
@@ -171,7 +173,7 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
     write_file(path, f"{text}\n".encode(), durable=False)
 
 
-def digest(rows: Iterable[Row], *, published: bool) -> str:
+def digest(rows: Iterable[IndexRow], *, published: bool) -> str:
     """Return one SHA-256 for the whole set: of the published files, or of our pixels."""
     lines = [
         (row.id, row.published_image_sha256, row.published_mask_sha256)
@@ -218,7 +220,7 @@ def read_prepared(folder: Path, name: str, array: bool = False) -> tuple[Images,
     return (image[..., None] if image.ndim == 2 else image), mask.astype(np.uint8)
 
 
-def is_intact(folder: Path, row: Row, array: bool = False) -> bool:
+def is_intact(folder: Path, row: IndexRow, array: bool = False) -> bool:
     """Return whether a case's files are there and hold the pixels that the index says."""
     try:
         image, mask = read_prepared(folder, row.id, array)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.names import SPLITS, split_extension
 from feda3i.reading.pairs import Pair, group_in, kind_of
 from feda3i.reading.problems import Problem
@@ -19,11 +19,11 @@ from feda3i.reading.problems import Problem
 COLUMNS = ("image", "mask", "name", "source", "site", "split", "group")
 _ALIASES = {"patient": "group", "label": "mask", "hospital": "site"}
 
-Find = Callable[[str], Entry | None]
+Find = Callable[[str], FileEntry | None]
 
 
 def read_table(
-    table: bytes, entries: Sequence[Entry], folder: str = "", group: str | None = None
+    table: bytes, entries: Sequence[FileEntry], folder: str = "", group: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
     """Read pairs from a table inside a folder or archive; paths must stay inside.
 
@@ -31,7 +31,7 @@ def read_table(
     """
     known = {entry.name: entry for entry in entries}
 
-    def find(path: str) -> Entry | None:
+    def find(path: str) -> FileEntry | None:
         return known.get(posixpath.normpath(posixpath.join(folder, path)))
 
     return _read(table, find, "inside the folder", group)
@@ -45,7 +45,7 @@ def read_table_file(path: Path, group: str | None = None) -> tuple[list[Pair], l
     tabs divide them.
     """
 
-    def find(name: str) -> Entry | None:
+    def find(name: str) -> FileEntry | None:
         place = os.path.join(path.parent, os.path.expanduser(name))
         try:
             info = os.stat(place)
@@ -53,7 +53,7 @@ def read_table_file(path: Path, group: str | None = None) -> tuple[list[Pair], l
             return None
         if not stat.S_ISREG(info.st_mode):  # reading a pipe would wait for ever
             return None
-        return Entry(name.replace("\\", "/"), place, info.st_size, mtime=info.st_mtime_ns)
+        return FileEntry(name.replace("\\", "/"), place, info.st_size, mtime=info.st_mtime_ns)
 
     try:
         table = path.read_bytes()
@@ -105,7 +105,7 @@ def _read(
     return pairs, problems
 
 
-def _pair(cells: dict[str, str], files: Sequence[Entry], group: str | None) -> Pair:
+def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) -> Pair:
     stem, extension = split_extension(files[0].name)
     return Pair(
         name=cells["name"] or stem,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.names import split_extension
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import UNUSED, Problem
@@ -58,7 +58,7 @@ def judge_unused(problems: Iterable[Problem], unused: Unused) -> list[Problem]:
 
 
 def usage_of(
-    entries: Iterable[Entry], pairs: Sequence[Pair], problems: Iterable[Problem]
+    entries: Iterable[FileEntry], pairs: Sequence[Pair], problems: Iterable[Problem]
 ) -> list[Usage]:
     """Count the files of every folder that holds any, sorted by folder."""
     images = {file.name for pair in pairs for file in pair.images}

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from feda3i.datasets.registry import REGISTRY as DATASETS
-from feda3i.datasets.registry import is_data, is_ours, refuse_both
+from feda3i.datasets import REGISTRY as DATASETS
+from feda3i.datasets import is_data, is_ours, refuse_both
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe.files import SECTIONS, find, read_toml

@@ -67,7 +67,7 @@ def announce(recipe: Recipe) -> None:
 
 def _registries() -> Mapping[str, Registry]:
     from feda3i import methods, models, noise
-    from feda3i.datasets.registry import REGISTRY as DATASETS
+    from feda3i.datasets import REGISTRY as DATASETS
 
     return {
         "data": DATASETS,

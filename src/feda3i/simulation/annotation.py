@@ -11,12 +11,12 @@ from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
 from feda3i.noise.base import SIDE, Annotator, check_number, check_whole
-from feda3i.noise.federation import apply_noise, build_model
+from feda3i.noise.noisy_masks import apply_noise, build_model
 from feda3i.recipe import Recipe
 from feda3i.simulation.cache import cached_noise
 
 DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
-OWN = {
+NOISE_OPTIONS = {
     "setting": (
         "text",
         "Name of one of the paper's settings: skin-ns, skin-ne, breast-ns, breast-ne; or none.",
@@ -76,7 +76,7 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
 
 def check_one_source(options: Mapping[str, Any]) -> None:
     """Raise ``RecipeError`` if annotators are described in more than one way: one would win."""
-    given = [name for name in OWN if name in options and options[name] != "none"]
+    given = [name for name in NOISE_OPTIONS if name in options and options[name] != "none"]
     drawn = [name for name in DRAWN if name in given]
     both = ["setting", drawn[0]] if drawn and "setting" in given else []
     if "annotators" in given:
@@ -122,7 +122,7 @@ def with_noise(
 
 
 def _model_options(recipe: Recipe) -> dict[str, Any]:
-    return {k: v for k, v in recipe.noise.options().items() if k not in OWN}
+    return {k: v for k, v in recipe.noise.options().items() if k not in NOISE_OPTIONS}
 
 
 def _seed(recipe: Recipe) -> int:

@@ -10,7 +10,7 @@ from pydantic import PydanticUserError, ValidationError, validate_call
 
 from feda3i.core.cases import Federation
 from feda3i.data.torch_items import federation_of_items, gives_items
-from feda3i.datasets.registry import REGISTRY
+from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError, RecipeError, nearest, shown, summary
 from feda3i.recipe import Recipe
 from feda3i.registry import declares

@@ -8,7 +8,7 @@ import pytest
 from data_files import plain_tree, tar_folder, zip_folder
 
 from feda3i.reading import archive
-from feda3i.reading.archive import Entry, Reader, is_safe, list_entries
+from feda3i.reading.archive import FileEntry, Reader, is_safe, list_entries
 from feda3i.reading.problems import CaseError
 
 
@@ -153,12 +153,12 @@ def test_locked_archives_are_named(tmp_path):
 def test_empty_and_huge_files_are_refused_before_reading(tmp_path, monkeypatch):
     with Reader() as reader:
         with pytest.raises(CaseError, match="0 bytes"):
-            reader.read(Entry("a", str(tmp_path / "a"), 0))
+            reader.read(FileEntry("a", str(tmp_path / "a"), 0))
         with pytest.raises(CaseError, match="too large"):
-            reader.read(Entry("a", str(tmp_path / "a"), 10**12))
+            reader.read(FileEntry("a", str(tmp_path / "a"), 10**12))
         (tmp_path / "short").write_bytes(b"12")
         with pytest.raises(CaseError, match="half-copied"):
-            reader.read(Entry("short", str(tmp_path / "short"), 3))
+            reader.read(FileEntry("short", str(tmp_path / "short"), 3))
 
 
 def test_links_that_lead_back_end(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from data_files import lesion, plain_tree, save, save_pair
 
 from feda3i.data.folder import folder, load_folder
-from feda3i.datasets.registry import REGISTRY
+from feda3i.datasets import REGISTRY
 from feda3i.engine.run import run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import DataError, RecipeError

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options
 from feda3i.reading.listing import list_cases
-from feda3i.reading.nnunet import classes_of
+from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.pairs import find_pairs
 
 
 def entries(*names):
-    return [Entry(name, f"/x/{name}", 1) for name in names]
+    return [FileEntry(name, f"/x/{name}", 1) for name in names]
 
 
 def paired(*names):
@@ -225,8 +225,8 @@ def test_dataset_json_of_both_versions_and_its_mistakes(tmp_path):
         for number, text in enumerate(texts):
             path = tmp_path / f"{number}.json"
             path.write_text(text if isinstance(text, str) else json.dumps({"labels": text}))
-            files.append(Entry(f"s{number}/dataset.json", str(path), path.stat().st_size))
-        return classes_of(files)
+            files.append(FileEntry(f"s{number}/dataset.json", str(path), path.stat().st_size))
+        return nnunet_classes(files)
 
     assert classes({"background": 0, "core": 2, "edema": 1}) == ("edema", "core")
     assert classes({"0": "background", "1": "Anterior", "2": "Posterior"}) == (

@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import Entry
+from feda3i.reading.archive import FileEntry
 from feda3i.reading.names import safe_name, unique_ids
 from feda3i.reading.pairs import find_pairs
 from feda3i.reading.table import read_table
 
 
 def entries(*names):
-    return [Entry(name, f"/x/{name}", 1) for name in names]
+    return [FileEntry(name, f"/x/{name}", 1) for name in names]
 
 
 def paired(*names):

@@ -5,7 +5,7 @@ import pytest
 from data_files import plain_tree, save
 from PIL import Image
 
-from feda3i.datasets.registry import REGISTRY
+from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_dataset.py"

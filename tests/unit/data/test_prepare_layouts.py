@@ -129,9 +129,9 @@ def test_breast_from_archives_and_as_a_federation(tmp_path):
 
 
 def test_unknown_sets_among_breast_are_named():
-    from feda3i.reading.archive import Entry
+    from feda3i.reading.archive import FileEntry
 
-    _, problems = find_breast([Entry("stray/images/a.png", "/x", 1)])
+    _, problems = find_breast([FileEntry("stray/images/a.png", "/x", 1)])
     assert {p.kind for p in problems} == {"file skipped", "set incomplete"}
     assert "cvprip.cs.usu.edu" in next(p.text for p in problems if p.name == "busis")
 

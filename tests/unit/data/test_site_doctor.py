@@ -11,7 +11,7 @@ from feda3i.commands.check import check
 from feda3i.doctor.duplicates import find_duplicates, fingerprint
 from feda3i.doctor.estimate import Estimate, estimate
 from feda3i.doctor.examine import check_data
-from feda3i.doctor.summary import report_text, summarise, summary_text
+from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
 from feda3i.models.unet import UNet
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options
@@ -33,7 +33,7 @@ def test_a_good_folder_is_fit(clinic):
     report = check_data(clinic, measure=False)
     assert report.is_fit
     assert not report.problems
-    summary = summarise(report)
+    summary = summarise_checkup(report)
     assert summary["cases"] == {"train": 5, "test": 3}
     assert summary["sizes"] == {"40x48": 8}
     assert summary["mask_values"] == "0, 255"
@@ -86,7 +86,7 @@ def test_near_duplicates_within_and_across_the_split(clinic):
         "near-duplicates",
         "near-duplicates across train and test",
     }
-    assert summarise(report)["near_duplicates"] == {"pairs": 2, "across_train_and_test": 1}
+    assert summarise_checkup(report)["near_duplicates"] == {"pairs": 2, "across_train_and_test": 1}
 
 
 def test_duplicates_survive_small_changes_and_strangers_do_not_match():
@@ -174,4 +174,4 @@ def test_the_estimate_scales_with_the_work():
 def test_the_estimate_is_part_of_the_report(clinic):
     report = check_data(clinic, size=32, width=4)
     assert "one round" in report_text(report)
-    assert summarise(report)["cost_per_round"]["epochs"] == 5
+    assert summarise_checkup(report)["cost_per_round"]["epochs"] == 5

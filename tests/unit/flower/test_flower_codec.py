@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from feda3i.core.layout import Entry, Layout
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.errors import WireError
-from feda3i.flower import records as codec
+from feda3i.flower import records
 from feda3i.flower.spool import Spool
 
 LAYOUT = Layout(
@@ -35,9 +35,9 @@ def params(seed=0):
 @settings(max_examples=30, deadline=None)
 def test_replies_come_back_as_they_were(found, cases):
     reply = Reply("fit", 3, "A", cases, found, params(), seconds=1.5)
-    content = codec.write_reply(reply, "run", "layout", "notice")
-    header, body = codec.read_header(content)
-    back, notice = codec.read_reply(content, header, body, LAYOUT)
+    content = records.write_reply(reply, "run", "layout", "notice")
+    header, body = records.read_header(content)
+    back, notice = records.read_reply(content, header, body, LAYOUT)
     assert (back.task, back.round, back.site, back.cases) == ("fit", 3, "A", cases)
     assert back.numbers == found
     assert back.seconds == 1.5
@@ -48,20 +48,20 @@ def test_replies_come_back_as_they_were(found, cases):
 
 def test_orders_come_back_as_they_were():
     order = Order("fit", 2, "A", params(), {"lr": 0.1, "flag": True}, {"near": params(1)})
-    content = codec.write_order(order, "run", "layout", codec.pack_params(order.params))
-    header, body = codec.read_header(content)
-    back = codec.read_order(content, header, body, LAYOUT, ("near", "far"))
+    content = records.write_order(order, "run", "layout", records.pack_params(order.params))
+    header, body = records.read_header(content)
+    back = records.read_order(content, header, body, LAYOUT, ("near", "far"))
     assert (back.settings, list(back.networks)) == (dict(order.settings), ["near"])
     assert np.array_equal(back.networks["near"].values, order.networks["near"].values)
     with pytest.raises(WireError, match=r"arrays\.near"):
-        codec.read_order(content, header, body, LAYOUT, ())
+        records.read_order(content, header, body, LAYOUT, ())
 
 
 def test_a_survey_reply_holds_no_parameters():
-    content = codec.write_reply(Reply("survey", 1, "A", 3, {}, params()), "run", "layout")
-    header, body = codec.read_header(content)
+    content = records.write_reply(Reply("survey", 1, "A", 3, {}, params()), "run", "layout")
+    header, body = records.read_header(content)
     with pytest.raises(WireError, match="not declared"):
-        codec.read_reply(content, header, body, LAYOUT)
+        records.read_reply(content, header, body, LAYOUT)
 
 
 def test_pickled_arrays_are_never_read():
@@ -70,12 +70,12 @@ def test_pickled_arrays_are_never_read():
         {"arrays": ArrayRecord({"values": stolen, "counts": Array(np.zeros(1, np.int64))})}
     )
     with pytest.raises(WireError, match="not an array"):
-        codec.read_params(content, LAYOUT, ("",))
+        records.read_params(content, LAYOUT, ("",))
 
 
 def test_a_message_of_something_else_is_refused():
     with pytest.raises(WireError, match="without a header"):
-        codec.read_header(RecordDict())
+        records.read_header(RecordDict())
 
 
 @pytest.mark.parametrize("in_memory", [0, 50, 10**6])

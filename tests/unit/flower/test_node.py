@@ -11,14 +11,14 @@ from flwr.app import Context, Message, RecordDict
 from feda3i.core.messages import Order, Params
 from feda3i.engine.run import run
 from feda3i.errors import RecipeError
-from feda3i.flower import records as codec
-from feda3i.flower.answered import Journal
+from feda3i.flower import records
+from feda3i.flower.answered import Answered
 from feda3i.flower.client_app import app
 from feda3i.flower.inprocess import task_identity
 from feda3i.flower.node import NodeSettings, recipe_at_site
 from feda3i.flower.records import Header
 from feda3i.recipe import validate
-from feda3i.synthetic.cases import synthetic_skin
+from feda3i.synthetic.sets import synthetic_skin
 
 SETTINGS = {"site": "site-01", "state-dir": "/somewhere/state", "allow-synthetic": True}
 
@@ -85,11 +85,11 @@ def ask(message_type, content, node_config, run_config):
     with task_identity():
         message = Message(content, 7, message_type)
         context = Context(1, 7, node_config, RecordDict(), run_config)
-        return codec.read_header(app(message, context).content)
+        return records.read_header(app(message, context).content)
 
 
 def test_an_order_of_another_protocol_is_refused(tmp_path):
-    content = codec.write(Header("hello", protocol=99), {})
+    content = records.write(Header("hello", protocol=99), {})
     config = {**SETTINGS, "state-dir": str(tmp_path)}
     header, body = ask("query.hello", content, config, {"recipe": json.dumps(tiny().to_dict())})
     assert header.kind == "refusal"
@@ -105,7 +105,7 @@ def test_errors_of_a_site_tell_no_path_and_no_file(tmp_path):
     config = {"site": "site-01", "state-dir": str(tmp_path / "state"), "data-dir": str(place)}
     recipe = validate({**tiny().to_dict(), "data": {"name": "folder", "size": 32}})
     run_config = {"recipe": json.dumps(recipe.to_dict())}
-    header, body = ask("query.hello", codec.write(Header("hello"), {}), config, run_config)
+    header, body = ask("query.hello", records.write(Header("hello"), {}), config, run_config)
     assert header.kind == "refusal"
     assert "mueller" not in body["reason"]
     assert "ward-7" not in body["reason"]
@@ -119,7 +119,7 @@ def test_a_simulation_does_not_touch_real_masks(tmp_path):
         ({"data": {"name": "folder", "path": "/server/path"}}, "names no path"),
     ):
         values = {**tiny().to_dict(), "data": {"name": "folder"}, **change}
-        content = codec.write(Header("hello"), {})
+        content = records.write(Header("hello"), {})
         header, body = ask("query.hello", content, config, {"recipe": json.dumps(values)})
         assert header.kind == "refusal"
         assert reason in body["reason"]
@@ -186,7 +186,7 @@ def write_cases(folder, cases):
 
 def test_the_journal_notices_repeated_and_skipped_rounds(tmp_path):
     empty = Params(np.zeros(0, np.float32), np.zeros(0, np.int64))
-    journal = Journal(tmp_path / "run")
+    journal = Answered(tmp_path / "run")
 
     def order(task, number):
         return Order(task, number, "site-01", empty)

@@ -176,7 +176,7 @@ def apply_noise(
 
 
 Maker = tuple[str, Annotator, dict[str, Any], int]
-Job = tuple[str, Maker, NDArray[np.intp]]
+Batch = tuple[str, Maker, NDArray[np.intp]]
 
 
 def _jobs(
@@ -185,7 +185,7 @@ def _jobs(
     name: str,
     options: dict[str, Any],
     seed: int,
-) -> Iterator[Job]:
+) -> Iterator[Batch]:
     for site in sorted(sites):
         build_model(name, annotators[site], options)  # wrong options fail here, not in a process
         positions = np.asarray(sites[site])

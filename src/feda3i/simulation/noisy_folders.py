@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import PART
-from feda3i.basics.parallel import ordered_map
+from feda3i.basics.parallel import Progress, ordered_map
 from feda3i.basics.writers import write_array
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
 from feda3i.noise.base import SIDE, Annotator
-from feda3i.noise.federation import NoisyCase, build_model, noisy_case
+from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
 from feda3i.reading.names import folder_name
-from feda3i.simulation.files import (
+from feda3i.simulation.mask_files import (
     find_masks,
     read_mask_file,
     write_picture,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from feda3i.reading.listing import Listed, Listing
 
 FileJob = tuple[str, "Listing", Annotator | None]
-Progress = Callable[[int, int], None]
 CASES_PER_PROCESS = 64  # fewer are finished before another process has started
 
 
@@ -68,7 +67,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Report:
+class NoisyFolder:
     """One row per case that was drawn, and one sentence per file that was not."""
 
     table: tuple[NoisyCase, ...]
@@ -85,7 +84,7 @@ def apply_to_folder(
     workers: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> Report:
+) -> NoisyFolder:
     """Draw noisy versions of all masks of a folder; write them and ``noise.csv`` to another.
 
     Masks are pictures, or ``.npy`` arrays of two or three dimensions. The draws of a mask depend on
@@ -101,7 +100,7 @@ def apply_to_folder(
     rows, problems = _collect(draw, files, workers, progress)
     if rows:
         write_table(out / "noise.csv", rows, seed=drawing.seed, noise=drawing.name)
-    return Report(tuple(rows), tuple(problems))
+    return NoisyFolder(tuple(rows), tuple(problems))
 
 
 def federate_folder(
@@ -115,7 +114,7 @@ def federate_folder(
     test_share: float = TEST_SHARE,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> Report:
+) -> NoisyFolder:
     """Divide a data set equally at random, with noisy masks by one annotator per site.
 
     Writes ``SITE/train/images``, ``SITE/train/masks`` (noisy) and ``SITE/train/clean``,
@@ -153,7 +152,7 @@ def federate_folder(
         part.replace(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return Report(tuple(rows))
+    return NoisyFolder(tuple(rows))
 
 
 def _annotator_rows(

@@ -35,7 +35,7 @@ def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
     )
 
 
-def demo(out: Path, sites: int = 4, method: str = "feda3i") -> None:
+def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
     """Run a recipe over the network and locally, and compare.
 
     Parameters
