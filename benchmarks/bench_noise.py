@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from feda3i.noise import ContourEvolution, SignedDistanceEvolution
 from feda3i.noise.calibrate import mean_dice
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "noise"))
 from naive_contour import naive_evolution
+
 from noise_shapes import disc
 
 Mask = NDArray[np.uint8]

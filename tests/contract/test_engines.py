@@ -1,15 +1,11 @@
 """Every method gives the same model, bit for bit, on the local engine and over Flower's grid."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from feda3i.engine.run import run
 from feda3i.methods import REGISTRY
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "flower"))
 
 from consortium import Trial, site_names, tiny
 

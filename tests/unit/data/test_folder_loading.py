@@ -2,8 +2,8 @@ import os
 
 import numpy as np
 import pytest
-from data_files import lesion, plain_tree, save, save_pair
 
+from data_files import lesion, plain_tree, save, save_pair
 from feda3i.data.folder import folder, load_folder
 from feda3i.datasets import REGISTRY
 from feda3i.engine.run import run

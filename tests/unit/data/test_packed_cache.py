@@ -3,8 +3,8 @@ import os
 
 import numpy as np
 import pytest
-from data_files import plain_tree, save_pair
 
+from data_files import plain_tree, save_pair
 from feda3i.data import packed
 from feda3i.data.folder import folder, load_folder
 

@@ -5,9 +5,9 @@ import json
 import cv2
 import numpy as np
 import pytest
-from consortium import Trial, site_names, tiny, weights_of
 from flwr.app import Context, Message, RecordDict
 
+from consortium import Trial, site_names, tiny, weights_of
 from feda3i.core.messages import Order, Params
 from feda3i.engine.run import run
 from feda3i.errors import RecipeError

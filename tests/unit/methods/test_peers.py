@@ -1,12 +1,8 @@
 """Peers: votes on probability maps, and networks compared on probes."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "methods"))
 from feda3i.core.messages import Params
 from feda3i.core.server import Gathered
 from feda3i.methods.parts import peers

@@ -4,6 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from data_files import (
     breast_tree,
     isic_tree,
@@ -15,8 +17,6 @@ from data_files import (
     tree_bytes,
     zip_folder,
 )
-from PIL import Image
-
 from feda3i.core.resize import resize_image, resize_mask
 from feda3i.data.folder import load_folder
 from feda3i.datasets.breast import breast, find_breast, prepare_breast

@@ -4,13 +4,13 @@ import io
 
 import numpy as np
 import pytest
-from data_files import lesion
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 from test_pictures import encode, kinds
 
+from data_files import lesion
 from feda3i.reading.masks import mask_values, read_mask
 from feda3i.reading.problems import CaseError
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_files import plain_tree, save
 from PIL import Image
 
+from data_files import plain_tree, save
 from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError
 

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from data_files import lesion, save
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from data_files import lesion, save
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder

@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
-from data_files import lesion, plain_tree, save, zip_folder
 
+from data_files import lesion, plain_tree, save, zip_folder
 from feda3i.data.folder import folder, load_folder
 from feda3i.doctor.examine import check_data
 from feda3i.errors import DataError

@@ -18,12 +18,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from consortium import tiny
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from flwr.cli.build import build_fab_from_disk
 from typer.testing import CliRunner
 
+from consortium import tiny
 from feda3i.commands.deploy import app as deploy
 from feda3i.deploy.folders import add_site, renew, write_consortium
 from feda3i.deploy.processes import free_port

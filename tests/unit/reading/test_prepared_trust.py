@@ -4,8 +4,8 @@ import csv
 import json
 
 import pytest
-from data_files import plain_tree, save_pair
 
+from data_files import plain_tree, save_pair
 from feda3i.data.folder import folder, load_folder
 from feda3i.doctor.examine import check_data
 from feda3i.errors import DataError

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from data_files import plain_tree, save_pair, tree_bytes
 
+from data_files import plain_tree, save_pair, tree_bytes
 from feda3i.data.folder import load_folder
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder

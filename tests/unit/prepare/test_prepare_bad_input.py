@@ -8,9 +8,9 @@ import zlib
 
 import numpy as np
 import pytest
-from data_files import lesion, plain_tree, save, save_pair, tree_bytes
 from PIL import Image
 
+from data_files import lesion, plain_tree, save, save_pair, tree_bytes
 from feda3i.data.folder import load_folder
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder

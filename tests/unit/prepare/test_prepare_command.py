@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
-from data_files import breast_tree, isic_tree, plain_tree, save
 from typer.testing import CliRunner
 
+from data_files import breast_tree, isic_tree, plain_tree, save
 from feda3i.commands.prepare import app
 from feda3i.errors import RecipeError
 

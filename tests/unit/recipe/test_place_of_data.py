@@ -4,8 +4,8 @@ import shutil
 import stat
 
 import pytest
-from data_files import plain_tree
 
+from data_files import plain_tree
 from feda3i.engine.run import resume, run
 from feda3i.errors import RunError
 from feda3i.recipe import load

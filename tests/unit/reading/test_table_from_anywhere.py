@@ -1,6 +1,6 @@
 import pytest
-from data_files import save_pair
 
+from data_files import save_pair
 from feda3i import recipe
 from feda3i.data.folder import folder, load_folder
 from feda3i.doctor.examine import check_data

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from noise_shapes import disc
 
 from feda3i.errors import DataError, RecipeError, RunError
 from feda3i.noise import Annotator, apply_noise
 from feda3i.noise.calibrate import mean_dice
 from feda3i.simulation.cache import cached_noise
+from noise_shapes import disc
 
 MASKS = np.stack([disc(r, 64) for r in (8, 10, 12, 14, 16, 18, 20)])
 IDS = [f"case-{k}" for k in range(7)]

@@ -1,14 +1,11 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.basics.files import write_file
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
-from feda3i.errors import RecipeError, WireError
+from feda3i.errors import WireError
 
 json_values = st.recursive(
     st.none()
@@ -66,23 +63,3 @@ def test_a_changed_byte_is_noticed(data, where):
     with pytest.raises(WireError, match="damaged"):
         unseal(bytes(sealed))
     assert unseal(seal(data)) == data
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "state"
-    write_file(path, b"old")
-
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_file(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("durable", [True, False])
-def test_an_empty_path_is_no_file(durable):
-    with pytest.raises(RecipeError, match="name of a file"):
-        write_file(Path(""), b"", durable=durable)

@@ -6,8 +6,8 @@ import tarfile
 import zipfile
 
 import pytest
-from data_files import plain_tree, tree_bytes
 
+from data_files import plain_tree, tree_bytes
 from feda3i.errors import DataError
 from feda3i.prepare import work as prepare_module
 from feda3i.prepare.own import prepare_folder

@@ -7,8 +7,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from data_files import plain_tree, save_pair, zip_folder
 
+from data_files import plain_tree, save_pair, zip_folder
 from feda3i.data.folder import load_folder
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 import typer
-from data_files import lesion, plain_tree, save, save_pair
 from PIL import Image
 
+from data_files import lesion, plain_tree, save, save_pair
 from feda3i.commands.check import check
 from feda3i.doctor.duplicates import find_duplicates, fingerprint
 from feda3i.doctor.estimate import Estimate, estimate

@@ -3,9 +3,9 @@ import zlib
 
 import numpy as np
 import pytest
-from data_files import lesion
 from PIL import Image
 
+from data_files import lesion
 from feda3i.reading.limits import MAX_PIXELS
 from feda3i.reading.picture import read_image
 from feda3i.reading.problems import CaseError

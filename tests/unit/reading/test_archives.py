@@ -5,8 +5,8 @@ import tarfile
 import zipfile
 
 import pytest
-from data_files import plain_tree, tar_folder, zip_folder
 
+from data_files import plain_tree, tar_folder, zip_folder
 from feda3i.reading import archive
 from feda3i.reading.archive import FileEntry, Reader, is_safe, list_entries
 from feda3i.reading.problems import CaseError

@@ -4,8 +4,8 @@ import csv
 
 import numpy as np
 import pytest
-from data_files import plain_tree
 
+from data_files import plain_tree
 from feda3i import recipe
 from feda3i.commands.evaluate import in_own_pixels
 from feda3i.core.cases import Cases

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from noise_shapes import disc
 from PIL import Image
 from typer.testing import CliRunner, Result
 
@@ -15,6 +14,7 @@ from feda3i import seeding
 from feda3i.commands.noise import app
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise import ContourEvolution
+from noise_shapes import disc
 
 
 def run(*arguments: object) -> Result:

@@ -1,0 +1,52 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from feda3i.basics.files import write_file
+from feda3i.errors import RecipeError
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    write_file(path, b"old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_an_empty_path_is_no_file(durable):
+    with pytest.raises(RecipeError, match="name of a file"):
+        write_file(Path(""), b"", durable=durable)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_secret_is_never_readable_by_others(tmp_path, monkeypatch, durable):
+    seen = []
+    replace = os.replace
+
+    def watched(part, path):
+        seen.append(stat.S_IMODE(os.stat(part).st_mode))
+        replace(part, path)
+
+    monkeypatch.setattr("os.replace", watched)
+    write_file(tmp_path / "key", b"secret", durable=durable, mode=0o600)
+    assert seen == [0o600]
+    assert (tmp_path / "key").read_bytes() == b"secret"
+
+
+def test_only_durable_files_are_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    write_file(tmp_path / "quick", b"1", durable=False)
+    assert synced == []
+    write_file(tmp_path / "kept", b"2")
+    assert len(synced) == 1
