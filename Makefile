@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 FLOWER := $(VENV)/.flower
 DEV := $(VENV)/.dev
 
-.PHONY: demo demo-flower test test-all lint format soak odd bench clean
+.PHONY: demo demo-flower test test-all lint format soak odd docs bench clean
 
 demo: $(DEMO)
 	$(BIN)/feda3i demo
@@ -46,6 +46,10 @@ N ?= 2000
 SEED ?= 0
 odd: $(DEV)
 	$(BIN)/python tests/odd/odd.py $(N) $(SEED)
+
+# The pages that are made from the code.
+docs: $(DEV)
+	for page in methods keys architecture; do $(BIN)/python docs/make_$$page.py; done
 
 bench: $(DEV)
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b; done
