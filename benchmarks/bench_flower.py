@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from feda3i.deploy.control import Control
 from feda3i.deploy.processes import Consortium
 from feda3i.deploy.trial import recipe_of
 from feda3i.engine.run import run
@@ -67,7 +68,11 @@ def bench(nodes: int, folder: Path) -> None:
         for name in names:
             watch(consortium, name)
             consortium.start_site(name)
-        status = consortium.wait_run(consortium.start_run(plan, "bench"))
+        number = consortium.start_run(plan, "bench")
+        with Control(consortium.server) as control:
+            for _ in control.follow(number, consortium.runs / "bench", pause=1.0):
+                pass
+            status = control.status(number)
         process, used = processes(consortium)
     local = run(plan, folder / "local")
     model = (local.path / "model.safetensors").stat().st_size

@@ -142,7 +142,8 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         consortium.start_server()
         second = consortium.start_run(recipe, "faults", is_resumed=True)
         assert second != first
-        consortium.wait_run(second)
+        with Control(consortium.server) as control:
+            assert list(control.follow(second, consortium.runs / "faults"))
 
         events = rounds_of(consortium, "faults")
         joined = list(read_events(consortium.runs / "faults" / "events.jsonl", "join"))

@@ -7,13 +7,21 @@ loses the text of positional arguments from click 8.5 on, and repeats click's "D
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, get_type_hints
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
+
+if TYPE_CHECKING:
+    from feda3i.basics.parallel import Progress
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
+]
 
 
 class Command(TyperCommand):
@@ -86,3 +94,18 @@ def write_parameters(
         if rows:
             with formatter.section(f"{kind.capitalize()}s"):
                 formatter.write_dl(rows)
+
+
+@contextmanager
+def progress_bar(title: str, quiet: bool = False) -> Iterator[Progress | None]:
+    """Show a progress bar on standard error while the block runs."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

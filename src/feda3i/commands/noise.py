@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import App
+from feda3i.commands.app import App, Workers, progress_bar
 
 if TYPE_CHECKING:
-    from feda3i.basics.parallel import Progress
     from feda3i.simulation.noisy_folders import NoisyFolder
 
 app = App(help="Draw annotation noise on masks, look at it, test its properties.")
@@ -26,9 +23,6 @@ Choices = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the model, e.g. mode=faithful.")
 ]
 Classes = Annotated[int, typer.Option(min=1, max=255, help="Foreground classes in the masks.")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
 
 
@@ -55,7 +49,7 @@ def apply(
     from feda3i.simulation.noisy_folders import Drawing, apply_to_folder
 
     drawing = Drawing(noise, _options(option), seed, classes, relative)
-    with _bar("noise", quiet) as progress:
+    with progress_bar("noise", quiet) as progress:
         report = apply_to_folder(
             masks,
             out,
@@ -95,7 +89,7 @@ def federate(
     from feda3i.simulation.noisy_folders import Drawing, federate_folder
 
     drawing = Drawing(noise, _options(option), seed, classes, is_relative=True)
-    with _bar("noise", quiet) as progress:
+    with progress_bar("noise", quiet) as progress:
         report = federate_folder(
             source,
             out,
@@ -152,7 +146,7 @@ def pdn(
     from feda3i.noise.pdn_table import dependence_rows, dependence_text
     from feda3i.simulation.mask_files import write_table
 
-    with _bar("pdn", quiet) as progress:
+    with progress_bar("pdn", quiet) as progress:
         rows = dependence_rows(draws, radius, seed, shape, progress)
     if csv is not None:
         write_table(csv, rows)
@@ -175,21 +169,6 @@ def _options(texts: list[str] | None) -> dict[str, Any]:
         except json.JSONDecodeError:
             options[key] = value
     return options
-
-
-@contextmanager
-def _bar(title: str, quiet: bool) -> Iterator[Progress | None]:
-    """Show a progress bar on standard error while the block runs."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _finish(report: NoisyFolder, text: str, quiet: bool) -> None:

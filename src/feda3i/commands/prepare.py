@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import App
+from feda3i.commands.app import App, Workers, progress_bar
 
 if TYPE_CHECKING:
-    from feda3i.basics.parallel import Progress
     from feda3i.prepare.work import Prepared
 
 app = App(help="Bring a data set into the form that training reads. Nothing is downloaded.")
@@ -23,9 +23,6 @@ Size = Annotated[int, typer.Option(min=16, max=4096, help="Side of every case in
 Aspect = Annotated[
     Literal["squeeze", "crop", "pad"],
     typer.Option(help="Pictures that are not square: squeeze, crop the centre, or pad."),
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
 ]
 Overwrite = Annotated[bool, typer.Option(help="Replace a set prepared with other options.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the train/test split, where there is none.")]
@@ -49,18 +46,8 @@ def isic2017(
     """
     from feda3i.datasets.isic2017 import prepare_isic2017
 
-    _run(
-        lambda progress: prepare_isic2017(
-            source,
-            target,
-            size=size,
-            aspect=aspect,
-            test_set=test_set,
-            workers=workers,
-            overwrite=overwrite,
-            progress=progress,
-        )
-    )
+    how: dict[str, Any] = {"size": size, "aspect": aspect, "test_set": test_set}
+    _run(partial(prepare_isic2017, source, target, **how), workers, overwrite)
 
 
 @app.command()
@@ -80,19 +67,8 @@ def breast(
     """
     from feda3i.datasets.breast import prepare_breast
 
-    _run(
-        lambda progress: prepare_breast(
-            source,
-            target,
-            size=size,
-            aspect=aspect,
-            normals=normals,
-            seed=seed,
-            workers=workers,
-            overwrite=overwrite,
-            progress=progress,
-        )
-    )
+    how: dict[str, Any] = {"size": size, "aspect": aspect, "normals": normals, "seed": seed}
+    _run(partial(prepare_breast, source, target, **how), workers, overwrite)
 
 
 @app.command()
@@ -151,21 +127,18 @@ def folder(
         axis=axis,
         window=_window(window),
     )
-    _run(
-        lambda progress: prepare_folder(
-            source,
-            target,
-            options=options,
-            per_site=per_site,
-            group=group,
-            unused="allow" if allow_unused else "error",
-            test_share=test_share,
-            seed=seed,
-            workers=workers,
-            overwrite=overwrite,
-            progress=progress,
-        )
+    call = partial(
+        prepare_folder,
+        source,
+        target,
+        options=options,
+        per_site=per_site,
+        group=group,
+        unused="allow" if allow_unused else "error",
+        test_share=test_share,
+        seed=seed,
     )
+    _run(call, workers, overwrite)
 
 
 def _window(text: str | None) -> tuple[float, float] | None:
@@ -180,18 +153,13 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def _run(work: Callable[[Progress], Prepared]) -> None:
+def _run(work: Callable[..., Prepared], workers: int | None, overwrite: bool) -> None:
     """Show a progress bar and the report; exit code 1 if cases had to be left out."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
     from feda3i.reading.problems import errors_of
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("prepare", total=None)
-            result = work(lambda done, total: bar.update(task, completed=done, total=total))
+        with progress_bar("prepare") as progress:
+            result = work(workers=workers, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:
         print("\nstopped; repeat the same command to go on", file=sys.stderr)
         raise typer.Exit(130) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from feda3i.data.division import Division, plan_folder
+from feda3i.data.division import Division, list_folder, plan_cases
 from feda3i.datasets import REGISTRY
 from feda3i.reading.decode import Options
 from feda3i.reading.usage import usage_lines
@@ -36,12 +36,14 @@ def plan_of(recipe: Recipe) -> Division | None:
     if options["partition"] == "by-folder":
         options["sites"] = given.get("sites") if name == "folder" else None
     reading = {key: options[key] for key in _READING if key in options}
-    planned = {k: options[k] for k in inspect.signature(plan_folder).parameters if k in options}
+    planned = {k: options[k] for k in inspect.signature(plan_cases).parameters if k in options}
     if isinstance(reading.get("classes"), str):
         return None
     try:
         reading["classes"] = tuple(reading.get("classes", ()))
-        return plan_folder(Path(str(options["path"])).expanduser(), Options(**reading), **planned)
+        place = Path(str(options["path"])).expanduser()
+        group, unused = options.get("group"), options["unused"]
+        return plan_cases(list_folder(place, Options(**reading), group, unused), **planned)
     except (TypeError, ValueError):
         return None  # the data set itself says which value is wrong
 

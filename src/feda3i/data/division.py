@@ -68,38 +68,6 @@ class Division:
         return sorted(found) if len(found) > 1 and all(found) else []
 
 
-def plan_folder(
-    place: Path,
-    options: Options,
-    *,
-    sites: int | None = None,
-    cases: int | None = None,
-    test: int | None = None,
-    partition: str | None = None,
-    alpha: float = 0.5,
-    seed: int = 0,
-    split_seed: int = 0,
-    test_share: float = TEST_SHARE,
-    group: str | None = None,
-    unused: Unused = "error",
-    validation: Validation = "auto",
-) -> Division:
-    """Return the plan; the arguments are those of :func:`feda3i.data.folder.folder`."""
-    return plan_cases(
-        list_folder(place, options, group, unused),
-        sites=sites,
-        cases=cases,
-        test=test,
-        partition=partition,
-        alpha=alpha,
-        seed=seed,
-        split_seed=split_seed,
-        test_share=test_share,
-        unused=unused,
-        validation=validation,
-    )
-
-
 def plan_cases(
     listing: Listing,
     *,
@@ -114,7 +82,7 @@ def plan_cases(
     unused: Unused = "error",
     validation: Validation = "auto",
 ) -> Division:
-    """Return the plan for cases that are listed already, wherever they come from."""
+    """Divide listed cases; the arguments are those of :func:`feda3i.data.folder.folder`."""
     for limit in (cases, test):
         if limit is not None and limit < 1:
             raise RecipeError(

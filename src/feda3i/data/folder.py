@@ -11,7 +11,7 @@ import numpy as np
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import Card
-from feda3i.data.division import Division, Validation, as_test, home, list_folder, plan_folder
+from feda3i.data.division import Division, Validation, as_test, home, list_folder, plan_cases
 from feda3i.data.packed import Packed, pack_cases
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
@@ -114,9 +114,9 @@ def folder(
         What to do with validation cases: ``train`` or ``test`` with them, or (``auto``) test with
         them at sites without test cases and leave them aside at the others.
     """
-    plan = plan_folder(
-        need_path(path, None),
-        Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes)),
+    options = Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes))
+    plan = plan_cases(
+        list_folder(need_path(path, None), options, group, unused),
         sites=sites,
         cases=cases,
         test=test,
@@ -125,7 +125,6 @@ def folder(
         seed=seed,
         split_seed=split_seed,
         test_share=test_share,
-        group=group,
         unused=unused,
         validation=validation,
     )

@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
-from feda3i.basics.parallel import Progress
 from feda3i.core.cases import Federation
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT
 from feda3i.data.folder import folder, need_path
 from feda3i.data.split import TEST_SHARE
-from feda3i.prepare.work import Prepared, prepare
+from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options
 from feda3i.reading.match import match
@@ -87,9 +87,7 @@ def prepare_breast(
     aspect: Aspect = "squeeze",
     normals: bool = False,
     seed: int = 0,
-    workers: int | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
+    **work: Unpack[Work],
 ) -> Prepared:
     """Prepare a folder that holds the three sets as their publishers send them, unpacked or not.
 
@@ -107,9 +105,7 @@ def prepare_breast(
         card=BREAST,
         options=Options(size=size, aspect=aspect, channels=1),
         seed=seed,
-        workers=workers,
-        overwrite=overwrite,
-        progress=progress,
+        **work,
     )
 
 

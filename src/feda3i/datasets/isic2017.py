@@ -8,14 +8,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Unpack
 
-from feda3i.basics.parallel import Progress
 from feda3i.core.cases import Federation
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import ISIC2017
 from feda3i.data.folder import folder, need_path
-from feda3i.prepare.work import Prepared, prepare
+from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options
 from feda3i.reading.match import match
@@ -80,9 +79,7 @@ def prepare_isic2017(
     size: int | None = 256,
     aspect: Aspect = "squeeze",
     test_set: TestSet = "test",
-    workers: int | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
+    **work: Unpack[Work],
 ) -> Prepared:
     """Prepare the folder that holds the publisher's four archives, unpacked or not.
 
@@ -97,9 +94,7 @@ def prepare_isic2017(
         partial(find_isic2017, test_set=test_set),
         card=ISIC2017,
         options=Options(size=size, aspect=aspect, channels=3),
-        workers=workers,
-        overwrite=overwrite,
-        progress=progress,
+        **work,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Self
 import tomli_w
 
 from feda3i.basics.files import write_file
-from feda3i.deploy.control import Control, Status
+from feda3i.deploy.control import Control
 from feda3i.deploy.folders import write_consortium, write_site
 from feda3i.deploy.settings import ConsortiumSettings
 from feda3i.errors import RunError
@@ -176,17 +176,6 @@ class Consortium:
         app = write_app(self.folder / "apps" / name, recipe, name, is_resumed=is_resumed)
         with Control(self.server) as control:
             return control.start(app)
-
-    def wait_run(self, run: int) -> Status:
-        """Wait for the end of a run; raise ``RunError`` if it is not a good one."""
-        with Control(self.server) as control:
-            while True:
-                status = control.status(run)
-                if status.is_completed:
-                    return status
-                if status.is_finished:
-                    raise RunError(f"the run is {status.text}: {status.details}")
-                time.sleep(1)
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -22,8 +22,8 @@ OFTEN = 30.0
 """Seconds between two lines of a log within a round; the first site of a run is told at once."""
 
 
-class Listener(Protocol):
-    """What the round loop tells while it works."""
+class Listener:
+    """What the round loop tells while it works; to say nothing is the default."""
 
     def note(self, text: str) -> None:
         """Say something about the run as a whole."""
@@ -44,26 +44,8 @@ class Listener(Protocol):
         """Say that the run is over."""
 
 
-class Silent:
+class Silent(Listener):
     """A listener that says nothing."""
-
-    def note(self, text: str) -> None:
-        """Say nothing."""
-
-    def doing(self, text: str) -> None:
-        """Say nothing."""
-
-    def begin(self, title: str, rounds: int, done: int) -> None:
-        """Say nothing."""
-
-    def site(self, answered: int, asked: int) -> None:
-        """Say nothing."""
-
-    def round(self, event: dict[str, Any]) -> None:
-        """Say nothing."""
-
-    def end(self) -> None:
-        """Say nothing."""
 
 
 class Clock(ProgressColumn):
@@ -85,7 +67,7 @@ def _clock(seconds: float | None) -> str:
     return "-:--:--" if seconds is None else str(timedelta(seconds=int(seconds)))
 
 
-class Live:
+class Live(Listener):
     """A progress bar with sites, loss, Dice and time left; one plain line per round in a log."""
 
     def __init__(

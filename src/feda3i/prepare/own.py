@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
-from feda3i.basics.parallel import Progress
 from feda3i.data.cards import OWN
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
-from feda3i.prepare.work import Prepared, prepare
+from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.decode import Options
 from feda3i.reading.dicom import find_dicom
@@ -34,9 +34,7 @@ def prepare_folder(
     unused: Unused = "error",
     test_share: float = TEST_SHARE,
     seed: int = 0,
-    workers: int | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
+    **work: Unpack[Work],
 ) -> Prepared:
     """Prepare a tree of any common layout, a CSV table, NIfTI or DICOM files.
 
@@ -81,9 +79,7 @@ def prepare_folder(
         options=chosen,
         test_share=test_share,
         seed=seed,
-        workers=workers,
-        overwrite=overwrite,
-        progress=progress,
+        **work,
     )
     spoilt = [(paired[p.name], p.kind) for p in errors_of(result.problems) if p.name in paired]
     found = without(with_empty(usage, source) if source.is_dir() else usage, spoilt)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from feda3i.basics.files import explain_full_disk, hash_bytes, hash_pixels
 from feda3i.basics.parallel import Progress, ordered_map
@@ -47,6 +47,19 @@ _WORDS = {"train": "training", "test": "test", "validation": "validation"}
 _VERSIONS = ("feda3i", "numpy", "opencv-python-headless", "pillow")
 
 Finder = Callable[[Sequence[FileEntry]], tuple[list[Pair], list[Problem]]]
+
+
+class Work(TypedDict, total=False):
+    """How to prepare, whatever the data set.
+
+    ``workers``: processes, all cores by default; with more than one, scripts need the usual ``if
+    __name__ == "__main__":``. ``overwrite``: prepare again with other options in a folder that
+    holds a prepared set. ``progress``: called with the number of pairs done and of all.
+    """
+
+    workers: int | None
+    overwrite: bool
+    progress: Progress | None
 
 
 @dataclass(frozen=True)
@@ -92,9 +105,7 @@ def prepare(
     options: Options,
     test_share: float = TEST_SHARE,
     seed: int = 0,
-    workers: int | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
+    **work: Unpack[Work],
 ) -> Prepared:
     """Prepare what ``find`` finds in a folder or archive, and write it to ``folder``.
 
@@ -104,13 +115,8 @@ def prepare(
         From the files found to pairs and problems: one function per publisher's layout.
     test_share, seed
         For sets without an official split: share of each source that is set aside, and its seed.
-    workers
-        Processes; all cores by default. With more than one, scripts need the usual
-        ``if __name__ == "__main__":``.
-    overwrite
-        Prepare again with other options in a folder that holds a prepared set.
-    progress
-        Called with the number of pairs done and the number of all.
+    work
+        How to go about it; see :class:`Work`.
     """
     check_share(test_share)
     check_places(source, folder)
@@ -126,8 +132,8 @@ def prepare(
             _raise_nothing(source, card, problems)
         options = settle(options, entries, pairs)
         record = {"options": options.record(), "set": card.name, "share": test_share, "seed": seed}
-        journal = start_journal(folder, record, overwrite)
-        outcomes = _work(pairs, folder, options, journal, workers, progress)
+        journal = start_journal(folder, record, work.get("overwrite", False))
+        outcomes = _work_on(pairs, folder, options, journal, work)
         problems += [problem for outcome in outcomes for problem in outcome.problems]
         rows = _split([row for outcome in outcomes for row in outcome.rows], test_share, seed)
         if not rows:
@@ -188,13 +194,12 @@ def _is_done(job: PairJob, folder: Path, published: tuple[str, str], arrays: boo
     )
 
 
-def _work(
+def _work_on(
     pairs: Sequence[Pair],
     folder: Path,
     options: Options,
     journal: dict[str, PairResult],
-    workers: int | None,
-    progress: Progress | None,
+    work: Work,
 ) -> list[PairResult]:
     """Run all jobs and note each in the journal as soon as it is done."""
     ids = unique_ids([p.name for p in pairs], [p.short for p in pairs])
@@ -204,8 +209,9 @@ def _work(
         (folder / kind).mkdir(exist_ok=True)
     call = partial(run_job, folder=folder, options=options)
     outcomes: list[PairResult] = []
+    progress = work.get("progress")
     with (folder / JOURNAL).open("a", encoding="utf-8") as file:
-        for outcome in ordered_map(call, jobs, workers, tool=Reader):
+        for outcome in ordered_map(call, jobs, work.get("workers"), tool=Reader):
             outcomes.append(outcome)
             if outcome.rows and journal.get(outcome.name) != outcome:
                 file.write(outcome.line())

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,6 @@ def cached_noise(
     seed: int,
     name: str = "contour",
     options: Mapping[str, Any] | None = None,
-    workers: int = 1,
-    progress: Callable[[int], None] | None = None,
 ) -> NoisyMasks:
     """Return ``apply_noise(...)``, read from ``folder/noise-KEY.npz`` if it was drawn before.
 
@@ -71,17 +69,7 @@ def cached_noise(
     path = folder / f"noise-{key[:16]}.npz"
     if path.is_file():
         return _read(path, key)
-    drawn = apply_noise(
-        masks,
-        ids,
-        sites,
-        annotators,
-        seed=seed,
-        name=name,
-        options=options,
-        workers=workers,
-        progress=progress,
-    )
+    drawn = apply_noise(masks, ids, sites, annotators, seed=seed, name=name, options=options)
     note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
     packed = io.BytesIO()
     np.savez_compressed(packed, masks=drawn.masks, note=np.array(json.dumps(note)))

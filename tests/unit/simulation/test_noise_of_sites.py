@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -102,12 +104,13 @@ def test_a_plug_in_that_changes_the_shape_is_named(tmp_path) -> None:
         apply_noise(MASKS, IDS, SITES, DRAWERS, seed=0, name=f"{file}:Cut")
 
 
-def test_cache_is_read_again_checked_and_keyed(tmp_path) -> None:
+def test_cache_is_read_again_checked_and_keyed(tmp_path, monkeypatch) -> None:
     calls: list[int] = []
+    noise = partial(apply_noise, progress=calls.append)
+    monkeypatch.setattr("feda3i.simulation.cache.apply_noise", noise)
 
     def draw(**change: object):
-        values = {"seed": 0, "progress": calls.append} | change
-        return cached_noise(tmp_path, MASKS, IDS, SITES, DRAWERS, **values)
+        return cached_noise(tmp_path, MASKS, IDS, SITES, DRAWERS, **{"seed": 0, **change})
 
     first = draw()
     assert sum(calls) == 6
