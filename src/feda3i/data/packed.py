@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from platformdirs import user_cache_path
 
 from feda3i.basics.files import PART, hash_text, write_file
 from feda3i.basics.parallel import ordered_map
@@ -82,19 +82,7 @@ def cache_folder(root: Path) -> Path:
     # The mode is looked at, too: root may write everywhere, but a folder without write permission
     # was made read-only on purpose.
     writable = os.access(root, os.W_OK) and bool(root.stat().st_mode & 0o222)
-    return root / FOLDER if writable else user_cache()
-
-
-def user_cache() -> Path:
-    """Return the user's cache folder for this program on Linux, macOS or Windows."""
-    home = Path.home()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "feda3i"
+    return root / FOLDER if writable else user_cache_path("feda3i", appauthor=False)
 
 
 def _place(listing: Listing, cache: bool | Path) -> Path | None:
