@@ -37,6 +37,33 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f", did you mean '{close[0]}'?" if close else ""
 
 
+def unknown(what: str, name: str, known: Iterable[str], hint: str = "") -> RecipeError:
+    """Return the error about a name that nothing has.
+
+    >>> str(unknown("partition", "idd", ["iid", "by-source"]))
+    "unknown partition 'idd', did you mean 'iid'? Known: iid, by-source"
+    """
+    names = list(known)
+    close = nearest(name, names) or nearest(name.lower().replace("_", "-"), names) or "."
+    return RecipeError(f"unknown {what} '{name}'{close} Known: {', '.join(names)}{hint}")
+
+
+def check_choice(what: str, value: Any, known: Iterable[str]) -> None:
+    """Raise ``RecipeError`` unless a value is one of those known."""
+    names = list(known)
+    if value not in names:
+        text = f"{what}: expected one of {', '.join(names)}, found {shown(value)}"
+        raise RecipeError(text + nearest(str(value), names))
+
+
+def check_option(owner: str, option: str, known: Iterable[str]) -> None:
+    """Raise ``RecipeError`` unless something has an option of this name."""
+    names = list(known)
+    if option not in names:
+        close = nearest(option, names) or "."
+        raise RecipeError(f"{owner} has no option '{option}'{close} Known: {', '.join(names)}")
+
+
 def summary(error: BaseException) -> str:
     """Return kind and text of an error in one line of bounded length.
 

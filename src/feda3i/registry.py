@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from feda3i.errors import FedA3IError, RecipeError, nearest, summary
+from feda3i.errors import FedA3IError, RecipeError, nearest, summary, unknown
 
 _PLUGINS: set[str] = set()
 """Names of the modules that were loaded as plug-ins: an error inside them is not ours."""
@@ -51,10 +51,7 @@ class Registry:
             if point.name == key:
                 _PLUGINS.add(point.module)
                 return _guarded(point.load, self.kind, name)
-        raise RecipeError(
-            f"unknown {self.kind} '{name}'{nearest(key, self.names())} "
-            f"Known: {', '.join(self.names())}; {self.hint}"
-        )
+        raise unknown(self.kind, name, self.names(), f"; {self.hint}")
 
     def is_code(self, name: str) -> bool:
         """Return whether a name stands for a file or module of Python and not for a thing known."""

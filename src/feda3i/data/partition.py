@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from feda3i.core.cases import Index
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.errors import DataError, RecipeError, unknown
 
 Parts = dict[str, Index]
 PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
@@ -114,10 +114,7 @@ def divide(
     """Divide cases by the partition's name; ``sources`` and ``folders`` have one entry per case."""
     name = partition.lower().replace("_", "-")
     if name not in PARTITIONS:
-        raise RecipeError(
-            f"unknown partition '{partition}'{nearest(name, PARTITIONS)} "
-            f"Known: {', '.join(PARTITIONS)}"
-        )
+        raise unknown("partition", partition, PARTITIONS)
     if name == "by-folder":
         parts = by_folder(folders)
         if sites is not None and sites != len(parts):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from feda3i.basics.ram import check_fits
-from feda3i.errors import FedA3IError, RecipeError, nearest, shown, summary
+from feda3i.errors import FedA3IError, RecipeError, check_option, shown, summary
 from feda3i.failures import is_out_of_memory
 from feda3i.registry import Registry, declares, load_object
 from feda3i.values import check_flags, keywords_of, takes_any_keyword
@@ -158,11 +158,8 @@ def _call(
             raise RecipeError(
                 f"model '{name}': {option} comes from the data, do not set it as an option"
             )
-        if option not in named and not takes_any:
-            raise RecipeError(
-                f"model '{name}' has no option '{option}'{nearest(option, free)} "
-                f"Known: {', '.join(sorted({*free, 'input'}))}"
-            )
+        if not takes_any:
+            check_option(f"model '{name}'", option, sorted({*free, "input"}))
     # A factory with **options still gets only what it names: it may forward them anywhere.
     arguments = {key: value for key, value in given.items() if key in named}
     check_flags("model", factory, options)

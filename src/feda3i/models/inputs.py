@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import check_choice
 
 INPUTS = ("normalised", "paper")
 
@@ -20,11 +20,7 @@ class InputScale(nn.Module):
 
     def __init__(self, input: str = "normalised") -> None:
         super().__init__()
-        if input not in INPUTS:
-            raise RecipeError(
-                f"model input: expected one of {', '.join(INPUTS)}, found '{input}'"
-                f"{nearest(str(input), INPUTS)}"
-            )
+        check_choice("model input", input, INPUTS)
         self.input = input
 
     def forward(self, images: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 from monai.networks import nets
 from torch import nn
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, check_option, nearest
 
 NETWORKS = ("AttentionUnet", "SegResNet", "SwinUNETR", "UNet")
 _GIVEN = {"in_channels", "out_channels", "spatial_dims"}
@@ -40,11 +40,7 @@ def make(
     known = {"features" if name == "channels" else name for name in _parameters(constructor)}
     known -= _GIVEN
     for option in options:
-        if option not in known:
-            raise RecipeError(
-                f"model 'monai:{network}' has no option '{option}'{nearest(option, known)} "
-                f"Known: {', '.join(sorted(known))}"
-            )
+        check_option(f"model 'monai:{network}'", option, sorted(known))
     settings = {**_defaults(network, shape, options), **options}
     if "features" in settings:
         settings["channels"] = settings.pop("features")

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from feda3i import seeding
-from feda3i.errors import RecipeError, nearest
-from feda3i.noise.base import SIDE, Annotator, check_choice, check_number, check_whole
+from feda3i.errors import check_choice, unknown
+from feda3i.noise.base import SIDE, Annotator, check_number, check_whole
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,7 @@ def get_setting(name: str) -> NoiseSetting:
     """
     key = name.lower().replace("_", "-")
     if key not in SETTINGS:
-        raise RecipeError(
-            f"unknown noise setting '{name}'{nearest(key, SETTINGS)} Known: {', '.join(SETTINGS)}"
-        )
+        raise unknown("noise setting", name, SETTINGS)
     return SETTINGS[key]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError, RecipeError, nearest, shown
+from feda3i.errors import DataError, RecipeError, check_option, shown
 from feda3i.geometry import Binary, signed_distance
 from feda3i.seeding import Draws, generator
 
@@ -86,23 +86,13 @@ def check_whole(name: str, value: int, low: int, high: int | None = None) -> Non
         raise RecipeError(f"{name}: expected a whole number {limits}, found {shown(value)}")
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise RecipeError unless the value is one of the choices."""
-    if value not in choices:
-        raise RecipeError(f"{name}: expected one of {', '.join(choices)}, found {shown(value)}")
-
-
 def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:
     """Raise RecipeError for options that a model does not have, or that come from elsewhere."""
     known = [f.name for f in fields(kind) if f.name not in given]
     for name in options:
         if name in given:
             raise RecipeError(f"{name}: comes from the annotator of each site; leave it out here")
-        if name not in known:
-            raise RecipeError(
-                f"{kind.__name__} has no option '{name}'{nearest(name, known)} "
-                f"Known: {', '.join(known)}"
-            )
+        check_option(kind.__name__, name, known)
 
 
 def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:

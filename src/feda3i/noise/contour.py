@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary
 from feda3i.noise.base import (
     Annotator,
     Mask,
-    check_choice,
     check_mask,
     check_number,
     check_options,

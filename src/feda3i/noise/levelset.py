@@ -10,12 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
 from feda3i.noise.base import (
     Annotator,
     Mask,
-    check_choice,
     check_number,
     check_options,
     core_of,

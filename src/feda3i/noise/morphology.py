@@ -10,13 +10,12 @@ from typing import Any, Literal
 import cv2
 import numpy as np
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary, signed_distance
 from feda3i.noise.base import (
     Annotator,
     Mask,
     NoiseWarning,
-    check_choice,
     check_number,
     check_options,
     check_whole,

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, check_choice
 from feda3i.quality.gaussians import Mixture, Split
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 
@@ -116,11 +116,7 @@ def group_sites(
     >>> group_sites([[0.9, 0.2], [0.2, 0.8], [0.8, 0.3]], rule="sign").labels
     ('larger', 'smaller', 'larger')
     """
-    if rule not in RULES:
-        raise RecipeError(
-            f"grouping rule: expected one of {', '.join(RULES)}, found '{rule}'"
-            f"{nearest(str(rule), RULES)}"
-        )
+    check_choice("grouping rule", rule, RULES)
     q = check_q(q)
     rated, remark = _rated(q)
     # A fit may depend on the order of its rows, so they always come in the same one.

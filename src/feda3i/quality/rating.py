@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, check_choice
 from feda3i.quality.balance import Balance, balance_sites
 from feda3i.quality.grouping import Grouping, Label, Rule, group_sites
 from feda3i.quality.numbers import FloatArray, from_json, to_json
@@ -153,13 +153,8 @@ def rate_sites(
     >>> rating.weights(["a", "b", "c"], [1, 1, 2]).tolist()  # c is unrated: its share of cases
     [0.25, 0.25, 0.5]
     """
+    check_choice("survey statistic", statistic, (*STATISTICS, "both"))
     asked = STATISTICS if statistic == "both" else (statistic,)
-    if not set(asked) <= set(STATISTICS):
-        known = (*STATISTICS, "both")
-        raise RecipeError(
-            f"survey statistic: expected one of {', '.join(known)}, found '{statistic}'"
-            f"{nearest(str(statistic), known)}"
-        )
     sites = tuple(surveys)
     quantity = None if counts is None else [counts[name] for name in sites]
     parts = []

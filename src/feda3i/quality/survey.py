@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.errors import DataError, check_choice
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.regions import Regions, find_regions
@@ -205,10 +205,5 @@ def _as_logits(values: Any) -> NDArray[np.floating]:
 
 
 def _known(statistic: str) -> Statistic:
-    for known in STATISTICS:
-        if statistic == known:
-            return known
-    raise RecipeError(
-        f"survey statistic: expected one of {', '.join(STATISTICS)}, found '{statistic}'"
-        f"{nearest(statistic, STATISTICS)}"
-    )
+    check_choice("survey statistic", statistic, STATISTICS)
+    return cast(Statistic, statistic)

@@ -11,7 +11,7 @@ from pydantic import PydanticUserError, ValidationError, validate_call
 from feda3i.core.cases import Federation
 from feda3i.data.torch_items import federation_of_items, gives_items
 from feda3i.datasets import REGISTRY
-from feda3i.errors import DataError, RecipeError, nearest, shown, summary
+from feda3i.errors import DataError, RecipeError, check_option, shown, summary
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
 from feda3i.values import check_flags, keywords_of
@@ -92,11 +92,7 @@ def _call(
     if "seed" in (known if own is None else own):
         options.setdefault("seed", seed)
     for option in options:
-        if option not in known:
-            raise RecipeError(
-                f"dataset '{name}' has no option '{option}'{nearest(option, known)} "
-                f"Known: {', '.join(known)}"
-            )
+        check_option(f"dataset '{name}'", option, known)
     check_flags("data", make, options)
     try:
         # Pydantic cannot check the arguments of a class.

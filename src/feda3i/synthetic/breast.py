@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from feda3i.core.cases import Images, Masks
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import unknown
 from feda3i.synthetic.fields import (
     Array,
     blob,
@@ -76,9 +76,7 @@ def breast_case(rng: np.random.Generator, size: int, source: str) -> tuple[Image
     ((48, 48, 1), (48, 48), dtype('uint8'))
     """
     if source not in SCANNERS:
-        raise RecipeError(
-            f"unknown source '{source}'{nearest(source, SOURCES)} Known: {', '.join(SOURCES)}"
-        )
+        raise unknown("source", source, SOURCES)
     scanner = SCANNERS[source]
     echo, gland = _tissue(rng, size, scanner)
     inside, radius = _mass(rng, size, gland)
