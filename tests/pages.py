@@ -1,0 +1,40 @@
+"""Pages as a browser reads them, and texts that try to be more than text."""
+
+from html.parser import HTMLParser
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</title><script>alert(1)</script>",
+    "]]><!--",
+    "\u202egnp.exe\u202c",
+    "a\x00b\x1b[31mc",
+    "&lt;b&gt; &amp;",
+    "javascript:alert(1)",
+    "שלום עולם",
+    "\ud800 lone",
+    "x" * 3000,
+]
+
+
+class Reader(HTMLParser):
+    """What a browser makes of a page: elements, their attributes, and text."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.texts, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def read(markup):
+    reader = Reader()
+    reader.feed(markup)
+    reader.close()
+    return reader
