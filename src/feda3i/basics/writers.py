@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
 
+FIGURES = ("png", "svg", "pdf")
+"""Formats of figures."""
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -50,9 +53,20 @@ def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, An
 
 
 def write_figure(path: Path, figure: Any, dpi: int) -> None:
-    """Write a figure of matplotlib as PNG."""
+    """Write a figure of matplotlib as SVG or PDF if its name says so, else as PNG.
+
+    Letters of an SVG are outlines and a PDF brings its fonts along: both look the same in every
+    paper. Neither tells when it was made, so the same figure gives the same file.
+    """
+    import matplotlib as mpl
+
+    kind = path.suffix.lstrip(".").lower()
+    kind = kind if kind in FIGURES else "png"
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    letters = {"svg.fonttype": "path", "svg.hashsalt": "feda3i", "pdf.fonttype": 42}
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    with mpl.rc_context(letters):
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)
     _write(path, buffer.getvalue())
 
 

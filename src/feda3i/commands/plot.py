@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import RunError
+from feda3i.errors import RecipeError, RunError
 from feda3i.log.events import Event, read_events
 
 
-def plot(folders: Sequence[Path], out: Path | None) -> None:
+def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") -> None:
     """Draw curves of all runs together; of each surveyed run also the plane and the weights."""
+    from feda3i.basics.writers import FIGURES
     from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
 
@@ -25,8 +26,19 @@ def plot(folders: Sequence[Path], out: Path | None) -> None:
     empty = [str(folder) for folder, events in rounds.items() if not _is_scored(events)]
     if empty:
         raise RunError(f"expected runs with a scored round, found none in: {', '.join(empty)}")
-    made = [target / "curves.png"]
-    draw_curves(by_seed(rounds), made[0])
+    kinds = list(dict.fromkeys(formats.replace(" ", "").split(",")))
+    unknown = [kind for kind in kinds if kind not in FIGURES]
+    if unknown:
+        raise RecipeError(
+            f"--formats: expected {', '.join(FIGURES)}, separated by commas; found '{unknown[0]}'"
+        )
+    made: list[Path] = []
+
+    def files(name: str) -> list[Path]:
+        made.extend(target / f"{name}.{kind}" for kind in kinds)
+        return made[-len(kinds) :]
+
+    draw_curves(by_seed(rounds), files("curves"))
     for folder, events in rounds.items():
         surveys = [event["survey"] for event in events if event.get("survey")]
         if not surveys:
@@ -34,11 +46,9 @@ def plot(folders: Sequence[Path], out: Path | None) -> None:
         start = next(read_events(RunFolder.open(folder).events, "start"))
         mu = true_mu(folder)
         stem = "" if len(folders) == 1 else f"{folder.name}-"
-        made.append(target / f"{stem}survey.png")
-        draw_survey(surveys[-1], made[-1], mu)
+        draw_survey(surveys[-1], files(f"{stem}survey"), mu)
         if events[-1].get("weights"):  # too few sites to judge: all keep their share of cases
-            made.append(target / f"{stem}weights.png")
-            draw_weights(events[-1]["weights"], start["stages"], made[-1], mu)
+            draw_weights(events[-1]["weights"], start["stages"], files(f"{stem}weights"), mu)
     for path in made:
         print(path)
 

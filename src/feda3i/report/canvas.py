@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ GREEN, ORANGE, BLUE, YELLOW, PINK, SKY = (
 GREY = "#6f6f6f"
 COLOURS = (ORANGE, BLUE, GREEN, YELLOW, PINK, SKY, GREY)
 LONGEST = 24
+Target = Path | Sequence[Path]
+"""Where a picture goes: one file, or one in each of several formats."""
 
 
 def pyplot() -> Any:
@@ -26,9 +29,10 @@ def pyplot() -> Any:
     return plt
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG, whole or not at all, and free it."""
-    write_figure(path, figure, dpi=130)
+def save(figure: Any, target: Target) -> None:
+    """Write a figure in the formats that the names of its files ask for, and free it."""
+    for path in [target] if isinstance(target, Path) else target:
+        write_figure(path, figure, dpi=130)
     pyplot().close(figure)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.report.canvas import BLUE, GREY, ORANGE, pyplot, save, short
+from feda3i.report.canvas import BLUE, GREY, ORANGE, Target, pyplot, save, short
 
 Points = NDArray[np.float64]
 
@@ -22,7 +21,7 @@ MARKERS = {
 NAMES = {"all": "one group of all", "unrated": "not rated"}
 
 
-def draw_survey(survey: Mapping[str, Any], path: Path, mu: Mapping[str, float] | None) -> None:
+def draw_survey(survey: Mapping[str, Any], path: Target, mu: Mapping[str, float] | None) -> None:
     """Draw one plane per class and statistic, with the names of the sites.
 
     Shape and outline are the group that the survey put a site into; the filling is the true mu of

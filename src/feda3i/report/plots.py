@@ -1,12 +1,11 @@
 """Pictures of runs: curves, weights by stage, masks side by side; ``plane`` draws the survey.
 
-Every function draws from events or arrays and writes one PNG; nothing is shown on a screen.
+Every function draws from events or arrays and writes files; nothing is shown on a screen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,25 @@ from numpy.typing import NDArray
 
 from feda3i.log.events import Event
 from feda3i.metrics import dice_both_empty_one
-from feda3i.report.canvas import BLUE, GREEN, GREY, ORANGE, YELLOW, colours, pyplot, save, short
+from feda3i.report.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    YELLOW,
+    Target,
+    colours,
+    pyplot,
+    save,
+    short,
+)
 
 Runs = Sequence[Event] | Sequence[Sequence[Event]]
 
 MOST_ROWS = 200
 
 
-def draw_curves(runs: Mapping[str, Runs], path: Path, score: str = "dice") -> None:
+def draw_curves(runs: Mapping[str, Runs], path: Target, score: str = "dice") -> None:
     """Draw a test score over the rounds, one line per name.
 
     A name stands for the round events of one run, or for those of several runs that differ in
@@ -70,7 +80,7 @@ def _table(seeds: Sequence[Sequence[Event]], score: str) -> tuple[list[int], NDA
 def draw_weights(
     weights: Mapping[str, Any],
     stages: Sequence[str],
-    path: Path,
+    path: Target,
     mu: Mapping[str, float] | None,
 ) -> None:
     """Draw the weight of every site in every stage; sites in order of the true mu if known."""
@@ -97,7 +107,7 @@ def draw_weights(
 def draw_cases(
     images: NDArray[np.uint8],
     contours: Mapping[str, NDArray[np.uint8]],
-    path: Path,
+    path: Target,
     titles: Sequence[str] = (),
     truth: str | None = None,
 ) -> None:

@@ -18,8 +18,9 @@ def test_pictures_of_runs(feda3i, tmp_path):
     code, out, _ = feda3i("plot", *runs, "--out", tmp_path / "p")
     assert code == 0
     names = ["a0-survey", "a0-weights", "a1-survey", "a1-weights", "curves"]
-    assert sorted(out.split()) == [f"{tmp_path}/p/{name}.png" for name in names]
-    assert all((tmp_path / "p" / f"{name}.png").stat().st_size > 1000 for name in names)
+    files = [f"{tmp_path}/p/{name}.{kind}" for name in names for kind in ("png", "svg")]
+    assert sorted(out.split()) == files
+    assert all(Path(file).stat().st_size > 1000 for file in files)
     rounds = {run: list(read_events(run / "events.jsonl", "round")) for run in runs}
     named = by_seed(rounds)
     assert [len(seeds) for seeds in named.values()] == [2, 1]
@@ -27,7 +28,7 @@ def test_pictures_of_runs(feda3i, tmp_path):
     assert "seed" not in next(iter(named))
     assert true_mu(runs[0])
     code, out, _ = feda3i("plot", runs[2])
-    assert out.split() == [f"{runs[2]}/pictures/curves.png"]
+    assert out.split() == [f"{runs[2]}/pictures/curves.{kind}" for kind in ("png", "svg")]
 
 
 def test_a_survey_that_weighs_nobody_is_drawn_without_weights(feda3i, tmp_path, finished):
@@ -42,7 +43,7 @@ def test_a_survey_that_weighs_nobody_is_drawn_without_weights(feda3i, tmp_path, 
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
     code, out, err = feda3i("plot", tmp_path, "--out", tmp_path / "p")
     assert code == 0, err
-    assert [Path(line).name for line in out.split()] == ["curves.png", "survey.png"]
+    assert [Path(line).name for line in out.split()[::2]] == ["curves.png", "survey.png"]
 
 
 def test_a_run_without_scores_is_refused(feda3i, tmp_path, finished):
@@ -53,3 +54,18 @@ def test_a_run_without_scores_is_refused(feda3i, tmp_path, finished):
     code, _, err = feda3i("plot", tmp_path / "run")
     assert code == 1
     assert "expected runs with a scored round" in err
+
+
+def test_pictures_for_papers_bring_their_letters_along(feda3i, tmp_path, finished):
+    for out in ("a", "b"):
+        code, _, err = feda3i("plot", finished, "--out", tmp_path / out, "--formats", "svg, pdf")
+        assert code == 0, err
+    svg = (tmp_path / "a" / "curves.svg").read_text()
+    assert "<text" not in svg, "letters are outlines: no font is needed"
+    assert svg == (tmp_path / "b" / "curves.svg").read_text(), "the same run, the same file"
+    pdf = (tmp_path / "a" / "curves.pdf").read_bytes()
+    assert b"/FontFile2" in pdf, "the font is embedded"
+    assert not (tmp_path / "a" / "curves.png").exists()
+    code, _, err = feda3i("plot", finished, "--formats", "gif")
+    assert code == 2
+    assert "expected png, svg, pdf" in err
