@@ -140,17 +140,47 @@ def predict(
 
 
 @app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; default: DIR/report.html, or report.html for several."),
+    ] = None,
+    gallery: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=200,
+            help="Show so many cases, worst first: the file then holds images. 0: none.",
+        ),
+    ] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With --gallery: show this folder of images and masks instead."),
+    ] = None,
+    trust_code: TrustCode = False,
+) -> None:
+    """Write one HTML page about runs: results over seeds, curves, who draws how, who has a say."""
+    from feda3i.commands.report import report as command
+
+    command(folders, out, gallery, data, trust_code)
+
+
+@app.command()
 def plot(
     folders: Annotated[list[Path], typer.Argument(help="Run folders.")],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the pictures; default: RUN/pictures, or pictures."),
     ] = None,
+    formats: Annotated[
+        str, typer.Option(help="Of png, svg and pdf, with commas: svg and pdf are for papers.")
+    ] = "png,svg",
 ) -> None:
     """Draw runs: test curves (seeds of one recipe as a band), the survey, weights by stage."""
     from feda3i.commands.plot import plot as command
 
-    command(folders, out)
+    command(folders, out, formats)
 
 
 @app.command("list")

@@ -74,6 +74,7 @@ def annotator_mu(federation: Federation) -> dict[str, float]:
 
 def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
     from feda3i.basics.files import write_file
+    from feda3i.commands.report import report_at_end
     from feda3i.log.events import read_events
     from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
@@ -94,9 +95,12 @@ def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[st
     for method, result in results.items():
         for note in result.notes:
             print(f"\nNOTE  {ROWS[method]}: {note}")
+    report = report_at_end([result.path for result in results.values()], folder)
     print("\nWhat was made:")
     for path in sorted(folder.iterdir()):
         print(f"  {path}{'/' if path.is_dir() else ''}")
+    if report is not None:
+        print(f"\nLook at it all on one page: {report}")
 
 
 def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) -> str:

@@ -112,6 +112,7 @@ def run(
 ) -> None:
     """Start a run at the server, show its rounds, and wait for its end."""
     need_flower()
+    from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
     from feda3i.deploy.control import Control
     from feda3i.deploy.folders import read_env
@@ -138,6 +139,9 @@ def run(
             print(f"the run goes on; stop it with: flwr stop {number}", file=sys.stderr)
             raise
     print(f"sha256 {(folder / 'DONE').read_text().strip()}")
+    report = report_at_end([folder], folder)
+    if report is not None:
+        print(f"report {report}")
     for note in told(folder / "events.jsonl"):
         print(f"NOTE   {note}")
 

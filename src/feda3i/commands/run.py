@@ -92,12 +92,17 @@ def stop(path: Path) -> None:
 
 
 def show(result: Result) -> None:
-    """Print the result of a run."""
+    """Print the result of a run, and write its report."""
+    from feda3i.commands.report import report_at_end
+
     scores = "  ".join(f"{name} {value:.4f}" for name, value in result.scores.items())
     print(f"run    {result.path}")
     print(f"model  {result.path / 'model.safetensors'}")
     print(f"sha256 {result.sha256}")
     print(f"test   {scores}")
+    report = report_at_end([result.path], result.path)
+    if report is not None:
+        print(f"report {report}")
     for note in result.notes:
         print(f"NOTE   {note}")
 

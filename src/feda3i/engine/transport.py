@@ -95,10 +95,12 @@ class LocalTransport:
 
 
 def truth_of(federation: Federation) -> dict[str, Cases]:
-    """Return the cases to score by split, with the best masks known."""
+    """Return the cases to score by split, with the best masks known; those trained on by site."""
     from dataclasses import replace
 
+    owner = {int(k): name for name, index in federation.sites.items() for k in index}
     train = federation.train
+    train = replace(train, sites=tuple(owner.get(k, "") for k in range(len(train))))
     if federation.clean_masks is not None:
         train = replace(train, masks=federation.clean_masks)
     return {"train": train, "test": federation.test}

@@ -51,14 +51,15 @@ def say_lines(
         name = present[where]
         lines.append(
             f"{name}: {weights[where]:.0%} of the say in the last stage ({size[where]:.0%} of the "
-            f"cases): {_why(rating, name)}".replace("%", " %")
+            f"cases): {why(rating, name)}".replace("%", " %")
         )
     if len(unusual) > most:
         lines.append(f"and {len(unusual) - most} more sites, see the survey in events.jsonl")
     return lines
 
 
-def _why(rating: Rating, name: str) -> str:
+def why(rating: Rating, name: str) -> str:
+    """Return in words why a survey gives a site its say."""
     if name not in rating.sites:
         return "it was not surveyed"
     row = rating.sites.index(name)

@@ -1,0 +1,66 @@
+"""``feda3i report``: one HTML page about one or many runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from feda3i.errors import RecipeError
+
+if TYPE_CHECKING:
+    from feda3i.report.run.gallery import Load
+
+
+def report(
+    folders: Sequence[Path],
+    out: Path | None,
+    gallery: int = 0,
+    data: Path | None = None,
+    trust_code: bool = False,
+) -> None:
+    """Write the report of all runs in these folders, and say where it lies."""
+    from feda3i.report.run.build import NAME, write_report
+    from feda3i.report.run.log import find_runs
+
+    runs = find_runs(list(folders))
+    if data is not None and not gallery:
+        raise RecipeError("--data says which cases to show: expected --gallery NUMBER beside it")
+    pictures = None
+    if gallery:
+        from feda3i.report.run.gallery import gallery_of
+
+        pictures = gallery_of(runs, gallery, trust_code, _loader(data), _tell)
+    name = "report-with-images.html" if pictures is not None else NAME
+    target = out or (folders[0] if len(folders) == 1 else Path()) / name
+    write_report(runs, target, pictures)
+    print(target)
+
+
+def _loader(data: Path | None) -> Load | None:
+    """Return what reads the cases of a folder as a model takes them."""
+    from feda3i.commands.evaluate import cases_of
+
+    return None if data is None else lambda form: cases_of(data, form, "allow")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
+    """Write the report of finished runs, without pixels; return its place.
+
+    A run that is done must not fail for want of a page, so whatever goes wrong here is only said.
+    """
+    from feda3i.failures import explain
+    from feda3i.report.run.build import NAME, write_report
+
+    target = folder / NAME
+    try:
+        write_report(runs, target)
+    except Exception as error:
+        print(f"NOTE: no report was written: {explain(error, 'report')[0]}", file=sys.stderr)
+        return None
+    return target

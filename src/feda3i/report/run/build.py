@@ -1,0 +1,83 @@
+"""From run folders to one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from feda3i.core.trees import write_file
+from feda3i.report import html
+from feda3i.report.html import Section
+from feda3i.report.run.compare import Group, group_runs
+from feda3i.report.run.learning import learning
+from feda3i.report.run.log import RunLog, read_run
+from feda3i.report.run.overview import headline, main_cards, what_was_run
+from feda3i.report.run.sites import sites
+from feda3i.report.run.survey import survey
+from feda3i.report.run.warnings import warnings
+from feda3i.report.run.weights import weights
+from feda3i.report.run.wire import wire
+
+NAME = "report.html"
+
+
+def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
+    """Return the report of runs as the text of an HTML file.
+
+    Parameters
+    ----------
+    runs
+        As ``read_run`` gives them.
+    gallery
+        Pictures of cases; without it the page holds no pixels.
+    """
+    groups = group_runs(runs)
+    sections = [
+        headline(groups),
+        learning(groups),
+        survey(groups),
+        weights(groups),
+        sites(groups),
+        gallery,
+        wire(groups),
+        what_was_run(groups),
+    ]
+    top = html.join([main_cards(groups), warnings(groups)])
+    return html.page(
+        _title(groups),
+        [one for one in sections if one is not None],
+        subtitle=_subtitle(groups),
+        top=top,
+        filter_sites=True,
+    )
+
+
+def write_report(runs: Sequence[Path], target: Path, gallery: Section | None = None) -> None:
+    """Write the report of run folders; with pictures for the eyes of this user alone."""
+    page = report_page([read_run(path) for path in runs], gallery)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Names of files need not be text; what cannot be written is shown as such.
+    data = page.encode("utf-8", "backslashreplace")
+    write_file(target, data, **({} if gallery is None else {"mode": 0o600}))
+
+
+def _title(groups: Sequence[Group]) -> str:
+    runs = [run for group in groups for run in group.runs]
+    if len(runs) == 1:
+        return str(runs[0].recipe.get("title") or runs[0].path.name or "A run").strip()
+    methods = list(dict.fromkeys(group.method for group in groups))
+    shown = ", ".join(methods[:4]) + (f" and {len(methods) - 4} more" if len(methods) > 4 else "")
+    return f"{shown} compared" if len(methods) > 1 else f"{shown}, {len(runs)} runs"
+
+
+def _subtitle(groups: Sequence[Group]) -> str:
+    runs = [run for group in groups for run in group.runs]
+    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    data = sorted({str(dict(run.recipe.get("data") or {}).get("name", "")) for run in runs} - {""})
+    sites = max((len(run.cases) for run in runs), default=0)
+    word = "seed" if len(seeds) == 1 else "seeds"
+    return (
+        f"{', '.join(data) or 'unknown data'}, {sites} site{'' if sites == 1 else 's'}, "
+        f"{max((len(run.rounds) for run in runs), default=0)} rounds, {word} "
+        f"{', '.join(map(str, seeds)) or 'unknown'}"
+    )

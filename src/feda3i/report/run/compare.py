@@ -1,0 +1,185 @@
+"""Runs beside each other: those that differ in their seed alone are one group.
+
+A group is one method in one setting. Names say what differs between groups and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from feda3i.report.run.log import Row, RunLog, number_of, table_of
+
+REFERENCES = {
+    "clean": "trains on perfect masks: a ceiling",
+    "central": "pools all cases: no federation",
+    "local": "every site alone: no federation",
+}
+"""Methods that no consortium could run, or would not; they are rows to compare with."""
+LAST = 5
+"""Scored rounds at the end that are averaged against the jitter of a single one."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one method in one setting, by seed.
+
+    Attributes
+    ----------
+    method
+        Its name.
+    label
+        The method with the options in which it differs from other groups.
+    setting
+        In which everything else differs from other groups; empty if there is one setting.
+    runs
+        In order of their seeds.
+    """
+
+    method: str
+    label: str
+    setting: str
+    runs: tuple[RunLog, ...]
+
+    @property
+    def counted(self) -> tuple[RunLog, ...]:
+        """Return the runs that figures are made of: the finished ones, if there is any."""
+        return tuple(run for run in self.runs if run.state == "done") or self.runs
+
+    @property
+    def title(self) -> str:
+        """Return a name that is unique in the report."""
+        return f"{self.label} ({self.setting})" if self.setting else self.label
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over seeds; the second needs two."""
+
+    mean: float | None
+    deviation: float | None
+    values: tuple[float, ...]
+
+
+def spread_of(values: Iterable[float | None]) -> Spread:
+    """Return mean and sample standard deviation of those values that there are.
+
+    >>> spread_of([1.0, None, 3.0]).mean
+    2.0
+    """
+    known = tuple(value for value in values if value is not None)
+    if not known:
+        return Spread(None, None, ())
+    return Spread(
+        statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, known
+    )
+
+
+def group_runs(runs: Sequence[RunLog]) -> list[Group]:
+    """Return the groups by setting: FedAvg first, then methods, then reference rows."""
+    alike: dict[tuple[str, str], list[RunLog]] = {}
+    for run in runs:
+        alike.setdefault((_key(_setting(run)), _key(_method(run))), []).append(run)
+    settings = _labels(list(dict.fromkeys(setting for setting, _ in alike)))
+    methods = _labels(list(dict.fromkeys(method for _, method in alike)), first="name")
+    groups = [
+        Group(
+            members[0].method,
+            methods[method] or members[0].method,
+            settings[setting],
+            tuple(
+                sorted(members, key=lambda run: (run.seed is None, run.seed or 0, str(run.path)))
+            ),
+        )
+        for (setting, method), members in alike.items()
+    ]
+    order = list(settings.values())
+    first = {"fedavg": 0, **dict.fromkeys(REFERENCES, 2)}
+    return sorted(groups, key=lambda g: (order.index(g.setting), first.get(g.method, 1)))
+
+
+def _setting(run: RunLog) -> dict[str, Any]:
+    ignored = ("method", "methods", "seed", "title", "engine")
+    return {key: value for key, value in run.recipe.items() if key not in ignored}
+
+
+def _method(run: RunLog) -> dict[str, Any]:
+    return {**table_of(run.recipe.get("method")), "name": run.method}
+
+
+def _key(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)
+
+
+def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
+    """Return for each table what sets it apart from the others, in words."""
+    tables = {key: dict(_flat(json.loads(key))) for key in keys}
+    named = {key: str(table.get(first, "")) for key, table in tables.items()}
+    labels = {}
+    for key, table in tables.items():
+        rivals = [other for k, other in tables.items() if k != key and named[k] == named[key]]
+        names = sorted({n for other in rivals for n in (*table, *other)})
+        apart = [n for n in names if any(o.get(n) != table.get(n) for o in rivals)]
+        words = ", ".join(f"{n} = {table.get(n, 'default')}" for n in apart)
+        labels[key] = f"{named[key]} ({words})" if first and words else words or named[key]
+    return labels
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+# -- figures of one run ---------------------------------------------------------------------------
+
+
+def last_score(run: RunLog, score: str) -> float | None:
+    """Return a score of the last round that has it."""
+    found = [one.scores[score] for one in run.rounds if score in one.scores]
+    return found[-1] if found else None
+
+
+def steady_dice(run: RunLog) -> float | None:
+    """Return the mean Dice of the last scored rounds."""
+    found = [one.scores["dice"] for one in run.rounds if "dice" in one.scores][-LAST:]
+    return statistics.fmean(found) if found else None
+
+
+def site_dice(run: RunLog) -> tuple[dict[str, float], str]:
+    """Return the Dice of the last model by site, and on which cases.
+
+    Test cases are taken where they belong to sites; otherwise those that sites trained on.
+    """
+    sites = run.cases
+    by_test = _by_site(run.test, sites)
+    if len(by_test) > 1:
+        return by_test, "test cases of each site"
+    truth = "clean masks" if run.mu else "masks as given"
+    return _by_site(run.train, sites), f"training cases of each site, against their {truth}"
+
+
+def _by_site(rows: Sequence[Row], sites: Mapping[str, int]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        # Over a network a site sends means, one row per class, under its own name.
+        site = row.get("site") or (row["case"] if str(row["case"]) in sites else None)
+        dice = number_of(row.get("dice"))
+        if site is not None and dice is not None:
+            found.setdefault(str(site), []).append(dice)
+    return {site: statistics.fmean(values) for site, values in sorted(found.items())}
+
+
+def gain(group: Group, groups: Sequence[Group]) -> Spread:
+    """Return the gain of the steady Dice over FedAvg of the same setting and seed, in points."""
+    rivals = [g for g in groups if g.setting == group.setting and g.method == "fedavg"]
+    if group.method == "fedavg" or not rivals:
+        return Spread(None, None, ())
+    base = {run.seed: steady_dice(run) for run in rivals[0].counted}
+    pairs = [(steady_dice(run), base.get(run.seed)) for run in group.counted]
+    return spread_of(100 * (a - b) for a, b in pairs if a is not None and b is not None)

@@ -1,0 +1,224 @@
+"""A gallery of cases, worst first: the clean, the given and the predicted contour on the image.
+
+Run folders hold no pixels, so the cases are made again from the run's recipe, and only if their
+hashes are those of the run. A page with a gallery holds images: it is for the eyes of those who may
+see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import FedA3IError, RunError
+from feda3i.report import html
+from feda3i.report.html import Html, Section
+from feda3i.report.run.compare import REFERENCES, Group, group_runs
+from feda3i.report.run.log import Row, RunLog, number_of, read_run
+from feda3i.report.run.picture import contours, embedded, flat
+
+if TYPE_CHECKING:
+    from feda3i.core.cases import Cases
+    from feda3i.core.format import Format
+    from feda3i.core.predictor import Predictor
+
+Tell = Callable[[str], None]
+Load = Callable[["Format"], "Cases"]
+KINDS = {"clean": "clean mask", "given": "mask as given", "predicted": "predicted by the model"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One case of the gallery: its image, and masks by kind."""
+
+    case: str
+    site: str
+    dice: float | None
+    image: NDArray[np.uint8]
+    masks: dict[str, NDArray[np.uint8]]
+
+
+def gallery_of(
+    runs: Sequence[Path], most: int, trust_code: bool, load: Load | None, tell: Tell
+) -> Section | None:
+    """Return the worst cases of the first run of every method; ``None`` if none can be shown.
+
+    Parameters
+    ----------
+    runs
+        Run folders.
+    most
+        Cases of each strip.
+    trust_code
+        Load the plug-ins that a run names.
+    load
+        Cases to show instead, as the model takes them: those of a folder, such as a site's own.
+    tell
+        Is told why a run has no gallery.
+    """
+    body: list[Html] = []
+    for group in group_runs([read_run(path) for path in runs]):
+        try:
+            strips = _strips(group, most, trust_code, load)
+        except FedA3IError as error:
+            tell(f"no gallery of {group.runs[0].path}: {error}")
+            continue
+        shown = [_strip(title, pictures) for title, pictures in strips if pictures]
+        if shown:
+            title = f"{group.title}, seed {group.counted[0].seed}"
+            body.append(html.folded(title, *shown, is_open=not body))
+    if not body:
+        return None
+    choices = html.tag("div", *map(_choice, KINDS), class_="choices legend")
+    return Section(
+        "cases",
+        "Cases, worst first",
+        html.tag("div", choices, *body, class_="shows"),
+        "THIS FILE HOLDS IMAGES: pass it on only where the images themselves may go. Dice is that "
+        "of the prediction with the best mask known.",
+        "Cases",
+    )
+
+
+def _strips(
+    group: Group, most: int, trust_code: bool, load: Load | None
+) -> list[tuple[str, list[Picture]]]:
+    from feda3i.engine.transport import one_thread
+
+    log = group.counted[0]
+    if log.state != "done":
+        raise RunError("its run is not done, so there is no model to predict with")
+    if group.method in REFERENCES and load is None and group.method != "clean":
+        raise RunError(f"'{group.method}' has no one model for all sites")
+    with one_thread():
+        if load is not None:
+            return [("Cases of the given folder", _of_folder(log, load, most, trust_code))]
+        return _of_run(log, most, trust_code)
+
+
+def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Picture]]]:
+    """Return the worst test cases and the worst training cases of a run."""
+    from feda3i.engine.manifest import COMPARED, check_data_kept
+    from feda3i.engine.model_file import open_predictor
+    from feda3i.engine.run import describe
+    from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.trust import check_trust
+    from feda3i.simulation.federation import federation_of
+
+    folder = RunFolder.open(log.path)
+    if folder.manifest().get("engine") == "flower":
+        raise RunError(
+            "its cases lie at its sites; a site shows its own with: feda3i report RUN --gallery 12 "
+            "--data ITS-FOLDER"
+        )
+    recipe = folder.recipe()
+    check_trust(recipe, log.path, trust_code)
+    federation = federation_of(recipe)
+    check_data_kept(folder.manifest(), describe(federation), log.path, COMPARED)
+    model = open_predictor(log.path, trust_code=trust_code)
+    owner = {int(k): site for site, index in federation.sites.items() for k in index}
+    sites = [owner.get(k, "") for k in range(len(federation.train))]
+    train = {"given": federation.train.masks}
+    if federation.clean_masks is not None:
+        train = {"clean": federation.clean_masks, **train}
+    test = {"clean": federation.test.masks}
+    return [
+        ("Test cases", _pictures(model, federation.test, test, log.test, most, ())),
+        ("Training cases", _pictures(model, federation.train, train, log.train, most, sites)),
+    ]
+
+
+def _of_folder(log: RunLog, load: Load, most: int, trust_code: bool) -> list[Picture]:
+    from feda3i.engine.model_file import open_predictor
+    from feda3i.engine.scoring import score_cases
+
+    model = open_predictor(log.path, trust_code=trust_code)
+    cases = load(model.format)
+    rows = score_cases(model, None, cases, range(len(cases)), False)
+    return _pictures(model, cases, {"given": cases.masks}, rows, most, ())
+
+
+def _pictures(
+    model: Predictor,
+    cases: Cases,
+    masks: dict[str, NDArray[np.uint8]],
+    rows: Sequence[Row],
+    most: int,
+    sites: Sequence[str],
+) -> list[Picture]:
+    """Return the worst cases by their rows, with the model's answers."""
+    dice: dict[str, list[float]] = {}
+    for row in rows:
+        value = number_of(row.get("dice"))
+        if value is not None:
+            dice.setdefault(str(row["case"]), []).append(value)
+    place = {case: k for k, case in enumerate(cases.ids)}
+    worst = sorted((sum(v) / len(v), case) for case, v in dice.items() if case in place)[:most]
+    where = np.array([place[case] for _, case in worst], dtype=np.intp)
+    if not len(where):
+        return []
+    images = np.asarray(cases.images[where])
+    predicted = model.masks(images)
+    real = cases.sites or sites
+    return [
+        Picture(
+            case,
+            real[place[case]] if real else "",
+            score,
+            images[k],
+            {
+                **{kind: found[place[case]] for kind, found in masks.items()},
+                "predicted": predicted[k],
+            },
+        )
+        for k, (score, case) in enumerate(worst)
+    ]
+
+
+# -- markup ---------------------------------------------------------------------------------------
+
+
+def _choice(kind: str) -> Html:
+    key = html.tag(
+        "svg",
+        html.tag("line", x1=3, x2=25, y1=7, y2=7, class_=f"key {kind}"),
+        width="28",
+        height="14",
+        class_="key",
+        aria_hidden="true",
+    )
+    box = html.tag("input", type="checkbox", value=kind, checked=True)
+    return html.tag("label", box, key, f" {KINDS[kind]}")
+
+
+def _strip(title: str, pictures: Sequence[Picture]) -> Html:
+    items = [html.tag("li", *_picture(one), data_site=one.site or None) for one in pictures]
+    return html.join([html.tag("h3", title), html.tag("ul", *items, class_="gallery")])
+
+
+def _picture(one: Picture) -> list[Html]:
+    image, masks = flat(one.image, one.masks)
+    height, width = image.shape[:2]
+    about = f"case {one.case}, Dice {html.number(one.dice)}, with its contours"
+    lines = [
+        html.tag("path", d=path, class_=kind)
+        for kind, mask in masks.items()
+        if (path := contours(mask))
+    ]
+    picture = html.tag(
+        "svg",
+        html.tag("title", about),
+        html.tag("image", href=embedded(image), width=width, height=height),
+        *lines,
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=about,
+    )
+    site = [" ", html.name(one.site)] if one.site else []
+    words = html.tag("div", html.tag("strong", f"Dice {html.number(one.dice)}"), *site)
+    return [picture, words, html.tag("div", html.name(one.case), class_="soft")]

@@ -1,0 +1,227 @@
+"""The top of the report: main figures, the headline table, and what was run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tomli_w
+
+from feda3i.report import html
+from feda3i.report.html import Cell, Column, Html, Section
+from feda3i.report.run.compare import (
+    LAST,
+    REFERENCES,
+    Group,
+    Spread,
+    gain,
+    last_score,
+    site_dice,
+    spread_of,
+    steady_dice,
+)
+from feda3i.report.run.log import RunLog, State, table_of
+
+TONES: dict[State, html.Tone] = {
+    "done": "good",
+    "under way": "plain",
+    "unfinished": "warn",
+    "never began": "bad",
+}
+
+
+def main_cards(groups: Sequence[Group]) -> Html:
+    """Return the figures that a reader looks for first."""
+    rows = [(g, spread_of(map(steady_dice, g.counted))) for g in groups]
+    scored = [(g, s) for g, s in rows if s.mean is not None and g.method not in REFERENCES]
+    items: list[tuple[str, object, object]] = []
+    if scored:
+        best, dice = max(scored, key=lambda pair: pair[1].mean or 0.0)
+        items.append(("best test Dice", html.number(dice.mean), f"{best.title}{_seeds(best)}"))
+        won = [(g, gain(g, groups)) for g, _ in scored]
+        gains = [(g, s) for g, s in won if s.mean is not None]
+        if gains:
+            first, points = max(gains, key=lambda pair: pair[1].mean or -100.0)
+            items.append(("gain over FedAvg", f"{points.mean:+.1f} points", first.title))
+        worst = spread_of(min(dice.values()) if dice else None for dice in _by_site(best))
+        if worst.mean is not None:
+            items.append(("worst site", html.number(worst.mean), f"{best.title}{_seeds(best)}"))
+    runs = [run for group in groups for run in group.runs]
+    sites = max((len(run.cases) for run in runs), default=0)
+    done = sum(run.state == "done" for run in runs)
+    items.append(
+        (
+            "sites",
+            sites,
+            f"{max((sum(r.cases.values()) for r in runs), default=0):,} training cases",
+        )
+    )
+    items.append(("runs", len(runs), f"{done} finished"))
+    return html.cards(items)
+
+
+def _seeds(group: Group) -> str:
+    count = len(group.counted)
+    return f", mean of {count} seeds" if count > 1 else ""
+
+
+def _by_site(group: Group) -> list[dict[str, float]]:
+    return [site_dice(run)[0] for run in group.counted]
+
+
+def headline(groups: Sequence[Group]) -> Section:
+    """Return the table of all groups."""
+    has_settings = any(group.setting for group in groups)
+    columns = [
+        Column("method"),
+        *([Column("setting")] if has_settings else []),
+        Column("seeds", "number", hint="finished runs that the figures are made of"),
+        Column("Dice", "number", hint=f"test cases, mean of the last {LAST} scored rounds"),
+        Column("Dice, last round", "number"),
+        Column("IoU", "number", hint="test cases, last round"),
+        Column("HD95", "number", 2, hint="test cases, last round; lower is better"),
+        Column("gain over FedAvg", "number", 1, hint="points of Dice, seed by seed"),
+        Column("worst site", "number", hint="lowest Dice of a site"),
+        Column("spread of sites", "number", hint="standard deviation of Dice over sites"),
+    ]
+    best = _best(groups)
+    rows = [_row(group, groups, has_settings, group is best.get(group.setting)) for group in groups]
+    many = any(len(group.counted) > 1 for group in groups)
+    about = (
+        "Mean ± standard deviation over seeds. " if many else "One seed each: no spread is known. "
+    )
+    where = next((w for g in groups for r in g.counted for d, w in [site_dice(r)] if d), "")
+    return Section(
+        "results",
+        "Results",
+        html.table("Scores by method", columns, rows, hidden_caption=True),
+        f"{about}Dice is the mean of the last {LAST} scored rounds"
+        + (f"; figures by site are Dice on the {where}." if where else "."),
+    )
+
+
+def _best(groups: Sequence[Group]) -> dict[str, Group]:
+    """Return the best method of each setting, references aside."""
+    best: dict[str, Group] = {}
+    for group in groups:
+        dice = spread_of(map(steady_dice, group.counted)).mean
+        if dice is None or group.method in REFERENCES:
+            continue
+        rival = best.get(group.setting)
+        if rival is None or dice > (spread_of(map(steady_dice, rival.counted)).mean or 0.0):
+            best[group.setting] = group
+    return best
+
+
+def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: bool) -> list[object]:
+    runs = group.counted
+    remark = REFERENCES.get(group.method)
+    label = (
+        html.join([group.label, html.tag("div", remark, class_="soft")]) if remark else group.label
+    )
+    sites = _by_site(group)
+    won = gain(group, groups)
+    tone = None if not won.mean else "up" if won.mean > 0 else "down"
+    dice = spread_of(map(steady_dice, runs))
+    return [
+        label,
+        *([group.setting] if has_settings else []),
+        len(runs),
+        Cell(html.spread(dice.mean, dice.deviation), dice.mean, class_="best" if is_best else None),
+        *(
+            _cell(spread_of(last_score(run, score) for run in runs), digits)
+            for score, digits in (("dice", 3), ("iou", 3), ("hd95", 2))
+        ),
+        Cell(_signed(won), won.mean, class_=tone),
+        _cell(spread_of(min(one.values()) if one else None for one in sites)),
+        _cell(spread_of(spread_of(one.values()).deviation for one in sites)),
+    ]
+
+
+def _cell(found: Spread, digits: int = 3) -> Cell:
+    return Cell(html.spread(found.mean, found.deviation, digits), found.mean)
+
+
+def _signed(found: Spread) -> str:
+    if found.mean is None:
+        return "-"
+    more = "" if found.deviation is None else f" ± {found.deviation:.1f}"
+    return f"{found.mean:+.1f}{more}"
+
+
+def what_was_run(groups: Sequence[Group]) -> Section:
+    """Return recipes, seeds, data and versions."""
+    runs = [run for group in groups for run in group.runs]
+    columns = [
+        Column("run"),
+        Column("method"),
+        Column("seed", "number"),
+        Column("state"),
+        Column("rounds", "number"),
+        Column("minutes", "number", 1),
+        Column("data, SHA-256"),
+        Column("feda3i"),
+    ]
+    rows = [
+        [
+            html.name(run.path.name or str(run.path)),
+            group.label,
+            run.seed,
+            html.badge(TONES[run.state], run.state),
+            Cell(f"{len(run.rounds)} of {run.planned or '?'}", float(len(run.rounds))),
+            _minutes(run),
+            html.tag("code", str(run.data.get("sha256", "-"))[:12]),
+            str(run.manifest.get("feda3i", "-"))[:20],
+        ]
+        for group in groups
+        for run in group.runs
+    ]
+    body = [html.table("All runs of this report", columns, rows, hidden_caption=True), _data(runs)]
+    body += [_recipe(group) for group in groups]
+    intro = (
+        "Everything that is needed to repeat it: recipes, seeds, the hash of the data, versions."
+    )
+    return Section("run", "What was run", html.join(body), intro, "Recipe")
+
+
+def _minutes(run: RunLog) -> float | None:
+    known = [one.seconds for one in run.rounds if one.seconds is not None]
+    return sum(known) / 60 if known else None
+
+
+def _data(runs: Sequence[RunLog]) -> Html:
+    run = runs[0]
+    data, notes = run.data, table_of(run.data.get("notes"))
+    packages = table_of(run.manifest.get("packages"))
+    noise = notes.get("noise")
+    drawn = notes.get("mask_dice")
+    pairs: list[tuple[object, object]] = [
+        ("data set", table_of(run.recipe.get("data")).get("name", "not known")),
+        ("cases", f"{data.get('cases', '?')} to train on, {data.get('test', '?')} to test on"),
+        ("classes", ", ".join(run.classes) or "not known"),
+        ("sites", len(run.cases)),
+        ("masks", f"SIMULATED noise ({noise})" if noise else "as the sites drew them"),
+        *(
+            [("Dice of the noisy masks with the clean ones", html.number(drawn))]
+            if isinstance(drawn, float)
+            else []
+        ),
+        ("processor", table_of(run.manifest.get("processor")).get("name", "not known")),
+        ("Python, torch", f"{run.manifest.get('python', '?')}, {packages.get('torch', '?')}"),
+        ("started", run.manifest.get("created", "not known")),
+    ]
+    return html.facts(pairs)
+
+
+def _recipe(group: Group) -> Html:
+    run = group.runs[0]
+    try:
+        text = tomli_w.dumps(run.recipe)
+    except (TypeError, ValueError):  # a value of JSON, such as null, that TOML does not have
+        text = str(run.recipe)
+    seeds = ", ".join(str(one.seed) for one in group.runs)
+    return html.folded(f"Recipe of {group.title}, seeds {seeds}", html.tag("pre", _kept(text)))
+
+
+def _kept(text: str) -> Html:
+    """Return text with its lines."""
+    return html.join((html.text(line) for line in text.splitlines()), "\n")

@@ -1,0 +1,235 @@
+"""The survey plane: one dot per site, the two groups, how right they are where that is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.quality.rating import Part, Rating
+from feda3i.report import html
+from feda3i.report.html import Column, Html, Outline, Point, Section
+from feda3i.report.html.plane import Shape
+from feda3i.report.run.compare import Group
+from feda3i.report.run.log import RunLog
+
+SIGNS: dict[str, tuple[Shape, int, str]] = {
+    "larger": ("up", 0, "draws larger"),
+    "smaller": ("down", 1, "draws smaller"),
+    "all": ("circle", 6, "one group of all"),
+    "unrated": ("cross", 6, "not rated"),
+}
+SQUEEZED = 12.0
+"""Times the median of all sites beyond which the axes are logarithmic."""
+DEVIATIONS = 2.0
+"""Radius of the ellipses: a Gaussian in two dimensions has 86 % of its mass within two."""
+
+
+def survey(groups: Sequence[Group]) -> Section | None:
+    """Return the planes of all surveyed runs; nothing if there was no survey."""
+    body: list[Html] = []
+    for group in groups:
+        surveyed = [run for run in group.counted if run.ratings]
+        if not surveyed:
+            continue
+        body.append(html.tag("h3", f"{group.title}, seed {surveyed[0].seed}"))
+        body.append(_planes(surveyed[0]))
+        body += [html.folded(f"Seed {run.seed}", _planes(run)) for run in surveyed[1:]]
+    if not body:
+        return None
+    return Section(
+        "survey",
+        "Who draws how",
+        html.join(body),
+        "After the warm-up the server asks each site two numbers per class: how hard the model "
+        "finds its masks just inside their contour (high: the site draws too large) and just "
+        "outside (high: it draws too small). No mask leaves a site.",
+        "Survey",
+    )
+
+
+def _planes(run: RunLog) -> Html:
+    number, rating = run.ratings[-1]
+    parts = []
+    for part in rating.parts:
+        several = len(rating.parts) > 1
+        which = f"class {part.class_number}, {part.statistic}: " if several else ""
+        parts.append(html.tag("div", _plane(run, rating, part, number, which), class_="pair"))
+    return html.join(parts)
+
+
+def _plane(run: RunLog, rating: Rating, part: Part, number: int, which: str) -> Html:
+    known = [
+        k
+        for k in range(len(rating.sites))
+        if np.isfinite(part.q[k]).all() and (part.q[k] > 0).all()
+    ]
+    mu = run.mu
+    top = max((abs(value) for value in mu.values()), default=0.0)
+    points = [_point(rating, part, k, mu, top) for k in known]
+    labels = part.grouping.labels
+    counts = {label: labels.count(label) for label in SIGNS}
+    about = f"{which}survey in round {number} of {len(labels)} sites: " + ", ".join(
+        f"{count} {SIGNS[label][2].replace('draws', 'drawing')}"
+        for label, count in counts.items()
+        if count
+    )
+    chart = html.plane(
+        "The survey plane",
+        about,
+        points,
+        x_label="loss just inside the drawn contour",
+        y_label="loss just outside the drawn contour",
+        is_log=_is_wide(part.q[known]),
+        has_diagonal=True,
+        from_zero=True,
+        outlines=[e for label in ("larger", "smaller") if (e := _ellipse(part, label)) is not None],
+        words=[(0.0, 1.0, "draws too small"), (1.0, 0.0, "draws too large")],
+    )
+    signs = [
+        (f"{SIGNS[label][2]} ({count})", html.dot_key(SIGNS[label][0], SIGNS[label][1]))
+        for label, count in counts.items()
+        if count
+    ]
+    legend = html.legend(signs)
+    if mu:
+        ends = html.scale(f"{-top:.1f} px", f"{top:.1f} px", "filling: true mu of the annotator")
+        legend = html.join([legend, ends])
+    caption = (
+        f"{about[0].upper()}{about[1:]}. {_right(rating, part, mu)}Ellipses hold two standard "
+        f"deviations of a group. How the groups came about: {part.grouping.reason}."
+    )
+    plane = html.figure(html.join([chart, legend]), caption, _table(rating, part, mu))
+    strength = _strength(rating, part, mu)
+    return html.join([plane, strength])
+
+
+def _is_wide(q: NDArray[np.float64]) -> bool:
+    """Return whether a few extreme sites would squeeze all others into a corner."""
+    return bool(len(q)) and bool((q.max(axis=0) > SQUEEZED * np.median(q, axis=0)).any())
+
+
+def _point(rating: Rating, part: Part, k: int, mu: Mapping[str, float], top: float) -> Point:
+    site, label = rating.sites[k], part.grouping.labels[k]
+    shape, series, words = SIGNS.get(label, SIGNS["unrated"])
+    q = part.q[k]
+    tip = f"{site}: {words}; inside {q[0]:.3f}, outside {q[1]:.3f}"
+    if part.offset is not None and np.isfinite(part.offset[k]).all():
+        tip += f"; {part.offset[k][0]:+.1f} ± {part.offset[k][1]:.1f} px from the model"
+    fill = ""
+    if site in mu:
+        tip += f"; true mu {mu[site]:+.1f} px"
+        fill = html.diverging(mu[site], top)
+    return Point(float(q[0]), float(q[1]), tip, shape, series, fill, site)
+
+
+def _ellipse(part: Part, label: str) -> Outline | None:
+    """Return the ellipse of a group, each site counted by how likely it belongs there."""
+    posterior = np.asarray(part.grouping.posterior, float)
+    inside = np.array([one == label for one in part.grouping.labels])
+    if np.isfinite(posterior).any():
+        weight = np.nan_to_num(posterior if label == "larger" else 1 - posterior)
+    else:
+        weight = inside.astype(float)
+    weight = np.where(np.isfinite(part.q).all(axis=1), weight, 0.0)
+    if inside.sum() < 3 or weight.sum() < 2.5:
+        return None  # two points make a line, not an ellipse
+    q = np.nan_to_num(part.q)
+    centre = weight @ q / weight.sum()
+    covariance = (weight[:, None] * (q - centre)).T @ (q - centre) / weight.sum()
+    values, axes = np.linalg.eigh(covariance)
+    turn = np.linspace(0, 2 * math.pi, 73)
+    circle = np.stack([np.cos(turn), np.sin(turn)])
+    ring = centre[:, None] + axes @ (DEVIATIONS * np.sqrt(np.maximum(values, 0))[:, None] * circle)
+    return Outline([(float(a), float(b)) for a, b in ring.T], SIGNS[label][1])
+
+
+def _right(rating: Rating, part: Part, mu: Mapping[str, float]) -> str:
+    pairs = [
+        (label == "larger", mu[site] > 0)
+        for site, label in zip(rating.sites, part.grouping.labels, strict=True)
+        if site in mu and label in ("larger", "smaller")
+    ]
+    if not pairs:
+        return ""
+    return f"The group is right for {sum(a == b for a, b in pairs)} of {len(pairs)} sites. "
+
+
+def _table(rating: Rating, part: Part, mu: Mapping[str, float]) -> Html:
+    columns = [
+        Column("site"),
+        Column("group"),
+        Column("inside", "number"),
+        Column("outside", "number"),
+        Column("strength", "number", hint="how far off within its group"),
+    ]
+    has_offset = part.offset is not None
+    columns += (
+        [Column("offset, px", "number", 2), Column("± error", "number", 2)] if has_offset else []
+    )
+    columns += [Column("true mu, px", "number", 2)] if mu else []
+    rows: list[list[object]] = []
+    for k, site in enumerate(rating.sites):
+        label = part.grouping.labels[k]
+        row: list[object] = [html.name(site), SIGNS.get(label, SIGNS["unrated"])[2]]
+        row += [float(part.q[k][0]), float(part.q[k][1]), float(part.grouping.strength[k])]
+        if part.offset is not None:
+            row += [float(v) for v in part.offset[k]]
+        rows.append([*row, mu.get(site)] if mu else row)
+    return html.table("The survey by site", columns, rows, sites=rating.sites)
+
+
+def _strength(rating: Rating, part: Part, mu: Mapping[str, float]) -> Html:
+    """Return the noise strength against the true offset, where that is known."""
+    strength = part.grouping.strength
+    known = [k for k, site in enumerate(rating.sites) if site in mu and math.isfinite(strength[k])]
+    if len(known) < 2:
+        return Html("")
+    truth = [abs(mu[rating.sites[k]]) for k in known]
+    found = [float(strength[k]) for k in known]
+    points = [
+        Point(
+            x,
+            y,
+            f"{rating.sites[k]}: strength {y:.3f}, true |mu| {x:.1f} px",
+            *SIGNS.get(part.grouping.labels[k], SIGNS["unrated"])[:2],
+            site=rating.sites[k],
+        )
+        for k, x, y in zip(known, truth, found, strict=True)
+    ]
+    is_offset = part.grouping.rule == "balance"
+    unit = "pixels from the middle" if is_offset else "difference of the two losses"
+    about = (
+        f"Noise strength ({unit}) that the survey finds at each of {len(known)} sites, against the "
+        f"truth of the simulation. Rank correlation within a group: "
+        f"{_ranks(part, known, truth, found)}"
+    )
+    chart = html.plane(
+        "Noise strength against the true offset",
+        about,
+        points,
+        x_label="true |mu| of the annotator, px",
+        y_label="noise strength",
+    )
+    columns = [Column("site"), Column("true |mu|, px", "number", 2), Column("strength", "number")]
+    rows = [[html.name(rating.sites[k]), x, y] for k, x, y in zip(known, truth, found, strict=True)]
+    sites = [rating.sites[k] for k in known]
+    return html.figure(
+        chart, f"{about}.", html.table("Strength and truth", columns, rows, sites=sites)
+    )
+
+
+def _ranks(part: Part, known: Sequence[int], truth: Sequence[float], found: Sequence[float]) -> str:
+    """Return the rank correlation of strength and truth in each group; they compare there alone."""
+    from scipy.stats import spearmanr
+
+    words = []
+    for label in dict.fromkeys(part.grouping.labels[k] for k in known):
+        here = [j for j, k in enumerate(known) if part.grouping.labels[k] == label]
+        given, seen = [truth[j] for j in here], [found[j] for j in here]
+        varied = len(set(given)) > 1 and len(set(seen)) > 1
+        rank = float(spearmanr(given, seen).statistic) if varied else math.nan
+        words.append(f"{html.number(rank, 2)} ({SIGNS.get(label, SIGNS['unrated'])[2]})")
+    return ", ".join(words)

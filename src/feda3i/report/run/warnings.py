@@ -1,0 +1,159 @@
+"""What a reader must know before the figures are believed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from feda3i.quality.balance import CEILING, FEWEST
+from feda3i.report import html
+from feda3i.report.html import Html
+from feda3i.report.run.compare import Group
+from feda3i.report.run.log import RunLog
+
+FEW_SITES = 10
+"""Rated sites below which two Gaussians are more often a guess than a finding."""
+SETTLED = 0.05
+"""Part of itself that the training loss may lose in the two rounds before a survey."""
+MOST = 12
+"""Remarks of a kind that are shown one by one."""
+
+
+def warnings(groups: Sequence[Group]) -> Html:
+    """Return all remarks: what is broken first, then what to be careful with."""
+    bad: list[str] = []
+    careful: list[str] = []
+    for group in groups:
+        for run in group.runs:
+            name = run.path.name or str(run.path)
+            bad += [f"{name}: {problem}" for problem in run.problems]
+        careful += _merged(group)
+    careful += list(_between(groups))
+    return html.join(
+        [
+            html.notice("bad", "Not as it should be", _some(bad)),
+            html.notice("warn", "Read with care", _some(careful)),
+        ]
+    )
+
+
+def _merged(group: Group) -> list[str]:
+    """Return the remarks on a group's runs; what several seeds share but for numbers, once."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for run in group.runs:
+        for remark in (*run.notes, *remarks(run)):
+            kind = re.sub(r"\d+", "0", remark)
+            alike.setdefault(kind, []).append((run.path.name or str(run.path), remark))
+    lines = []
+    for found in alike.values():
+        first, remark = found[0]
+        others = sorted({name for name, _ in found} - {first})
+        also = f" (also {', '.join(others)})" if others else ""
+        lines.append(f"{first}: {remark}{also}")
+    return lines
+
+
+def _some(lines: list[str]) -> list[object]:
+    unique = list(dict.fromkeys(lines))
+    if len(unique) <= MOST:
+        return [*unique]
+    rest = html.folded(
+        f"and {len(unique) - MOST} more",
+        html.tag("ul", *(html.tag("li", line) for line in unique[MOST:])),
+    )
+    return [*unique[:MOST], rest]
+
+
+def remarks(run: RunLog) -> Iterator[str]:
+    """Yield what makes the figures of a run less certain than they look."""
+    yield from _absent(run)
+    if not run.ratings:
+        return
+    number, rating = run.ratings[-1]
+    for part in rating.parts:
+        labels, groups = part.grouping.labels, part.grouping
+        counts = Counter(labels)
+        rated = len(labels) - counts["unrated"]
+        if groups.rule == "balance":
+            if rated < FEWEST:
+                yield (
+                    f"few sites: {rated} were rated, and with fewer than {FEWEST} nobody's say "
+                    f"changes"
+                )
+        else:
+            if rated < FEW_SITES:
+                yield (
+                    f"few sites: two groups of {rated} rated sites are a guess; method.safe = true "
+                    f"suits few sites"
+                )
+            if counts["all"]:
+                yield f"degenerate groups: {groups.reason}"
+            alone = [label for label in ("larger", "smaller") if counts[label] == 1]
+            if alone and rated > 2:
+                yield (
+                    f"degenerate groups: one site alone draws {alone[0]} and has that group's "
+                    f"whole say"
+                )
+        if counts["unrated"]:
+            yield f"{counts['unrated']} of {len(labels)} sites could not be rated"
+    yield from _warm_up(run, number)
+    for site, row in run.weights.items():
+        if row[-1] > CEILING and len(run.weights) > 2:
+            yield f"{site} has {100 * row[-1]:.0f} % of the say in the last stage"
+
+
+def _absent(run: RunLog) -> Iterator[str]:
+    missed = Counter(site for one in run.rounds for site in one.missing)
+    reasons = {site: why for one in run.rounds for site, why in one.missing.items()}
+    for site, count in missed.most_common(5):
+        yield (
+            f"{site} did not answer in {count} of {len(run.rounds)} rounds; last reason: "
+            f"{reasons[site]}"
+        )
+    if len(missed) > 5:
+        yield f"{len(missed) - 5} more sites missed rounds"
+    for site, why in list(run.survey_missing.items())[:5]:
+        yield f"{site} did not answer the survey: {why}"
+
+
+def _warm_up(run: RunLog, number: int) -> Iterator[str]:
+    """Yield whether the training loss was still falling when sites were surveyed."""
+    if run.facts.get("t1_reason") == "half of the run":
+        yield (
+            "unconverged warm-up: the loss had not settled by half of the run, when sites were "
+            "surveyed"
+        )
+        return
+    losses = [one.loss for one in run.rounds if one.number < number and one.loss is not None]
+    if len(losses) > 2 and losses[-3] > 0:
+        fell = (losses[-3] - losses[-1]) / losses[-3]
+        if fell > SETTLED:
+            yield (
+                f"unconverged warm-up: the training loss still fell by {100 * fell:.0f} % in the "
+                f"two rounds before the survey in round {number}; a later one may see more clearly"
+            )
+
+
+def _between(groups: Sequence[Group]) -> Iterator[str]:
+    """Yield what makes runs hard to compare."""
+    by_seed: dict[tuple[str, int | None], set[str]] = {}
+    for group in groups:
+        for run in group.runs:
+            if run.data.get("sha256"):
+                by_seed.setdefault((group.setting, run.seed), set()).add(str(run.data["sha256"]))
+    if any(len(found) > 1 for found in by_seed.values()):
+        yield (
+            "runs of the same setting and seed saw different data (see their SHA-256): do not "
+            "compare them"
+        )
+    runs = [run for group in groups for run in group.runs]
+    for what, found in (
+        ("versions of feda3i", {str(r.manifest.get("feda3i")) for r in runs if r.manifest}),
+        ("kinds of processor", {str(r.manifest.get("processor")) for r in runs if r.manifest}),
+    ):
+        if len(found) > 1:
+            yield f"runs come from {len(found)} {what}: small differences between them mean nothing"
+    counts = {len(group.counted) for group in groups}
+    if len(groups) > 1 and counts == {1}:
+        yield "one seed for each method: a point or two may be chance; run more seeds"

@@ -1,0 +1,79 @@
+"""Who had how much say: weights by site and stage as coloured cells, and why, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from feda3i.quality.say import why
+from feda3i.quality.weights import shares
+from feda3i.report import html
+from feda3i.report.html import Cell, Column, Html, Section
+from feda3i.report.run.compare import Group
+from feda3i.report.run.log import RunLog
+
+
+def weights(groups: Sequence[Group]) -> Section:
+    """Return the weights of every group that has any of its own."""
+    body: list[Html] = []
+    plain: list[str] = []
+    for group in groups:
+        weighed = [run for run in group.counted if run.weights]
+        if not weighed:
+            plain.append(group.title)
+            continue
+        body.append(html.tag("h3", f"{group.title}, seed {weighed[0].seed}"))
+        body.append(_heat(weighed[0]))
+        body += [html.folded(f"Seed {run.seed}", _heat(run)) for run in weighed[1:]]
+    if plain:
+        names = ", ".join(plain)
+        body.append(html.paragraph(f"By their share of the cases alone, in every stage: {names}."))
+    return Section(
+        "weights",
+        "Who has how much say",
+        html.join(body),
+        "The part of each site in the average of the last round, stage by stage from input to "
+        "output. 1.0 is an equal part: what a site would have if all counted the same. Green is "
+        "more than that, purple less.",
+        "Weights",
+    )
+
+
+def _heat(run: RunLog) -> Html:
+    sites = list(run.weights)
+    count = len(sites)
+    width = len(next(iter(run.weights.values())))
+    stages = run.stages if len(run.stages) == width else [f"stage {k + 1}" for k in range(width)]
+    stages = ["all stages"] if width == 1 else stages
+    sites.sort(key=lambda site: (-run.weights[site][-1], site))
+    mu = run.mu
+    columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
+    columns += [Column(stage, "number", 1) for stage in stages]
+    columns += [Column("why")]
+    reasons = reasons_of(run)
+    rows: list[list[object]] = []
+    for site in sites:
+        cells = [
+            Cell(f"{count * w:.1f}", count * w, style=html.heat(count * w))
+            for w in run.weights[site]
+        ]
+        head: list[object] = [html.name(site), *([mu.get(site)] if mu else [])]
+        rows.append([*head, *cells, Cell(reasons[site], class_="why")])
+    caption = f"Weight times the number of sites ({count}), most say in the last stage first"
+    return html.table(caption, columns, rows, sites=sites, class_="heat")
+
+
+def reasons_of(run: RunLog) -> dict[str, str]:
+    """Return one plain sentence for every site: its say in the last stage, and why."""
+    cases = run.cases
+    sites = list(run.weights) or list(cases)
+    counts = [cases.get(site, 0) for site in sites]
+    size = shares(counts) if sum(counts) else [1 / len(sites)] * len(sites)
+    rating = run.ratings[-1][1] if run.ratings else None
+    found = {}
+    for site, share in zip(sites, size, strict=True):
+        say = run.weights[site][-1] if site in run.weights else float(share)
+        reason = why(rating, site) if rating is not None else f"as {run.method} weighs it"
+        found[site] = (
+            f"{100 * say:.1f} % of the say for {100 * share:.1f} % of the cases: {reason}."
+        )
+    return found

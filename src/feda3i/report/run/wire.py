@@ -1,0 +1,135 @@
+"""What left each site: in words, and counted in bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from feda3i.core.wire import ALWAYS
+from feda3i.methods import REGISTRY
+from feda3i.report import html
+from feda3i.report.html import Column, Html, Section
+from feda3i.report.run.compare import Group
+from feda3i.report.run.log import RunLog
+
+NUMBER = 8
+"""Bytes of a number on the wire."""
+HEADER = 64 * 2**20
+"""Longest header of a model file that is read."""
+
+
+def wire(groups: Sequence[Group]) -> Section:
+    """Return what left the sites, group by group."""
+    body = [part for group in groups for part in _group(group)]
+    return Section(
+        "wire",
+        "What left each site",
+        html.join(body),
+        "Images, masks and predictions stay at the sites. A reply that holds anything but what its "
+        "method declares is refused on both sides.",
+        "Wire",
+    )
+
+
+def _group(group: Group) -> list[Html]:
+    run = group.counted[0]
+    kind = _method(group.method)
+    body = [html.tag("h3", group.title)]
+    words = _words(kind)
+    body.append(html.paragraph(words))
+    size = model_size(run.path / "model.safetensors")
+    counted = _counted(run)
+    if counted:
+        body.append(
+            _table(run, counted, "Bytes that came from each site, as the network counted them")
+        )
+    elif size is not None and kind is not None and run.rounds:
+        made = _made(run, kind, size)
+        about = "Content of each site's replies; on a simulation's one machine nothing travelled"
+        body.append(html.folded(_total(made), _table(run, made, about)))
+    else:
+        body.append(
+            html.paragraph("How many bytes that is cannot be said without a finished model.")
+        )
+    return body
+
+
+def _total(made: dict[str, int]) -> str:
+    most, least = max(made.values(), default=0), min(made.values(), default=0)
+    each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
+    return f"{each} from each of {len(made)} sites, {html.size(sum(made.values()))} in all"
+
+
+def _method(name: str) -> Any:
+    """Return a method of this installation; a plug-in is not loaded for a report."""
+    return REGISTRY.get(name) if name in REGISTRY.names() else None
+
+
+def _words(kind: Any) -> str:
+    """Return what a method's card says of what leaves a site."""
+    if kind is None:
+        return "The method is a plug-in, which a report does not load: see what it declares."
+    found = re.search(r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", kind.card(), re.MULTILINE)
+    if found:
+        return " ".join(found.group(1).split())
+    names = ", ".join((*ALWAYS["fit"], *kind.wire.fit, *kind.wire.survey))
+    return f"The network's parameters, the number of cases, and: {names}."
+
+
+def model_size(path: Path) -> int | None:
+    """Return the bytes of all tensors of a model file, by its header alone."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= HEADER else {}
+        ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
+        return max((int(end) for end in ends), default=0)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return None
+
+
+def _counted(run: RunLog) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in run.rounds:
+        for site, size in one.received.items():
+            total[site] = total.get(site, 0) + size
+    return total
+
+
+def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
+    """Return the bytes of the replies that each site gave: parameters and declared numbers."""
+    classes = max(len(run.classes), 1)
+
+    def numbers(names: Sequence[str]) -> int:
+        entries = sum(classes if name in kind.wire.per_class else 1 for name in names)
+        return NUMBER * (entries + 1)  # and the number of cases
+
+    fit = size + numbers((*ALWAYS["fit"], *kind.wire.fit))
+    made = dict.fromkeys(run.cases, 0)
+    for one in run.rounds:
+        for site in one.answered:
+            made[site] = made.get(site, 0) + fit
+    before: dict[str, list[list[float]]] = {}
+    for _, rating in run.ratings:
+        answers = {
+            site: [part.q[k].tolist() for part in rating.parts]
+            for k, site in enumerate(rating.sites)
+        }
+        for site, answer in answers.items():
+            if before.get(site) != answer:  # others are remembered, not asked again
+                made[site] = made.get(site, 0) + numbers(kind.wire.survey)
+        before = answers
+    return made
+
+
+def _table(run: RunLog, made: dict[str, int], about: str) -> Html:
+    answered = {site: sum(site in one.answered for one in run.rounds) for site in made}
+    rows = [
+        [html.name(site), answered[site], html.Cell(html.size(made[site]), float(made[site]))]
+        for site in made
+    ]
+    columns = [Column("site"), Column("replies", "number"), Column("sent", "number")]
+    return html.table(about, columns, rows, sites=list(made))

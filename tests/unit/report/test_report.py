@@ -1,0 +1,319 @@
+"""The report: its figures are those of the logs, whatever state the folders are in."""
+
+import json
+import re
+from itertools import product
+
+import pytest
+
+from fake_runs import fake_run
+from feda3i.report.run.build import report_page, write_report
+from feda3i.report.run.compare import gain, group_runs, site_dice, spread_of, steady_dice
+from feda3i.report.run.log import find_runs, read_run
+from pages import HOSTILE, read
+from short import TINY
+
+
+def page_of(*paths):
+    return report_page([read_run(path) for path in paths])
+
+
+def words(page):
+    return " ".join("".join(read(page.partition("</style>")[2]).texts).split())
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """Return three seeds of two methods."""
+    return [
+        fake_run(tmp_path / f"{method}-{seed}", method=method, seed=seed, start=0.5 + 0.01 * seed)
+        for method in ("fedavg", "feda3i")
+        for seed in range(3)
+    ]
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(compared, tmp_path):
+    other = fake_run(tmp_path / "other", method="feda3i", setting="skin-ns")
+    groups = group_runs([read_run(path) for path in [*compared, other]])
+    assert [(g.label, g.setting, len(g.runs)) for g in groups] == [
+        ("fedavg", "noise.setting = skin-ne", 3),
+        ("feda3i", "noise.setting = skin-ne", 3),
+        ("feda3i", "noise.setting = skin-ns", 1),
+    ]
+    assert [run.seed for run in groups[0].runs] == [0, 1, 2]
+
+
+def test_figures_are_means_and_spreads_over_seeds(compared):
+    groups = group_runs([read_run(path) for path in compared])
+    steady = [steady_dice(run) for run in groups[0].runs]
+    assert steady == pytest.approx([0.55, 0.56, 0.57])
+    assert spread_of(steady).deviation == pytest.approx(0.01)
+    # Two of four rounds are 0.05 better, seed by seed.
+    assert gain(groups[1], groups).values == pytest.approx([2.5] * 3)
+    assert gain(groups[0], groups).mean is None
+    dice, where = site_dice(groups[0].runs[0])
+    assert min(dice, key=dice.get) == "site-04"
+    assert where == "training cases of each site, against their clean masks"
+    text = words(page_of(*compared))
+    for shown in ("0.560 ± 0.010", "+2.5 ± 0.0", "Mean ± standard deviation over seeds"):
+        assert shown in text
+
+
+def test_every_section_is_there_with_its_table(compared):
+    page = page_of(*compared)
+    assert re.findall('<section id="([a-z]+)"', page) == [
+        *("results", "learning", "survey", "weights", "sites", "wire", "run")
+    ]
+    reader = read(page)
+    assert reader.tags.count("figure") == reader.tags.count("figcaption")
+    plots = reader.tags.count("desc")
+    assert plots == sum(1 for k, v in reader.attributes if (k, v) == ("class", "plot"))
+    assert reader.tags.count("table") >= plots
+    text = words(page)
+    assert "6 of 6 sites" not in text
+    assert "The group is right for 4 of 4 sites" in text
+    assert "best of 2 among those who draw larger" in text
+    assert "Images, masks and predictions stay at the sites" in text
+
+
+def test_a_report_of_a_run_holds_no_pixels(compared):
+    assert "data:image" not in page_of(*compared)
+    assert "<image" not in page_of(*compared)
+
+
+def test_a_cut_log_still_gives_a_report_that_says_so(tmp_path):
+    path = fake_run(tmp_path / "run", rounds=6, is_done=False)
+    log = path / "events.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:9]) + lines[9][:100])
+    text = words(page_of(path))
+    assert "its log ends in the middle of a line" in text
+    assert "it is not finished: its log ends after round 4 of 6" in text
+    assert "0.630" in text, "Dice of round 4"
+
+
+@pytest.mark.parametrize("cut", range(0, 4000, 411))
+def test_a_log_can_be_cut_anywhere(tmp_path, cut):
+    path = fake_run(tmp_path / "run", is_done=False)
+    data = (path / "events.jsonl").read_bytes()
+    (path / "events.jsonl").write_bytes(data[: len(data) - cut])
+    assert "Not as it should be" in words(page_of(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda p: (p / "manifest.json").unlink(), "it has no manifest.json"),
+        (lambda p: (p / "manifest.json").write_text("{"), "its manifest.json cannot be read"),
+        (
+            lambda p: (p / "manifest.json").write_text('{"format": 0, "feda3i": "0.0.1"}'),
+            "written by feda3i 0.0.1 in run format 0",
+        ),
+        (lambda p: (p / "recipe.toml").unlink(), "it has no recipe.toml"),
+        (lambda p: (p / "recipe.toml").write_text("= ="), "its recipe.toml cannot be read"),
+        (lambda p: (p / "events.jsonl").unlink(), "it has no event log that can be read"),
+        (lambda p: (p / "events.jsonl").write_text(""), "its log holds no finished round"),
+        (lambda p: _replace_line(p, 3, "nonsense"), "its log is damaged in line 3"),
+        (
+            lambda p: _replace_line(p, 7, '{"event": "round", "round": 3, "survey": {"sites": 1}}'),
+            "its survey of round 3 cannot be read",
+        ),
+    ],
+)
+def test_a_damaged_folder_is_reported_as_such(tmp_path, change, said):
+    path = fake_run(tmp_path / "run")
+    change(path)
+    page = page_of(path)
+    assert said in words(page)
+    assert '<section id="run"' in page
+
+
+def _replace_line(path, number, text):
+    lines = (path / "events.jsonl").read_text().splitlines()
+    lines[number - 1] = text
+    (path / "events.jsonl").write_text("\n".join(lines) + "\n")
+
+
+ODD = [None, True, -1, 10**400, "x", [], {}, [[]], {"a": None}, 1e308, float("nan")]
+
+
+def some_odd(names):
+    """Yield each name with two odd values, so that all values meet some names."""
+    for k, name in enumerate(names):
+        for j in range(2):
+            yield name, ODD[(2 * k + j) % len(ODD)]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        some_odd,
+        pytest.param(lambda names: product(names, ODD), marks=pytest.mark.slow, id="all"),
+    ],
+)
+def test_values_of_other_kinds_do_no_harm(tmp_path, pairs):
+    """An older version, or somebody else, may have written anything under a known name."""
+    path = fake_run(tmp_path / "run", rounds=2)
+    log, about = path / "events.jsonl", path / "manifest.json"
+    lines, manifest = log.read_text(), json.loads(about.read_text())
+    events = [json.loads(line) for line in lines.splitlines()]
+    names = dict.fromkeys(key for event in events for key in event if key != "event")
+    for key, odd in pairs([*names, "survey_missing", "bytes_received", "t1_reason"]):
+        changed = [{**e, key: odd} if key in e or e["event"] == "round" else e for e in events]
+        log.write_text("".join(json.dumps(e) + "\n" for e in changed))
+        assert '<section id="run"' in page_of(path), (key, odd)
+    log.write_text(lines)
+    for key, odd in pairs([*manifest, "packages", "processor", "python", "created"]):
+        about.write_text(json.dumps({**manifest, key: odd}))
+        assert '<section id="run"' in page_of(path), (key, odd)
+    for key, odd in pairs([*manifest["data"], "notes"]):
+        about.write_text(json.dumps({**manifest, "data": {**manifest["data"], key: odd}}))
+        assert '<section id="run"' in page_of(path), (key, odd)
+
+
+def test_hostile_names_of_sites_and_cases_stay_text(tmp_path):
+    names = [name.replace("\x00", "\x01") for name in HOSTILE if "\ud800" not in name]
+    path = fake_run(tmp_path / "run", names=names)
+    target = tmp_path / "out.html"
+    write_report([path], target)
+    page = target.read_text(encoding="utf-8")
+    reader = read(page)
+    assert reader.tags.count("script") == 1
+    assert "img" not in reader.tags
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert not re.search("[\u202a-\u202e\x01\x1b]", page)
+
+
+def test_a_report_of_many_runs_stays_small(tmp_path):
+    """Fifty sites, a hundred rounds, five seeds of two methods: below 3 MB."""
+    runs = [
+        fake_run(tmp_path / f"{m}-{s}", method=m, seed=s, sites=50, rounds=100, test=20)
+        for m in ("fedavg", "feda3i")
+        for s in range(5)
+    ]
+    assert len(page_of(*runs).encode()) < 3_000_000
+
+
+def test_warnings_name_what_makes_figures_uncertain(tmp_path):
+    path = fake_run(tmp_path / "run", sites=4, rounds=6)
+    lines = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    for event in lines:
+        if event["event"] == "round":
+            event["loss"] = 1.0 / event["round"]
+            event["missing"] = {"site-02": "no answer <b>in time</b>"}
+    (path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in lines))
+    text = words(page_of(path))
+    assert "few sites: two groups of 4 rated sites are a guess" in text
+    assert "unconverged warm-up: the training loss still fell by 67 %" in text
+    assert "site-02 did not answer in 6 of 6 rounds; last reason: no answer <b>in time</b>" in text
+
+
+def test_runs_on_other_data_are_not_compared_in_silence(tmp_path):
+    paths = [fake_run(tmp_path / m, method=m) for m in ("fedavg", "feda3i")]
+    manifest = json.loads((paths[0] / "manifest.json").read_text())
+    manifest["data"]["sha256"] = "f" * 64
+    (paths[0] / "manifest.json").write_text(json.dumps(manifest))
+    assert "saw different data" in words(page_of(*paths))
+
+
+def test_runs_are_found_below_a_folder(tmp_path, compared):
+    assert find_runs([tmp_path]) == sorted(compared)
+    assert find_runs([compared[1], tmp_path]) == [compared[1], *(set_without(compared, 1))]
+
+
+def set_without(runs, k):
+    return sorted(run for run in runs if run != runs[k])
+
+
+def test_the_command_writes_a_file_and_says_where(feda3i, tmp_path, compared):
+    code, out, err = feda3i("report", tmp_path)
+    assert (code, out.strip(), err) == (0, f"{tmp_path}/report.html", "")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    code, out, _ = feda3i("report", *compared, "--out", tmp_path / "x" / "y.html")
+    assert (code, out.strip()) == (0, f"{tmp_path}/x/y.html")
+    (tmp_path / "empty").mkdir()
+    code, _, err = feda3i("report", tmp_path / "empty")
+    assert code == 1
+    assert "holds no run" in err
+    code, _, err = feda3i("report", tmp_path / "none")
+    assert code == 1
+    assert "found none at" in err
+
+
+def test_a_run_ends_with_its_report(feda3i, tmp_path):
+    code, out, _ = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r", "-q")
+    assert code == 0
+    assert f"report {tmp_path}/r/report.html" in out.splitlines()
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "data:image" not in page
+    assert "site-01" in page
+    code, out, err = feda3i("report", tmp_path / "r", "--gallery", 2)
+    assert code == 0, err
+    target = tmp_path / "r" / "report-with-images.html"
+    assert out.strip() == str(target)
+    assert target.stat().st_mode & 0o077 == 0, "images are for the user alone"
+    page = target.read_text()
+    assert page.count("data:image/png") == 4, "two test cases, two training cases"
+    assert "THIS FILE HOLDS IMAGES" in page
+    for kind in ("clean", "given", "predicted"):
+        assert re.search(f'<path d="M[^"]*" class="{kind}"', page), kind
+
+
+def test_a_finished_run_does_not_fail_for_want_of_a_report(feda3i, tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("feda3i.report.run.build.write_report", broken)
+    code, out, err = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r", "-q")
+    assert code == 0
+    assert "report" not in out
+    assert "no report was written: the disk is full" in err
+
+
+def test_a_gallery_needs_the_pixels_of_the_run(feda3i, tmp_path):
+    path = fake_run(tmp_path / "run")
+    code, out, err = feda3i("report", path, "--gallery", 3)
+    assert code == 0
+    assert out.strip() == f"{path}/report.html", "a page without pixels"
+    assert "no gallery of" in err
+    code, _, err = feda3i("report", path, "--data", tmp_path)
+    assert code == 2
+    assert "--gallery" in err
+
+
+def test_a_consortium_counts_bytes_and_scores_at_its_sites(tmp_path):
+    """Over a network sites send means under their own names, and the network counts bytes."""
+    path = fake_run(tmp_path / "run", method="fedavg", is_simulated=False)
+    events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    for event in events:
+        if event["event"] == "round":
+            event["bytes_received"] = {"site-01": 1_500_000, "site-02": 700}
+        if event["event"] == "score":
+            event["rows"] = [
+                {"case": f"site-0{k}", "class": 1, "dice": 0.5 + 0.1 * k} for k in (1, 2)
+            ]
+    (path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    dice, where = site_dice(read_run(path))
+    assert dice == pytest.approx({"site-01": 0.6, "site-02": 0.7})
+    assert where == "test cases of each site"
+    text = words(page_of(path))
+    assert "as the network counted them" in text
+    assert "site-0146.0 MB" in text, "four replies, four times 1.5 MB"
+
+
+def test_a_single_seed_is_called_one(tmp_path):
+    paths = [fake_run(tmp_path / m, method=m) for m in ("fedavg", "feda3i")]
+    text = words(page_of(*paths))
+    assert "One seed each: no spread is known" in text
+    assert "a point or two may be chance" in text
+
+
+def test_reference_rows_stand_last_and_do_not_win(tmp_path):
+    fake_run(tmp_path / "a", method="clean", start=0.9)
+    fake_run(tmp_path / "b", method="fedavg")
+    groups = group_runs([read_run(path) for path in find_runs([tmp_path])])
+    assert [group.method for group in groups] == ["fedavg", "clean"]
+    page = page_of(tmp_path / "a", tmp_path / "b")
+    assert "trains on perfect masks: a ceiling" in words(page)
+    best = re.search(r'<td class="num best"[^>]*>([\d.]+)', page).group(1)
+    assert best == "0.550"
