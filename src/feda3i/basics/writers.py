@@ -63,7 +63,7 @@ def write_figure(path: Path, figure: Any, dpi: int) -> None:
     kind = path.suffix.lstrip(".").lower()
     kind = kind if kind in FIGURES else "png"
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    letters = {"svg.fonttype": "path", "svg.hashsalt": "feda3i", "pdf.fonttype": 42}
+    letters: Any = {"svg.fonttype": "path", "svg.hashsalt": "feda3i", "pdf.fonttype": 42}
     buffer = io.BytesIO()
     with mpl.rc_context(letters):
         figure.savefig(buffer, format=kind, dpi=dpi, metadata=undated)

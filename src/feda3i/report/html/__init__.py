@@ -15,7 +15,7 @@ with the table of its numbers. Any page is made of the same few calls::
     sections = [html.Section("dice", "Dice by site", body, "What is to be seen here.")]
     text = html.page("Title", sections, top=html.cards([("Dice", "0.86", "last round")]))
 
-``page`` returns the text of the file; ``feda3i.core.trees.write_file`` writes it. A plain ``str``
+``page`` returns the text of the file; ``feda3i.basics.files.write_file`` writes it. A plain ``str``
 is text and gets escaped wherever it goes; only what these functions return is markup (``Html``).
 Colours are numbers of series (``Series``, ``Point.series``), which the page's CSS makes colours
 that suit light, dark and readers who do not tell red from green.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 from feda3i.report import html
 from feda3i.report.html import Section
 from feda3i.report.run.compare import Group, group_runs
@@ -58,7 +58,7 @@ def write_report(runs: Sequence[Path], target: Path, gallery: Section | None = N
     target.parent.mkdir(parents=True, exist_ok=True)
     # Names of files need not be text; what cannot be written is shown as such.
     data = page.encode("utf-8", "backslashreplace")
-    write_file(target, data, **({} if gallery is None else {"mode": 0o600}))
+    write_file(target, data, durable=False, mode=0o666 if gallery is None else 0o600)
 
 
 def _title(groups: Sequence[Group]) -> str:
