@@ -9,7 +9,7 @@ import pytest
 from fake_runs import fake_run
 from feda3i.report.run.build import report_page, write_report
 from feda3i.report.run.compare import gain, group_runs, site_dice, spread_of, steady_dice
-from feda3i.report.run.log import find_runs, read_run
+from feda3i.report.run.reading import find_runs, read_run
 from pages import HOSTILE, read
 from short import TINY
 

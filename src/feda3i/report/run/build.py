@@ -10,8 +10,9 @@ from feda3i.report import html
 from feda3i.report.html import Section
 from feda3i.report.run.compare import Group, group_runs
 from feda3i.report.run.learning import learning
-from feda3i.report.run.log import RunLog, read_run
+from feda3i.report.run.log import RunLog
 from feda3i.report.run.overview import headline, main_cards, what_was_run
+from feda3i.report.run.reading import read_run
 from feda3i.report.run.sites import sites
 from feda3i.report.run.survey import survey
 from feda3i.report.run.warnings import warnings
