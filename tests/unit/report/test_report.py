@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from fake_runs import fake_run
+from feda3i.log.events import read_events
 from feda3i.report.run.build import report_page, write_report
 from feda3i.report.run.compare import gain, group_runs, site_dice, spread_of, steady_dice
 from feda3i.report.run.reading import find_runs, read_run
@@ -244,6 +245,8 @@ def test_a_run_ends_with_its_report(feda3i, tmp_path):
     code, out, _ = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r", "-q")
     assert code == 0
     assert f"report {tmp_path}/r/report.html" in out.splitlines()
+    scores = list(read_events(tmp_path / "r" / "events.jsonl", "score"))
+    assert {row["site"] for row in scores[-1]["rows"]} == {"site-01", "site-02"}
     page = (tmp_path / "r" / "report.html").read_text()
     assert "data:image" not in page
     assert "site-01" in page

@@ -110,7 +110,17 @@ def test_everything_is_reached_with_the_tab_key(tab):
     """The first stop skips the menu; all controls can be reached in the order they are read."""
     tab.press("Tab", TAB)
     assert tab.run("document.activeElement.innerText") == "Skip to the content"
-    assert tab.run("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"])').length") == 0
+    ordered = "document.querySelectorAll('[tabindex]:not([tabindex=\"0\"]):not(.dot)').length"
+    assert tab.run(ordered) == 0
+    stops = "document.querySelectorAll('#survey figure:first-of-type .dot[tabindex=\"0\"]').length"
+    plots = "document.querySelectorAll('#survey figure:first-of-type svg.plot').length"
+    assert tab.run(stops) == tab.run(plots), "one stop per plot, not one per site"
+    tab.run("document.querySelector('#survey .dot').focus()")
+    first = tab.run("document.activeElement.ariaLabel")
+    tab.press("ArrowRight", RIGHT)
+    second = tab.run("document.activeElement.ariaLabel")
+    assert first != second
+    assert tab.run("document.getElementById('tip').innerText") == second
     tab.run("document.querySelector('#sites thead button').focus()")
     tab.press("Enter", ENTER)
     assert tab.run("document.querySelector('#sites thead th').ariaSort") is not None

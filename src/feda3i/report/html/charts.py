@@ -35,6 +35,7 @@ def svg(
     *parts: object,
     width: float = WIDTH,
     height: float = HEIGHT,
+    role: str = "img",
     **more: object,
 ) -> Html:
     """Return a drawing that scales with the page and says what it is."""
@@ -44,7 +45,7 @@ def svg(
         tag("desc", about),
         *parts,
         viewBox=f"0 0 {width:g} {height:g}",
-        role="img",
+        role=role,
         aria_label=f"{clean(title)}. {clean(about)}",
         class_="plot",
         **more,

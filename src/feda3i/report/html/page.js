@@ -62,20 +62,33 @@
     tip.style.top = `${y + 18 + box.height > innerHeight ? y - box.height - 12 : y + 18}px`;
   };
   const hide = () => { tip.hidden = true; };
-  for (const dot of document.querySelectorAll(".dot[aria-label]")) {
-    const words = dot.getAttribute("aria-label");
-    dot.querySelector("title")?.remove(); // or the browser shows a second tip
-    const here = () => { const box = dot.getBoundingClientRect(); show(words, box.right, box.bottom); };
-    dot.addEventListener("pointerenter", here);
-    dot.addEventListener("focus", here);
-    dot.addEventListener("pointerleave", hide);
-    dot.addEventListener("blur", hide);
+  for (const plot of document.querySelectorAll("svg.plot")) {
+    const dots = [...plot.querySelectorAll(".dot")];
+    dots.forEach((dot, k) => {
+      const title = dot.querySelector("title");
+      const words = title.textContent;
+      title.remove(); // or the browser shows a second tip
+      dot.setAttribute("aria-label", words);
+      dot.setAttribute("tabindex", k ? "-1" : "0"); // one stop per plot; arrows go from dot to dot
+      const here = () => { const box = dot.getBoundingClientRect(); show(words, box.right, box.bottom); };
+      dot.addEventListener("pointerenter", here);
+      dot.addEventListener("focus", here);
+      dot.addEventListener("pointerleave", hide);
+      dot.addEventListener("blur", hide);
+      dot.addEventListener("keydown", (event) => {
+        const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        dots[(k + step + dots.length) % dots.length].focus({ preventScroll: true });
+      });
+    });
+    if (dots.length) plot.querySelector(":scope > title")?.remove();
   }
 
   // Lines: the values of all series at one x.
   for (const plot of document.querySelectorAll("svg[data-lines]")) {
     const data = JSON.parse(plot.dataset.lines);
-    plot.querySelector("title")?.remove();
+    plot.querySelector(":scope > title")?.remove();
     const cross = plot.querySelector(".cross");
     const places = [...new Set(data.series.flatMap(([, , x]) => x))].sort((a, b) => a - b);
     const span = data.high - data.low || 1;

@@ -113,7 +113,7 @@ def plane(
         anchor = "end" if across > 0.66 else "middle" if across > 0.33 else "start"
         parts.append(tag("text", remark, **place, text_anchor=anchor, class_="soft"))
     parts += [_dot(point, x(point.x), y(point.y)) for point in points]
-    whole = svg(title, about, *parts, width=width, height=height)
+    whole = svg(title, about, *parts, width=width, height=height, role="group")
     return tag("div", whole, class_="scroll wide") if is_wide else whole
 
 
@@ -145,9 +145,7 @@ def _dot(point: Point, x: float, y: float) -> Html:
         d=dot(point.shape, x, y),
         class_="dot",
         style=f"fill:{point.fill or line};stroke:{line}",
-        tabindex="0",
         role="img",
-        aria_label=point.tip,
         data_site=point.site or None,
     )
 
