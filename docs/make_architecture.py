@@ -116,14 +116,11 @@ def wrong() -> list[str]:
 def rooms() -> str:
     """Return the generated part of the page: one paragraph per room, and the graph."""
     known, pairs = modules(), edges()
-    lines = [START, "", "| room | modules, lines | what is in it | uses |", "|---|---|---|---|"]
+    lines = [START, "", "| room | what is in it | uses |", "|---|---|---|"]
     for room, about in ROOMS.items():
-        files = [file for module, file in known.items() if room_of(module) == room]
-        if not files:
-            continue
-        size = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-        uses = [used for used in ROOMS if (room, used) in pairs]
-        lines.append(f"| `{room}` | {len(files)}, {size:,} | {about} | {', '.join(uses)} |")
+        if room in {room_of(module) for module in known}:
+            uses = [used for used in ROOMS if (room, used) in pairs]
+            lines.append(f"| `{room}` | {about} | {', '.join(uses)} |")
     packages = {room_of(module) for module in known if module.count(".") > 1}
     lines += ["", "Packages only (everything also uses the single modules):", "", "```mermaid"]
     lines.append("graph BT")
