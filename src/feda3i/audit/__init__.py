@@ -1,0 +1,24 @@
+"""The audit of annotation quality: who draws larger or smaller than the others, and how surely.
+
+``measure_cases`` compares masks with a model case by case (at the site), ``judge`` compares sites
+with each other (anywhere), ``second_looks`` ranks a site's cases (at the site). Nothing here trains
+or reads files except ``training`` and ``sources``.
+"""
+
+from feda3i.audit.estimators import ESTIMATORS, Look, contour_gap
+from feda3i.audit.judge import judge
+from feda3i.audit.looks import second_looks
+from feda3i.audit.measure import CaseRow, measure_cases
+from feda3i.audit.result import Audit, Finding
+
+__all__ = [
+    "ESTIMATORS",
+    "Audit",
+    "CaseRow",
+    "Finding",
+    "Look",
+    "contour_gap",
+    "judge",
+    "measure_cases",
+    "second_looks",
+]

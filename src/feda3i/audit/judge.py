@@ -1,0 +1,276 @@
+"""From measured cases to verdicts: larger, smaller, in line, or why it cannot be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from feda3i.audit.interval import (
+    beside_others,
+    differ_by_chance,
+    interval,
+    normal_draws,
+    reliability,
+    resample,
+)
+from feda3i.audit.measure import CaseRow
+from feda3i.audit.result import Finding, Overall, Verdict
+from feda3i.quality.numbers import FloatArray
+
+FEWEST = 6
+"""Cases with a contour below which a site is not judged."""
+LEAST_FOUND = 0.5
+"""Share of a site's cases in which the model must find anything at all."""
+LEAST_DICE = 0.5
+"""Median agreement of model and masks, over the sites, below which the model is too weak."""
+ALIKE = 0.05
+"""Sites are told apart if such differences would come by chance less often than this."""
+AGREE = 0.8
+"""Correlation over sites of two estimators below which they contradict each other."""
+
+
+@dataclass(frozen=True)
+class SiteNumbers:
+    """What is needed of a site to judge it: its cases' offsets, or their median and its error.
+
+    Parameters
+    ----------
+    offsets
+        ``(case,)`` by estimator, finite; empty if the site sent two numbers only.
+    two
+        ``(offset, standard error)`` if that is all there is.
+    wobble, spread, found, dice
+        Medians over cases; share of cases in which the model found something.
+    """
+
+    cases: int
+    measured: int
+    offsets: Mapping[str, FloatArray] = field(default_factory=dict)
+    two: tuple[float, float] | None = None
+    wobble: float = math.nan
+    spread: float = math.nan
+    found: float = math.nan
+    dice: float = math.nan
+
+
+def judge(
+    sites: Mapping[str, SiteNumbers],
+    *,
+    class_name: str,
+    unit: str,
+    margin: float,
+    trusted: Mapping[str, FloatArray] | None = None,
+    seed: int = 0,
+) -> tuple[Overall, list[Finding]]:
+    """Compare all sites of one class with each other, or with trusted masks.
+
+    Parameters
+    ----------
+    margin
+        In the unit; a site nearer to the others than this is in line with them.
+    trusted
+        Offsets of trusted masks by estimator; zero is then where those were drawn.
+    """
+    why_not = {name: _unfit(one, unit) for name, one in sites.items()}
+    weak = _weak(sites)
+    if weak:
+        why_not = dict.fromkeys(why_not, weak)
+    rated = [name for name, reason in why_not.items() if not reason]
+    if len(rated) < 2 and trusted is None:
+        alone = f"{len(rated)} site could be measured: there is nobody to compare with"
+        why_not = {name: reason or alone for name, reason in why_not.items()}
+        rated = []
+    judged = _Judged(rated, sites, trusted, seed, class_name) if rated else None
+    findings = []
+    for name, one in sites.items():
+        common = {
+            "site": name,
+            "class_name": class_name,
+            "cases": one.cases,
+            "measured": one.measured,
+            "wobble": _number(one.wobble),
+            "spread": _number(one.spread),
+        }
+        if judged is None or why_not[name]:
+            findings.append(Finding(verdict="cannot tell", reason=why_not[name], **common))
+        else:
+            findings.append(judged.finding(rated.index(name), unit, margin, common))
+    return _overall(class_name, judged, len(sites), weak, trusted is not None), findings
+
+
+def numbers_of(rows: Sequence[CaseRow]) -> SiteNumbers:
+    """Return what one site's rows of one class say; nothing else of them is needed."""
+    drawn = [row for row in rows if row.is_drawn]
+    names = rows[0].offsets if rows else {}
+    offsets = {name: _finite([row.offsets[name] for row in drawn]) for name in names}
+    first = next(iter(offsets.values()), np.zeros(0))
+    dice = _finite([row.dice for row in drawn])
+    wobble = _finite([row.wobble for row in drawn])
+    return SiteNumbers(
+        cases=len(rows),
+        measured=len(first),
+        offsets=offsets,
+        wobble=float(np.median(wobble)) if len(wobble) else math.nan,
+        spread=robust_sd(first),
+        found=float(np.mean([row.is_found for row in drawn])) if drawn else math.nan,
+        dice=float(np.median(dice)) if len(dice) else math.nan,
+    )
+
+
+def robust_sd(values: FloatArray) -> float:
+    """Return the standard deviation of a normal distribution with the same quartiles."""
+    if len(values) < 2:
+        return math.nan
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low) / 1.349
+
+
+class _Judged:
+    """Offsets of the rated sites, drawn again and again."""
+
+    def __init__(
+        self,
+        rated: Sequence[str],
+        sites: Mapping[str, SiteNumbers],
+        trusted: Mapping[str, FloatArray] | None,
+        seed: int,
+        scope: str,
+    ) -> None:
+        here = [sites[name] for name in rated]
+        self.names = list(here[0].offsets) or ["contour"]
+        self.is_trusted = trusted is not None
+        self.by_name: dict[str, FloatArray] = {}
+        for number, name in enumerate(self.names):
+            offset, draws = _draw(here, name, seed, f"{scope} {name}")
+            if trusted is not None:
+                zero = trusted[name]
+                draws = draws - resample([zero], seed, f"{scope} {name} trusted")
+                relative, moved = offset - np.median(zero), draws
+            else:
+                relative, moved = beside_others(offset), beside_others(draws)
+            self.by_name[name] = relative
+            if number == 0:
+                self.offset, self.error = offset, draws.std(axis=0, ddof=1)
+                self.relative, self.ends = relative, interval(moved)
+                self.sure = np.where(relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
+
+    def finding(self, row: int, unit: str, margin: float, common: dict[str, object]) -> Finding:
+        low, high = self.ends[row]
+        relative = float(self.relative[row])
+        verdict, reason = _verdict(relative, low, high, margin, unit, self.is_trusted)
+        contrary = [n for n, v in self.by_name.items() if _is_contrary(v[row], relative, margin)]
+        if contrary and verdict in ("larger", "smaller"):
+            verdict = "cannot tell"
+            reason += f"; but the estimator {contrary[0]} finds the opposite"
+        return Finding(
+            verdict=verdict,
+            reason=reason,
+            offset=float(self.offset[row]),
+            relative=relative,
+            low=float(low),
+            high=float(high),
+            sure=float(self.sure[row]),
+            by_estimator={name: _number(float(v[row])) for name, v in self.by_name.items()},
+            **common,  # type: ignore[arg-type]
+        )
+
+
+def _draw(
+    here: Sequence[SiteNumbers], name: str, seed: int, scope: str
+) -> tuple[FloatArray, FloatArray]:
+    if here[0].two is not None:
+        pairs = np.array([one.two for one in here], dtype=np.float64)
+        return pairs[:, 0], normal_draws(pairs[:, 0], pairs[:, 1], seed, scope)
+    values = [one.offsets[name] for one in here]
+    return np.array([np.median(v) for v in values]), resample(values, seed, scope)
+
+
+def _verdict(
+    relative: float, low: float, high: float, margin: float, unit: str, is_trusted: bool
+) -> tuple[Verdict, str]:
+    others = "the trusted masks" if is_trusted else "the others"
+    ends = f"95 % interval {low:+.1f} to {high:+.1f} {unit}"
+    if abs(relative) >= margin and (low > 0 or high < 0):
+        side: Verdict = "larger" if relative > 0 else "smaller"
+        return side, f"draws {abs(relative):.1f} {unit} {side} than {others}, {ends}"
+    if abs(relative) < margin and max(-low, high) <= 2 * margin:
+        return "in line", f"within {margin:.1f} {unit} of {others}, {ends}"
+    return "cannot tell", f"its cases differ too much to tell, {ends}"
+
+
+def _is_contrary(value: float, relative: float, margin: float) -> bool:
+    return math.isfinite(value) and abs(value) >= margin and value * relative < 0
+
+
+def _unfit(one: SiteNumbers, unit: str) -> str:
+    """Return why a site cannot be judged; nothing if it can."""
+    if one.two is not None and not all(map(math.isfinite, one.two)):
+        return "it sent no offset"
+    if math.isfinite(one.found) and one.found < LEAST_FOUND:
+        return f"the model finds nothing in {1 - one.found:.0%} of its cases".replace("%", " %")
+    if one.measured < FEWEST:
+        return f"{one.measured} of its {one.cases} cases could be measured, {FEWEST} are needed"
+    return ""
+
+
+def _weak(sites: Mapping[str, SiteNumbers]) -> str:
+    """Return why the model cannot be used for any site; nothing if it can."""
+    found, dice = (_finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice"))
+    if len(found) and np.median(found) < LEAST_FOUND:
+        return f"the model is too weak: it finds nothing in {1 - np.median(found):.0%} of the cases"
+    if len(dice) and np.median(dice) < LEAST_DICE:
+        return (
+            f"the model is too weak: its median Dice with the masks is {np.median(dice):.2f}, "
+            f"{LEAST_DICE} is needed; train longer or on more cases"
+        )
+    return ""
+
+
+def _overall(
+    class_name: str, judged: _Judged | None, sites: int, weak: str, is_trusted: bool
+) -> Overall:
+    if judged is None:
+        said = weak or "fewer than two sites could be measured"
+        return Overall(class_name, 0, None, None, None, f"cannot tell: {said}")
+    offset, error = judged.offset, judged.error
+    count = len(offset)
+    chance = differ_by_chance(offset, error)
+    trust = reliability(offset, error)
+    agreement = _agreement(judged)
+    if count < 2:
+        said = "one site, compared with trusted masks"
+    elif chance > ALIKE:
+        said = (
+            f"the {count} sites differ no more than by chance (p = {chance:.2f}): no groups can be "
+            f"told apart{'' if is_trusted else ', and whether all draw alike wrongly neither'}"
+        )
+    else:
+        said = (
+            f"{count} of {sites} sites could be measured and do differ (p "
+            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {trust:.0%} of the spread of "
+            f"their offsets is not chance"
+        ).replace("%", " %")
+    if agreement is not None and agreement < AGREE:
+        said += f"; the estimators agree badly (Spearman {agreement:.2f}): look before you believe"
+    return Overall(class_name, count, chance, trust, agreement, said)
+
+
+def _agreement(judged: _Judged) -> float | None:
+    from scipy.stats import spearmanr
+
+    pairs = [values for values in judged.by_name.values()][:2]
+    if len(pairs) < 2 or len(pairs[0]) < 4 or not np.isfinite(pairs).all():
+        return None
+    return _number(float(spearmanr(*pairs).statistic))
+
+
+def _finite(values: Sequence[float]) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    return array[np.isfinite(array)]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,91 @@
+"""Cases of one site that are worth a second look, in order; the list stays at the site."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from feda3i.audit.measure import CaseRow
+
+USUAL = 2.0
+"""Times a site's usual departure above which a case is worth a look."""
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """One case and why to look at it again.
+
+    ``departure`` is how far, in the root mean square along the contour, the mask lies from where
+    this site would have drawn it after the model's contour; ``inf`` if the two do not meet at all.
+    """
+
+    rank: int
+    case: str
+    class_number: int
+    reason: str
+    departure: float
+    offset: float
+    dice: float
+    is_unusual: bool
+
+
+def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
+    """Rank one site's cases: those first that depart most from how this site draws otherwise.
+
+    A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
+    those with the largest offset.
+    """
+    found = []
+    for number in sorted({row.class_number for row in rows}):
+        found += _of_class([row for row in rows if row.class_number == number], estimator, unit)
+    found.sort(key=lambda look: (-look.departure, look.case, look.class_number))
+    return [SecondLook(**{**vars(look), "rank": place}) for place, look in enumerate(found, 1)]
+
+
+def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
+    offsets = np.array([row.offsets[estimator] for row in rows], dtype=np.float64)
+    known = offsets[np.isfinite(offsets)]
+    habit = float(np.median(known)) if len(known) else 0.0
+    departures = [_departure(row, offset, habit) for row, offset in zip(rows, offsets, strict=True)]
+    met = [value for value in departures if math.isfinite(value) and value > 0]
+    usual = float(np.median(met)) if met else math.inf
+    return [
+        SecondLook(
+            rank=0,
+            case=row.case,
+            class_number=row.class_number,
+            reason=_reason(row, offset, habit, unit),
+            departure=departure,
+            offset=offset,
+            dice=row.dice,
+            is_unusual=departure > USUAL * usual or math.isinf(departure),
+        )
+        for row, offset, departure in zip(rows, offsets, departures, strict=True)
+        if departure > 0
+    ]
+
+
+def _departure(row: CaseRow, offset: float, habit: float) -> float:
+    if row.is_drawn != row.is_found or row.dice == 0:
+        return math.inf
+    if not row.is_drawn:
+        return 0.0
+    wobble = row.wobble if math.isfinite(row.wobble) else 0.0
+    return math.hypot(offset - habit, wobble) if math.isfinite(offset) else wobble
+
+
+def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
+    if not row.is_found:
+        return "the model finds nothing where something was drawn"
+    if not row.is_drawn:
+        return "nothing was drawn where the model finds something"
+    if row.dice == 0:
+        return "what was drawn and what the model finds lie apart"
+    gap = offset - habit
+    if math.isfinite(gap) and abs(gap) >= row.wobble:
+        side = "larger" if gap > 0 else "smaller"
+        return f"drawn {abs(gap):.1f} {unit} {side} than this site usually does"
+    return f"the contour departs from the model's by {row.wobble:.1f} {unit} here and there"

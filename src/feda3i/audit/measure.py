@@ -1,0 +1,98 @@
+"""One row per case and class: how far the mask lies outside, how it wobbles, what the model saw.
+
+Rows stay at the site: they hold the names of cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.audit.estimators import Look, contour_gap, estimators_of
+from feda3i.metrics import dice
+
+if TYPE_CHECKING:
+    from feda3i.data.base import Cases
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """What was measured on one case and class.
+
+    Parameters
+    ----------
+    offsets
+        By name of the estimator; ``NaN`` where it cannot say.
+    wobble
+        Standard deviation of the gap between mask and prediction along the contours.
+    dice
+        Agreement of mask and prediction; ``NaN`` if both are empty.
+    is_drawn, is_found
+        Whether the annotator, and whether the model, marked anything.
+    is_seen
+        Whether the model was trained on this very mask.
+    """
+
+    case: str
+    site: str
+    class_number: int
+    offsets: Mapping[str, float]
+    wobble: float
+    dice: float
+    is_drawn: bool
+    is_found: bool
+    is_seen: bool = False
+
+
+def measure_cases(
+    cases: Cases,
+    sites: Sequence[str],
+    predicted: NDArray[np.uint8] | None,
+    *,
+    classes: int = 1,
+    seen: Sequence[bool] | None = None,
+    estimators: Sequence[str] = ("contour",),
+) -> list[CaseRow]:
+    """Measure every case and class with every estimator.
+
+    Parameters
+    ----------
+    cases
+        Images and masks; distances are in the unit of ``cases.spacing``, in pixels without.
+    sites
+        The site of each case.
+    predicted
+        ``(case, *space)`` values 0..C of a model; ``None`` if no estimator needs one.
+    seen
+        Whether the model was trained on each case's mask.
+    """
+    asked = estimators_of(estimators)
+    rows = []
+    for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
+        spacing = None if cases.spacing is None else [float(s) for s in cases.spacing[place]]
+        mask = np.asarray(cases.masks[place])
+        guess = None if predicted is None else predicted[place]
+        for k in range(1, classes + 1):
+            drawn = mask == k
+            found = None if guess is None else guess == k
+            look = Look(np.asarray(cases.images[place]), drawn, found, spacing)
+            offsets = {one.name: one.measure(look) for one in asked} if drawn.any() else {}
+            rows.append(
+                CaseRow(
+                    case=case,
+                    site=site,
+                    class_number=k,
+                    offsets=offsets or {one.name: math.nan for one in asked},
+                    wobble=math.nan if found is None else contour_gap(drawn, found, spacing)[1],
+                    dice=math.nan if found is None else dice(found, drawn),
+                    is_drawn=bool(drawn.any()),
+                    is_found=bool(found is not None and found.any()),
+                    is_seen=bool(seen is not None and seen[place]),
+                )
+            )
+    return rows

@@ -1,0 +1,118 @@
+"""What an audit says: one finding per site and class, with the reason; no case, no pixel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from feda3i import __version__
+
+Verdict = Literal["larger", "smaller", "in line", "cannot tell"]
+FORMAT = 1
+
+READ = (
+    "Sites are compared with each other: the model draws as most of them do, so an audit cannot "
+    "tell whether all of them draw too large or too small.",
+    "An interval covers the chance of which cases a site happens to have (bootstrap, 95 %); it "
+    "does not cover the model's own mistakes.",
+)
+READ_TRUSTED = (
+    "Sites are compared with trusted masks: zero is where those were drawn.",
+    READ[1],
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How one site draws one class, in the audit's unit.
+
+    Parameters
+    ----------
+    cases, measured
+        Cases of the site, and those of them with both a mask and a prediction to compare.
+    offset
+        Median over cases of how far the site draws outside the border that the first estimator
+        sees.
+    relative, low, high
+        The same less the median of the other sites (or less the trusted masks' offset), and the
+        ends of its 95 % interval.
+    sure
+        0..1: probability that the site lies on the side of the others where it was found.
+    wobble
+        Median over cases of how much the gap varies along the contour.
+    spread
+        Standard deviation of the offset over cases, from their quartiles.
+    by_estimator
+        ``relative`` by every estimator.
+    reason
+        Why the verdict is what it is, in words.
+    """
+
+    site: str
+    class_name: str
+    cases: int
+    measured: int
+    verdict: Verdict
+    reason: str
+    offset: float | None = None
+    relative: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sure: float | None = None
+    wobble: float | None = None
+    spread: float | None = None
+    by_estimator: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Overall:
+    """All sites together, for one class.
+
+    Parameters
+    ----------
+    chance
+        How often sites that draw alike would differ as much as these (Cochran's Q).
+    reliability
+        0..1: share of the offsets' spread over sites that is not chance.
+    agreement
+        Spearman's correlation over sites of the first two estimators; ``None`` with one.
+    said
+        The same in words.
+    """
+
+    class_name: str
+    rated: int
+    chance: float | None
+    reliability: float | None
+    agreement: float | None
+    said: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The shareable result of an audit.
+
+    Parameters
+    ----------
+    title, how
+        What was audited; by which model, on which cases, in words.
+    unit
+        Of every distance: ``px``, ``px of the original images`` or ``mm``.
+    margin
+        Differences below this are called "in line".
+    """
+
+    title: str
+    how: str
+    unit: str
+    margin: float
+    overall: tuple[Overall, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    read: Sequence[str] = READ
+    seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"format": FORMAT, "feda3i": __version__, **asdict(self)}

@@ -1,0 +1,114 @@
+"""A model that has not seen the masks it judges: a short FedAvg on one half of every site's cases.
+
+A model trained on a site's masks learns to repeat them, and then finds nothing wrong with them. So
+the cases of every site are divided in two, two models are trained, and each judges the half that
+it has not seen; cases that neither has seen are judged by the mean of both.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.data.base import Cases, Federation, Index
+from feda3i.engine.loop import Round
+from feda3i.engine.run import job_of
+from feda3i.engine.scoring import label_map
+from feda3i.engine.server import Server
+from feda3i.engine.station import Station
+from feda3i.engine.transport import LocalTransport
+from feda3i.recipe import Recipe, validate
+from feda3i.report.console import Listener, Silent
+from feda3i.seeding import rng
+from feda3i.types import Params
+
+STEPS = 250
+"""Optimiser steps of a site of middling size: the least after which a survey tells anything."""
+ROUNDS = 10
+FOLDS = 2
+
+
+def warm_up_recipe(
+    recipe: Recipe, federation: Federation, steps: int = STEPS, share: float = 1 / FOLDS
+) -> Recipe:
+    """Return a recipe of plain averaging whose middling site takes about so many steps.
+
+    ``share`` is the part of its cases that a site trains on.
+    """
+    plain = recipe.to_dict()
+    middling = float(np.median([len(index) for index in federation.sites.values()]))
+    half = max(1, int(share * middling))
+    batch = min(recipe.train.batch, max(1, half // 2))
+    epochs = max(1, round(steps / ROUNDS / math.ceil(half / batch)))
+    rounds = max(2, math.ceil(steps / (epochs * math.ceil(half / batch))))
+    plain["method"], plain["methods"] = {"name": "fedavg"}, {}
+    plain["rounds"] = min(rounds, ROUNDS) if epochs > 1 else rounds
+    plain["train"] = {**plain["train"], "batch": batch, "epochs": epochs}
+    return validate(plain)
+
+
+def folds_of(federation: Federation, seed: int) -> list[dict[str, Index]]:
+    """Divide every site's cases at random; a site of one case has it in the first fold only."""
+    folds: list[dict[str, Index]] = [{} for _ in range(FOLDS)]
+    for site in federation.names():
+        index = np.asarray(federation.sites[site])
+        order = rng(seed, "audit folds", site).permutation(len(index))
+        for number, fold in enumerate(folds):
+            part = np.sort(index[order[number::FOLDS]])
+            if len(part):
+                fold[site] = part
+    return folds
+
+
+def train(recipe: Recipe, federation: Federation, listener: Listener) -> tuple[Station, Params]:
+    """Train from the start, without a run folder; return a station and the parameters."""
+    job = job_of(recipe, federation)
+    with tempfile.TemporaryDirectory(prefix="feda3i-audit-") as folder:
+        transport = LocalTransport(job, federation, Path(folder))
+        network = job.network()
+        layout = job.layout(network)
+        server = Server(job, layout, layout.read(network), transport.sites())
+        listener.begin(recipe.title or "audit", recipe.rounds, 0)
+        try:
+            for number in range(1, recipe.rounds + 1):
+                event = Round(server, transport, number, listener, Path(folder)).play()
+                listener.round(event)
+        finally:
+            listener.end()
+            transport.close()
+        station = Station(job, federation.train, {}, Path(folder))
+    return station, server.params
+
+
+def cross_predict(
+    recipe: Recipe, federation: Federation, listener: Listener | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return predictions for all training and all test cases by models that have not seen them."""
+    train_map = np.zeros(federation.train.masks.shape, np.uint8)
+    sums: NDArray[np.float32] | None = None
+    folds = folds_of(federation, recipe.seed)
+    for number, fold in enumerate(folds):
+        title = f"model {number + 1} of {len(folds)}"
+        named = recipe.model_copy(update={"title": title})
+        station, params = train(named, replace(federation, sites=fold), listener or Silent())
+        kept = np.sort(np.concatenate(list(fold.values())))
+        unseen = np.setdiff1d(np.arange(len(train_map)), kept)
+        if len(unseen):
+            train_map[unseen] = predict(station, params, federation.train, unseen)
+        if len(federation.test):
+            found = station.probabilities(params, np.asarray(federation.test.images))
+            sums = found if sums is None else sums + found
+    tests = np.zeros(federation.test.masks.shape, np.uint8)
+    return train_map, tests if sums is None else label_map(sums / np.float32(len(folds)))
+
+
+def predict(
+    station: Station, params: Params, cases: Cases, where: NDArray[np.intp]
+) -> NDArray[np.uint8]:
+    """Return the label maps of some cases."""
+    return label_map(station.probabilities(params, cases.images[where]))
