@@ -30,11 +30,11 @@ from PIL import Image
 from feda3i import recipe
 from feda3i.audit import CaseRow, contour_gap, measure_cases
 from feda3i.audit.training import cross_predict, predict, train, warm_up_recipe
-from feda3i.data.base import Cases, Federation
-from feda3i.engine.federation import federation_of
+from feda3i.core.cases import Cases, Federation
 from feda3i.engine.transport import one_thread
-from feda3i.report.console import Silent
+from feda3i.log.console import Silent
 from feda3i.seeding import rng
+from feda3i.simulation.federation import federation_of
 
 STEPS, SIZE = 240, 32
 FULL = 256
@@ -118,7 +118,9 @@ def annotators_of(folder: Path, who: str, seed: int) -> tuple[Federation, dict[s
 
     The true offset is the mean over all pictures of an annotator, measured from the gold masks.
     """
-    known = sorted(path for path in (folder / "annotators").iterdir() if re.fullmatch(who, path.name))
+    known = sorted(
+        path for path in (folder / "annotators").iterdir() if re.fullmatch(who, path.name)
+    )
     names = sorted(set.intersection(*[{f.name for f in path.glob("*.png")} for path in known]))
     truth = {
         path.name: [

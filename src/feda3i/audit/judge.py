@@ -218,7 +218,9 @@ def _unfit(one: SiteNumbers, unit: str) -> str:
 
 def _weak(sites: Mapping[str, SiteNumbers]) -> str:
     """Return why the model cannot be used for any site; nothing if it can."""
-    found, dice = (_finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice"))
+    found, dice = (
+        _finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice")
+    )
     if len(found) and np.median(found) < LEAST_FOUND:
         return f"the model is too weak: it finds nothing in {1 - np.median(found):.0%} of the cases"
     if len(dice) and np.median(dice) < LEAST_DICE:

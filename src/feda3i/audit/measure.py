@@ -17,7 +17,7 @@ from feda3i.audit.estimators import Look, contour_gap, estimators_of
 from feda3i.metrics import dice
 
 if TYPE_CHECKING:
-    from feda3i.data.base import Cases
+    from feda3i.core.cases import Cases
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.data.base import Cases, Federation, Index
+from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.messages import Params
+from feda3i.core.server import Server
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.scoring import label_map
-from feda3i.engine.server import Server
 from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
+from feda3i.log.console import Listener, Silent
 from feda3i.recipe import Recipe, validate
-from feda3i.report.console import Listener, Silent
 from feda3i.seeding import rng
-from feda3i.types import Params
 
 STEPS = 250
 """Optimiser steps of a site of middling size: the least after which a survey tells anything."""
