@@ -183,6 +183,63 @@ def plot(
     command(folders, out, formats)
 
 
+@app.command()
+def audit(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of sites (or CSV table), a run folder, or a recipe.",
+            autocompletion=complete.recipes,
+        ),
+    ],
+    overrides: Overrides = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Judge by this run folder's or file's model; default: train one."),
+    ] = None,
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="Train new models on a run's data; see docs/audit.md.")
+    ] = False,
+    survey: Annotated[
+        bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")
+    ] = False,
+    trusted: Annotated[
+        Path | None, typer.Option(help="Folder of images with good masks: they become zero.")
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Differences below this are 'in line'; default: 3/256 of the side."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: audit, or RUN/audit.")
+    ] = None,
+    estimator: Annotated[
+        list[str] | None, typer.Option(help="How offsets are measured; several are compared.")
+    ] = None,
+    quiet: Quiet = False,
+    trust_code: TrustCode = False,
+) -> None:
+    """Audit annotation quality: which site draws larger or smaller, and which cases to recheck."""
+    from feda3i.commands.audit import Wish
+    from feda3i.commands.audit import audit as command
+
+    command(
+        Wish(
+            source=source,
+            overrides=overrides or [],
+            model=model,
+            retrain=retrain,
+            survey=survey,
+            trusted=trusted,
+            estimators=estimator or ["contour"],
+            margin=margin,
+            out=out,
+            quiet=quiet,
+            trust_code=trust_code,
+        )
+    )
+
+
 @app.command("list")
 def list_names() -> None:
     """List methods, data sets, noise models, networks and built-in recipes."""

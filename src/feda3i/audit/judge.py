@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -86,18 +86,19 @@ def judge(
     judged = _Judged(rated, sites, trusted, seed, class_name) if rated else None
     findings = []
     for name, one in sites.items():
-        common = {
-            "site": name,
-            "class_name": class_name,
-            "cases": one.cases,
-            "measured": one.measured,
-            "wobble": _number(one.wobble),
-            "spread": _number(one.spread),
-        }
-        if judged is None or why_not[name]:
-            findings.append(Finding(verdict="cannot tell", reason=why_not[name], **common))
-        else:
-            findings.append(judged.finding(rated.index(name), unit, margin, common))
+        found = Finding(
+            site=name,
+            class_name=class_name,
+            cases=one.cases,
+            measured=one.measured,
+            verdict="cannot tell",
+            reason=why_not[name],
+            wobble=_number(one.wobble),
+            spread=_number(one.spread),
+        )
+        if judged is not None and not why_not[name]:
+            found = judged.complete(found, rated.index(name), unit, margin)
+        findings.append(found)
     return _overall(class_name, judged, len(sites), weak, trusted is not None), findings
 
 
@@ -157,7 +158,8 @@ class _Judged:
                 self.relative, self.ends = relative, interval(moved)
                 self.sure = np.where(relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
 
-    def finding(self, row: int, unit: str, margin: float, common: dict[str, object]) -> Finding:
+    def complete(self, finding: Finding, row: int, unit: str, margin: float) -> Finding:
+        """Return a site's finding with its numbers and verdict."""
         low, high = self.ends[row]
         relative = float(self.relative[row])
         verdict, reason = _verdict(relative, low, high, margin, unit, self.is_trusted)
@@ -165,7 +167,8 @@ class _Judged:
         if contrary and verdict in ("larger", "smaller"):
             verdict = "cannot tell"
             reason += f"; but the estimator {contrary[0]} finds the opposite"
-        return Finding(
+        return replace(
+            finding,
             verdict=verdict,
             reason=reason,
             offset=float(self.offset[row]),
@@ -174,7 +177,6 @@ class _Judged:
             high=float(high),
             sure=float(self.sure[row]),
             by_estimator={name: _number(float(v[row])) for name, v in self.by_name.items()},
-            **common,  # type: ignore[arg-type]
         )
 
 
@@ -263,10 +265,10 @@ def _overall(
 def _agreement(judged: _Judged) -> float | None:
     from scipy.stats import spearmanr
 
-    pairs = [values for values in judged.by_name.values()][:2]
+    pairs = list(judged.by_name.values())[:2]
     if len(pairs) < 2 or len(pairs[0]) < 4 or not np.isfinite(pairs).all():
         return None
-    return _number(float(spearmanr(*pairs).statistic))
+    return _number(float(spearmanr(pairs[0], pairs[1]).statistic))
 
 
 def _finite(values: Sequence[float]) -> FloatArray:

@@ -101,6 +101,10 @@ class Audit:
         Of every distance: ``px``, ``px of the original images`` or ``mm``.
     margin
         Differences below this are called "in line".
+    read
+        How to read it: what an audit can and cannot tell.
+    true
+        In simulations, by how much each site's annotator draws outside the truth.
     """
 
     title: str
@@ -111,6 +115,7 @@ class Audit:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     read: Sequence[str] = READ
+    true: dict[str, float] = field(default_factory=dict)
     seed: int = 0
 
     def to_dict(self) -> dict[str, Any]:

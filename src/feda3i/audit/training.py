@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,25 +87,32 @@ def train(recipe: Recipe, federation: Federation, listener: Listener) -> tuple[S
 
 
 def cross_predict(
-    recipe: Recipe, federation: Federation, listener: Listener | None = None
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return predictions for all training and all test cases by models that have not seen them."""
-    train_map = np.zeros(federation.train.masks.shape, np.uint8)
-    sums: NDArray[np.float32] | None = None
+    recipe: Recipe,
+    federation: Federation,
+    others: Sequence[Cases] = (),
+    listener: Listener | None = None,
+) -> tuple[NDArray[np.uint8], list[NDArray[np.uint8]]]:
+    """Return predictions for all training cases, and for other ones, by models new to them."""
+    found = np.zeros(federation.train.masks.shape, np.uint8)
+    sums = [np.zeros((), np.float32) for _ in others]
     folds = folds_of(federation, recipe.seed)
     for number, fold in enumerate(folds):
         title = f"model {number + 1} of {len(folds)}"
         named = recipe.model_copy(update={"title": title})
         station, params = train(named, replace(federation, sites=fold), listener or Silent())
-        kept = np.sort(np.concatenate(list(fold.values())))
-        unseen = np.setdiff1d(np.arange(len(train_map)), kept)
+        kept = np.concatenate(list(fold.values()))
+        unseen = np.setdiff1d(np.arange(len(found)), kept)
         if len(unseen):
-            train_map[unseen] = predict(station, params, federation.train, unseen)
-        if len(federation.test):
-            found = station.probabilities(params, np.asarray(federation.test.images))
-            sums = found if sums is None else sums + found
-    tests = np.zeros(federation.test.masks.shape, np.uint8)
-    return train_map, tests if sums is None else label_map(sums / np.float32(len(folds)))
+            found[unseen] = predict(station, params, federation.train, unseen)
+        for place, cases in enumerate(others):
+            if len(cases):
+                new = station.probabilities(params, np.asarray(cases.images))
+                sums[place] = sums[place] + new
+    maps = [
+        label_map(total / np.float32(len(folds))) if len(cases) else cases.masks
+        for total, cases in zip(sums, others, strict=True)
+    ]
+    return found, maps
 
 
 def predict(

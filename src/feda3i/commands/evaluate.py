@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv as csv_file
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from feda3i.core.cases import Cases, in_own_pixels
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
-    from feda3i.core.cases import Cases
     from feda3i.core.format import Format
     from feda3i.reading.usage import Unused
 
@@ -63,15 +62,6 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
     for line in moved(run.manifest()):
         print(line, file=sys.stderr)
     return cases, federation.classes
-
-
-def in_own_pixels(cases: Cases) -> tuple[Cases, str]:
-    """Return cases whose distances are in millimetres or pixels of the original, and the unit."""
-    if cases.spacing is not None:
-        return cases, "mm"
-    if cases.zoom is None:
-        return cases, "px"
-    return replace(cases, spacing=cases.zoom), "px of the original images"
 
 
 def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:

@@ -177,3 +177,12 @@ class Federation:
             clean_masks=clean,
             notes={**self.notes, **notes},
         )
+
+
+def in_own_pixels(cases: Cases) -> tuple[Cases, str]:
+    """Return cases whose distances are in millimetres or pixels of the original, and the unit."""
+    if cases.spacing is not None:
+        return cases, "mm"
+    if cases.zoom is None:
+        return cases, "px"
+    return replace(cases, spacing=cases.zoom), "px of the original images"

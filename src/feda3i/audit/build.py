@@ -1,0 +1,85 @@
+"""From material to the audit: every class judged, and every site's list of second looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from feda3i.audit.judge import judge, numbers_of
+from feda3i.audit.looks import SecondLook, second_looks
+from feda3i.audit.measure import CaseRow
+from feda3i.audit.result import READ, READ_TRUSTED, Audit
+from feda3i.audit.sources import Material
+from feda3i.errors import DataError
+from feda3i.quality.numbers import FloatArray
+
+
+def build_audit(material: Material, margin: float | None = None) -> Audit:
+    """Judge every class; no case's name is in the result.
+
+    Parameters
+    ----------
+    margin
+        In the material's unit; by default the material's own.
+    """
+    trusted = material.trusted
+    wide = material.margin if margin is None else margin
+    overall, findings = [], []
+    for number, class_name in enumerate(material.classes, 1):
+        if material.surveyed:
+            sites = dict(material.surveyed[number - 1])
+        else:
+            rows = [row for row in material.rows if row.class_number == number]
+            sites = {site: numbers_of(mine) for site, mine in by_site(rows).items()}
+        said, found = judge(
+            sites,
+            class_name=class_name,
+            unit=material.unit,
+            margin=wide,
+            trusted=_zero(trusted, number, class_name) if trusted else None,
+            seed=material.seed,
+        )
+        overall.append(said)
+        findings += found
+    return Audit(
+        title=material.title,
+        how=material.how,
+        unit=material.unit,
+        margin=wide,
+        overall=tuple(overall),
+        findings=tuple(findings),
+        notes=material.notes,
+        read=READ_TRUSTED if trusted else READ,
+        true=dict(material.true) if material.true else {},
+        seed=material.seed,
+    )
+
+
+def looks_of(material: Material) -> dict[str, list[SecondLook]]:
+    """Return each site's ranked cases; none for an audit from a survey."""
+    if not material.rows:
+        return {}
+    first = next(iter(material.rows[0].offsets))
+    return {
+        site: second_looks(rows, first, material.unit)
+        for site, rows in by_site(material.rows).items()
+    }
+
+
+def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
+    """Return the rows of each site, sites in order of their names."""
+    found: dict[str, list[CaseRow]] = {site: [] for site in sorted({row.site for row in rows})}
+    for row in rows:
+        found[row.site].append(row)
+    return found
+
+
+def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> dict[str, FloatArray]:
+    numbers = numbers_of([row for row in trusted if row.class_number == number])
+    if any(len(values) < 2 for values in numbers.offsets.values()):
+        raise DataError(
+            f"expected trusted masks of class '{class_name}' that can be compared with the model, "
+            f"found {numbers.measured}"
+        )
+    return {name: np.asarray(values) for name, values in numbers.offsets.items()}

@@ -1,0 +1,217 @@
+"""The audit as one HTML file: a plot of sites with intervals, the table, how to read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from feda3i.audit.result import Audit, Finding
+from feda3i.audit.writing import by_size, short, why_not
+from feda3i.report import html
+from feda3i.report.html import Cell, Column, Html, Section
+from feda3i.report.html.axes import Axis, room
+from feda3i.report.html.charts import WIDTH, colour, svg
+from feda3i.report.html.page import Tone
+from feda3i.report.html.plane import Shape, dot, dot_key
+
+SERIES = {"larger": 0, "smaller": 1, "in line": 2, "cannot tell": 6}
+SHAPES: dict[str, Shape] = {
+    "larger": "up",
+    "smaller": "down",
+    "in line": "circle",
+    "cannot tell": "cross",
+}
+TONES: dict[str, Tone] = {
+    "larger": "warn",
+    "smaller": "warn",
+    "in line": "good",
+    "cannot tell": "plain",
+}
+LINE, LEFT, BOTTOM, MOST = 22, 190, 46, 80
+
+
+def page_of(audit: Audit) -> str:
+    """Return the page as text; it names sites, and no case."""
+    several = len(audit.overall) > 1
+    sections = []
+    for number, said in enumerate(audit.overall):
+        mine = by_size([one for one in audit.findings if one.class_name == said.class_name])
+        title = f"Who draws how: {said.class_name}" if several else "Who draws how"
+        body = html.join([_plot(audit, mine), _table(audit, mine)])
+        sections.append(Section(f"class-{number + 1}", title, body, _sentence(said.said)))
+    sections.append(Section("read", "How to read this", _reading(audit)))
+    top = html.join(
+        [
+            _cards(audit),
+            html.notice("warn", "Before you believe it", audit.notes),
+            html.notice("plain", "Cannot tell", why_not(audit.findings, several)),
+        ]
+    )
+    return html.page(
+        f"{audit.title}: audit of annotation quality",
+        sections,
+        subtitle=f"Judged by {audit.how}.",
+        top=top,
+        filter_sites=True,
+    )
+
+
+def _cards(audit: Audit) -> Html:
+    counts = Counter(one.verdict for one in audit.findings)
+    what = "sites" if len(audit.overall) == 1 else "sites and classes"
+    items: list[tuple[str, object, object]] = [
+        ("draw larger", counts["larger"], f"{what}, than the others"),
+        ("draw smaller", counts["smaller"], f"{what}, than the others"),
+        ("in line", counts["in line"], f"within {audit.margin:.1f} {short(audit.unit)}"),
+        ("cannot tell", counts["cannot tell"], "reasons below"),
+    ]
+    return html.cards(items)
+
+
+def _plot(audit: Audit, findings: Sequence[Finding]) -> Html:
+    shown = [one for one in findings if one.relative is not None][:MOST]
+    if not shown:
+        return Html("")
+    values = [v for one in shown for v in (one.low, one.high, 0.0) if v is not None]
+    height = LINE * len(shown) + BOTTOM + 10
+    x = Axis(room(values), (LEFT, WIDTH - 16))
+    parts = [_frame(x, height, audit)]
+    for row, one in enumerate(shown):
+        parts.append(_row(one, x, 16 + LINE * row, audit))
+    about = "; ".join(f"{one.site}: {one.reason}" for one in shown[:3])
+    drawing = svg("Sites by how large they draw", about, *parts, height=height)
+    keys = [
+        (verdict, dot_key(SHAPES[verdict], SERIES[verdict]))
+        for verdict in SERIES
+        if any(one.verdict == verdict for one in shown)
+    ]
+    if audit.true:
+        keys.append(("true offset, less that of the others (simulation)", dot_key("circle", 6)))
+    more = len([one for one in findings if one.relative is not None]) - len(shown)
+    caption = (
+        f"How far each site draws outside (right) or inside (left) the others, in {audit.unit}, "
+        f"with 95 % intervals. The grey band is called in line."
+        f"{f' {more} more sites are in the table.' if more else ''}"
+    )
+    return html.tag("figure", drawing, html.legend(keys), html.tag("figcaption", caption))
+
+
+def _frame(x: Axis, height: float, audit: Audit) -> Html:
+    bottom = height - BOTTOM
+    ends = x(-audit.margin), x(audit.margin)
+    band = html.tag(
+        "rect",
+        x=ends[0],
+        y=4.0,
+        width=max(ends[1] - ends[0], 0.0),
+        height=bottom - 4.0,
+        style="fill:var(--soft);opacity:.12",
+    )
+    parts = [band, html.tag("line", x1=x(0), x2=x(0), y1=4.0, y2=bottom, class_="tick")]
+    for value in x.ticks(6):
+        place = x(value)
+        parts.append(html.tag("line", x1=place, x2=place, y1=bottom, y2=bottom + 5, class_="tick"))
+        words = {"x": place, "y": bottom + 20, "text_anchor": "middle"}
+        parts.append(html.tag("text", f"{value:+g}" if value else "0", **words))
+    middle = (x.places[0] + x.places[1]) / 2
+    label = f"smaller   -   drawn beside the others, {short(audit.unit)}   -   larger"
+    parts.append(
+        html.tag("text", label, x=middle, y=bottom + 40, text_anchor="middle", class_="label")
+    )
+    return html.tag("g", *parts, aria_hidden="true")
+
+
+def _row(one: Finding, x: Axis, y: float, audit: Audit) -> Html:
+    low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
+    ink = colour(SERIES[one.verdict])
+    style = f"stroke:{ink};stroke-width:2.4"
+    name = one.site if len(one.site) <= 24 else f"{one.site[:23]}…"
+    parts = [
+        html.tag("text", name, x=float(LEFT - 12), y=y + 4.5, text_anchor="end"),
+        html.tag("line", x1=x(low), x2=x(high), y1=y, y2=y, style=style),
+    ]
+    true = _true_beside(audit).get(one.site)
+    if true is not None:
+        grey = f"fill:none;stroke:{colour(6)}"
+        parts.append(html.tag("path", d=dot("circle", x(true), y, 4.0), style=grey))
+    tip = f"{one.site}: {one.reason}"
+    parts.append(
+        html.tag(
+            "path",
+            html.tag("title", tip),
+            d=dot(SHAPES[one.verdict], x(middle), y, 5.5),
+            class_="dot",
+            style=f"fill:{ink};stroke:{ink}",
+            tabindex="0",
+            role="img",
+            aria_label=tip,
+        )
+    )
+    return html.tag("g", *parts, data_site=one.site)
+
+
+def _true_beside(audit: Audit) -> dict[str, float]:
+    """Return the true offsets less those of the other sites, in simulations."""
+    if len(audit.true) < 2:
+        return {}
+    import numpy as np
+
+    from feda3i.audit.interval import beside_others
+
+    values = beside_others(np.array(list(audit.true.values())))
+    return dict(zip(audit.true, values.tolist(), strict=True))
+
+
+def _table(audit: Audit, findings: Sequence[Finding]) -> Html:
+    unit = short(audit.unit)
+    true = _true_beside(audit)
+    columns = [
+        Column("site"),
+        Column("draws"),
+        Column(f"by, {unit}", "number", 1, f"offset beside the others, in {audit.unit}"),
+        Column("95 % interval", hint="by the bootstrap over the site's cases"),
+        Column("sure", "number", 0, "probability that the site lies on this side of the others"),
+        Column(f"wobble, {unit}", "number", 1, "how much the gap varies along a contour"),
+        Column(f"spread, {unit}", "number", 1, "how much the offset varies from case to case"),
+        Column("cases", "number"),
+        *([Column(f"true, {unit}", "number", 1, "beside the others; simulation")] if true else []),
+        Column("why"),
+    ]
+    rows: list[list[object]] = []
+    for one in findings:
+        ends = "-" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
+        by = Cell("-") if one.relative is None else Cell(f"{one.relative:+.1f}", one.relative)
+        sure = Cell("-") if one.sure is None else Cell(f"{100 * one.sure:.0f} %", one.sure)
+        row: list[object] = [
+            html.name(one.site),
+            Cell(html.badge(TONES[one.verdict], one.verdict), one.verdict),
+            by,
+            ends,
+            sure,
+            one.wobble,
+            one.spread,
+            one.cases,
+        ]
+        rows.append([*row, *([true.get(one.site)] if true else []), one.reason])
+    return html.table(
+        "Sites from the smallest to the largest drawer",
+        columns,
+        rows,
+        sites=[one.site for one in findings],
+    )
+
+
+def _reading(audit: Audit) -> Html:
+    words = [
+        *audit.read,
+        f"Distances are in {audit.unit}. A site is called larger or smaller if its interval lies "
+        f"on one side of zero and it differs by {audit.margin:.1f} or more; in line if it differs "
+        f"by less and its interval is short; else the audit cannot tell, and says why.",
+        "Which cases are worth a second look is written for each site alone and is not in this "
+        "file.",
+    ]
+    return html.join([html.paragraph(one) for one in words])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,245 @@
+"""What an audit looks at: the sites of a folder, of a recipe or of a run, or a server's survey."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.audit.judge import SiteNumbers
+from feda3i.audit.measure import CaseRow, measure_cases
+from feda3i.core.cases import Cases, Federation, in_own_pixels
+from feda3i.core.messages import Params
+from feda3i.engine.run_folder import RunFolder
+from feda3i.engine.scoring import label_map
+from feda3i.engine.station import Station
+from feda3i.errors import RunError
+from feda3i.log.console import Listener
+from feda3i.log.events import read_events
+from feda3i.quality import Rating
+from feda3i.recipe import Recipe
+
+MARGIN = 3 / 256
+"""Part of a case's side by which sites must differ to be told apart: 3 px at the paper's 256."""
+AT_ONCE = 64
+UNKNOWN = (
+    "it is not known which masks this model was trained on; on masks that it has seen it finds "
+    "offsets too small"
+)
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that ``judge`` and ``second_looks`` need.
+
+    Parameters
+    ----------
+    rows
+        One per case and class; empty for an audit from a survey.
+    trusted
+        The same for masks that are known to be good.
+    surveyed
+        By class, what each site sent; empty if cases were measured.
+    true
+        Offset of each site's annotator in the unit, known in simulations.
+    """
+
+    title: str
+    how: str
+    unit: str
+    margin: float
+    classes: tuple[str, ...]
+    rows: tuple[CaseRow, ...] = ()
+    trusted: tuple[CaseRow, ...] = ()
+    surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
+    notes: tuple[str, ...] = ()
+    true: Mapping[str, float] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model, and what is known of the masks it has seen."""
+
+    station: Station
+    params: Params
+    words: str
+    seen_sha256: str | None = None
+
+    def predict(self, cases: Cases) -> NDArray[np.uint8]:
+        """Return the label maps of all cases, some at a time."""
+        found = np.zeros(cases.masks.shape, np.uint8)
+        for start in range(0, len(cases), AT_ONCE):
+            part = np.asarray(cases.images[start : start + AT_ONCE])
+            found[start : start + AT_ONCE] = label_map(
+                self.station.probabilities(self.params, part)
+            )
+        return found
+
+
+def from_federation(
+    recipe: Recipe,
+    federation: Federation,
+    model: Model | None,
+    *,
+    title: str,
+    estimators: Sequence[str],
+    listener: Listener,
+    trusted: Cases | None = None,
+) -> Material:
+    """Measure the cases of all sites, with a model at hand or with models trained for it."""
+    from feda3i.audit.training import STEPS, cross_predict, warm_up_recipe
+
+    federation = _divided(federation)
+    train, unit = in_own_pixels(federation.train)
+    test, sites_of_test = _tests(federation, recipe)
+    others = [test, *([] if trusted is None else [trusted])]
+    notes: list[str] = []
+    seen = np.zeros(len(train), bool)
+    if model is None:
+        warm = warm_up_recipe(recipe, federation)
+        guess, guesses = cross_predict(warm, federation, others, listener)
+        how = (
+            f"two models, each trained by plain federated averaging for {warm.rounds} rounds "
+            f"(about {STEPS} steps a site) on one half of every site's cases; each judges the "
+            f"other half"
+        )
+    else:
+        guess, guesses = model.predict(train), [model.predict(cases) for cases in others]
+        seen[:] = model.seen_sha256 == federation.train.digest()
+        how = model.words
+        if model.seen_sha256 is None:
+            notes.append(UNKNOWN)
+    options: dict[str, Any] = {"classes": len(federation.classes), "estimators": estimators}
+    rows = measure_cases(train, _sites(federation), guess, seen=seen.tolist(), **options)
+    rows += measure_cases(in_own_pixels(test)[0], sites_of_test, guesses[0], **options)
+    known = [] if trusted is None else ["trusted"] * len(trusted)
+    good = (
+        ()
+        if trusted is None
+        else measure_cases(in_own_pixels(trusted)[0], known, guesses[1], **options)
+    )
+    kept, said = without_seen(rows)
+    return Material(
+        title=title,
+        how=how,
+        unit=unit,
+        margin=margin_of(train),
+        classes=federation.classes,
+        rows=tuple(kept),
+        trusted=tuple(good),
+        notes=(*notes, *said),
+        true=_true(federation, train),
+        seed=recipe.seed,
+    )
+
+
+def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
+    """Return the cases to judge by: those that the model has not seen, if every site has enough."""
+    from feda3i.audit.judge import FEWEST
+
+    if not any(row.is_seen for row in rows):
+        return list(rows), []
+    unseen = [row for row in rows if not row.is_seen]
+    sites = {row.site for row in rows}
+    counts = {site: sum(row.site == site and row.is_drawn for row in unseen) for site in sites}
+    if all(count >= FEWEST for count in counts.values()):
+        return unseen, ["only cases that the model was not trained on count"]
+    return list(rows), [
+        "the model was trained on these very masks and may have learnt to repeat them: offsets "
+        "come out too small, the more so the longer it was trained. Add --retrain to judge every "
+        "case by a model that has not seen it"
+    ]
+
+
+def from_survey(folder: RunFolder) -> Material:
+    """Return what a server's event log knows: two numbers per site and class, and no pixel."""
+    surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
+    if not surveys:
+        raise RunError(
+            f"'{folder.path}' has no survey to audit: only FedA3I asks sites how they draw, after "
+            f"its warm-up (method=feda3i, method.t1). To train a model on data at hand instead: "
+            f"feda3i audit FOLDER"
+        )
+    event = surveys[-1]
+    rating = Rating.from_dict(event["survey"])
+    data: dict[str, Any] = folder.manifest().get("data", {})
+    cases = data.get("sites", {})
+    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
+    if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
+        raise RunError(
+            f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
+            f"Run FedA3I with safe=true, or see the survey plane: feda3i report {folder.path}"
+        )
+    surveyed = [
+        {
+            site: SiteNumbers(
+                cases=int(cases.get(site, 0)),
+                measured=int(cases.get(site, 0)),
+                two=(float(part.offset[row, 0]), float(part.offset[row, 1])),
+            )
+            for row, site in enumerate(rating.sites)
+        }
+        for part in parts
+        if part.offset is not None
+    ]
+    side = int(data.get("notes", {}).get("options", {}).get("size") or 0)
+    known = [str(name) for name in data.get("classes", [])]
+    size = side or int(folder.recipe().data.options().get("size") or 256)
+    return Material(
+        title=folder.recipe().title or folder.path.name,
+        how=(
+            f"the survey of round {event['round']}: each site compared its own masks with the "
+            f"warmed-up model and sent two numbers per class; no case and no pixel left it"
+        ),
+        unit=f"px of cases of {size} px",
+        margin=MARGIN * size,
+        classes=tuple(known) or tuple(f"class {part.class_number}" for part in parts),
+        surveyed=surveyed,
+        notes=(
+            "the model had seen these masks in its warm-up, so offsets may come out a little small",
+            "wobble, spread and single cases stay at the sites; each can run feda3i audit itself",
+        ),
+        seed=folder.recipe().seed,
+    )
+
+
+def margin_of(cases: Cases) -> float:
+    """Return the margin in the cases' unit: a part of the middling case's side."""
+    size = np.ones((1, len(cases.shape))) if cases.spacing is None else cases.spacing
+    return MARGIN * float(np.median(np.mean(size * np.array(cases.shape), axis=1)))
+
+
+def _tests(federation: Federation, recipe: Recipe) -> tuple[Cases, list[str]]:
+    """Return the test cases whose masks are a site's own; those of simulations are clean."""
+    test = federation.test
+    if recipe.noise.name != "none" or not test.sites:
+        return test.take(np.zeros(0, np.intp)), []
+    kept = np.array([i for i, site in enumerate(test.sites) if site in federation.sites], np.intp)
+    return test.take(kept), [test.sites[i] for i in kept]
+
+
+def _divided(federation: Federation) -> Federation:
+    """Return the federation without training cases that belong to no site."""
+    used = np.sort(np.concatenate([np.asarray(index) for index in federation.sites.values()]))
+    if len(used) == len(federation.train):
+        return federation
+    sites = {site: np.searchsorted(used, index) for site, index in federation.sites.items()}
+    clean = None if federation.clean_masks is None else federation.clean_masks[used]
+    return replace(federation, train=federation.train.take(used), sites=sites, clean_masks=clean)
+
+
+def _sites(federation: Federation) -> list[str]:
+    place = {int(i): site for site, index in federation.sites.items() for i in index}
+    return [place[i] for i in range(len(federation.train))]
+
+
+def _true(federation: Federation, cases: Cases) -> dict[str, float] | None:
+    notes = federation.notes.get("annotators", {})
+    if not notes or not all("mu" in one for one in notes.values()):
+        return None
+    size = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
+    return {site: size * float(one["mu"]) for site, one in notes.items()}

@@ -1,0 +1,146 @@
+"""The audit as text, CSV and JSON, and the lists that stay at the sites."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from feda3i.audit.looks import SecondLook
+from feda3i.audit.result import Audit, Finding
+from feda3i.core.trees import make_private, write_file
+from feda3i.log.events import plain
+from feda3i.reading.names import folder_name
+
+SHORT = {"px of the original images": "px"}
+
+
+def text_of(audit: Audit) -> str:
+    """Return the audit as a table for a terminal, with what was found and how to read it."""
+    rows = [("site", "class", "draws", f"by, {short(audit.unit)}", "95 % interval", "sure")]
+    rows[0] += ("wobble", "spread", "cases")  # type: ignore[assignment]
+    rows += [_cells(one) for one in by_size(audit.findings)]  # type: ignore[misc]
+    keep = [k for k in range(len(rows[0])) if k != 1 or len(audit.overall) > 1]
+    widths = {k: max(len(row[k]) for row in rows) for k in keep}
+    left = {0, 1, 2}
+    lines = [f"{audit.title}: audit of annotation quality", f"judged by {audit.how}", ""]
+    for row in rows:
+        cells = [row[k].ljust(widths[k]) if k in left else row[k].rjust(widths[k]) for k in keep]
+        lines.append("  ".join(cells).rstrip())
+    lines.append("")
+    for said in audit.overall:
+        name = f"{said.class_name}: " if len(audit.overall) > 1 else ""
+        lines.append(f"{name}{said.said}")
+    lines += why_not(audit.findings, len(audit.overall) > 1)
+    lines += [f"NOTE: {note}" for note in audit.notes]
+    lines += [f"unit: {audit.unit}; sites within {audit.margin:.1f} of the others are in line"]
+    return "\n".join([*lines, *audit.read])
+
+
+def why_not(findings: Sequence[Finding], is_several: bool) -> list[str]:
+    """Return why sites were not judged, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for one in findings:
+        if one.verdict == "cannot tell":
+            name = f"{one.site} ({one.class_name})" if is_several else one.site
+            reasons.setdefault(one.reason, []).append(name)
+    return [
+        f"cannot tell: {', '.join(names[:5])}"
+        f"{f' and {len(names) - 5} more' if len(names) > 5 else ''}: {reason}"
+        for reason, names in reasons.items()
+    ]
+
+
+def csv_of(audit: Audit) -> str:
+    """Return one line per site and class."""
+    names = [name for name in vars(audit.findings[0]) if name != "by_estimator"]
+    estimators = list(audit.findings[0].by_estimator) if len(audit.overall) else []
+    several = estimators if len(estimators) > 1 else []
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = [*names, *(f"relative_by_{name}" for name in several), "unit"]
+    writer.writerow([*columns, *(["true"] if audit.true else [])])
+    for one in audit.findings:
+        values = [getattr(one, name) for name in names]
+        values += [one.by_estimator.get(name) for name in several]
+        values += [audit.unit, *([audit.true.get(one.site)] if audit.true else [])]
+        writer.writerow(["" if v is None else _rounded(v) for v in values])
+    return text.getvalue()
+
+
+def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) -> str:
+    """Return a site's list as CSV; it holds the names of cases and stays at the site."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["rank", "case", "class", "look_again", "why", "departure", "offset", "dice", "unit"]
+    )
+    for one in looks:
+        name = classes[one.class_number - 1]
+        values = (one.departure, one.offset, one.dice)
+        known = ["" if v != v or v in (float("inf"),) else _rounded(v) for v in values]
+        again = "yes" if one.is_unusual else "no"
+        writer.writerow([one.rank, one.case, name, again, one.reason, *known, unit])
+    return text.getvalue()
+
+
+def write_audit(
+    folder: Path,
+    audit: Audit,
+    looks: Mapping[str, Sequence[SecondLook]],
+    classes: Sequence[str],
+    page: str = "",
+) -> list[Path]:
+    """Write what may be shared into the folder, and each site's list into a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shared = {
+        "audit.json": json.dumps(plain(audit.to_dict()), indent=2) + "\n",
+        "audit.csv": csv_of(audit),
+        "audit.html": page,
+    }
+    made = []
+    for name, text in shared.items():
+        if text:
+            write_file(folder / name, text.encode("utf-8", "backslashreplace"))
+            made.append(folder / name)
+    for site, ranked in looks.items():
+        own = make_private(make_private(folder / "stays-at-the-site") / folder_name(site))
+        text = looks_csv(ranked, classes, audit.unit)
+        write_file(own / "second-look.csv", text.encode("utf-8", "backslashreplace"), mode=0o600)
+        made.append(own / "second-look.csv")
+    return made
+
+
+def short(unit: str) -> str:
+    """Return a unit for the head of a column."""
+    return "mm" if unit == "mm" else "px"
+
+
+def by_size(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings from the smallest to the largest drawer, unjudged ones last."""
+    return sorted(
+        findings,
+        key=lambda f: (f.class_name, f.relative is None, f.relative or 0.0, f.site),
+    )
+
+
+def _cells(one: Finding) -> tuple[str, ...]:
+    ends = "" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
+    return (
+        one.site,
+        one.class_name,
+        one.verdict,
+        "-" if one.relative is None else f"{one.relative:+.1f}",
+        ends or "-",
+        "-" if one.sure is None else f"{one.sure:.0%}".replace("%", " %"),
+        "-" if one.wobble is None else f"{one.wobble:.1f}",
+        "-" if one.spread is None else f"{one.spread:.1f}",
+        str(one.cases),
+    )
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
