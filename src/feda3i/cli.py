@@ -184,6 +184,21 @@ def plot(
 
 
 @app.command()
+def track(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    to: Annotated[str, typer.Option(help="tensorboard or mlflow.")] = "tensorboard",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Folder (TensorBoard) or tracking URI (MLflow); default: theirs."),
+    ] = None,
+) -> None:
+    """Copy runs to TensorBoard or MLflow; engine.track does it while a run goes on."""
+    from feda3i.commands.track import track as command
+
+    command(folders, to, target)
+
+
+@app.command()
 def audit(
     source: Annotated[
         str,

@@ -28,6 +28,7 @@ from feda3i.recipe.local import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.federation import check_recipe, disturb, federation_of
 from feda3i.simulation.views import as_trained, card_of
+from feda3i.tracking import open_tracker
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,14 @@ def play(
     server, first = _server(folder, job, transport)
     for line in changed:
         listener.note(line)
-    log = EventLog(folder.events)
+    tracker = open_tracker(
+        job.recipe.engine.sinks(),
+        folder.path,
+        job.recipe.title or folder.path.name,
+        listener.note,
+        first=first,
+    )
+    log = EventLog(folder.events, tracker.take)
     method = card_of(job.recipe.method.name).split(":")[0]
     listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
@@ -222,6 +230,7 @@ def play(
     finally:
         listener.end()
         log.close()
+        tracker.end(folder.is_done)
     return Result(folder.path, digest, scores or summarise_scores(rows), tuple(notes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,21 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """Append events to a file; ``sync`` puts them on disk before a checkpoint names them."""
+    """Append events to a file; ``sync`` puts them on disk before a checkpoint names them.
 
-    def __init__(self, path: Path) -> None:
+    Whoever listens gets every event after it was written.
+    """
+
+    def __init__(self, path: Path, listen: Callable[[Event], None] | None = None) -> None:
         self._file = path.open("a", encoding="utf-8")
+        self._listen = listen
 
     def write(self, event: str, **values: Any) -> Event:
         """Append one event and return it."""
         line = {"event": event, **plain(values)}
         self._file.write(json.dumps(line, allow_nan=False) + "\n")
+        if self._listen is not None:
+            self._listen(line)
         return line
 
     def sync(self) -> None:

@@ -73,6 +73,13 @@ class EngineSection(Section):
     """Sites that must answer for a round to count; with fewer the run stops."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
+    track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
+    """Where numbers by round and site are copied to while the run goes on (extra ``tracking``)."""
+
+    def sinks(self) -> tuple[str, ...]:
+        """Return the names of the sinks to feed."""
+        every = ("tensorboard", "mlflow")
+        return every if self.track == "both" else tuple(n for n in every if n == self.track)
 
 
 class EvaluateSection(Section):

@@ -1,0 +1,30 @@
+"""``feda3i track``: copy finished or running runs to TensorBoard or MLflow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import RunError
+from feda3i.log.events import read_events
+from feda3i.tracking import open_tracker
+
+
+def track(folders: Sequence[Path], sink: str, target: str | None) -> None:
+    """Feed the event logs of runs to a sink, and say where to look."""
+    for path in folders:
+        run = RunFolder.open(path)
+        failed: list[str] = []
+        title = run.recipe().title or path.name
+        tracker = open_tracker([sink], path, title, failed.append, first=None, target=target)
+        where = [one.where for one in tracker.sinks.values()]
+        for event in read_events(run.events):
+            tracker.take(event)
+        tracker.end(run.is_done)
+        if failed:
+            raise RunError(f"'{path}': {failed[0].removeprefix('NOTE: ')}")
+        print(f"{path}: {where[0]}")
+        if not run.is_done:
+            print(f"'{path}' is not done: only its rounds so far were copied", file=sys.stderr)

@@ -1,0 +1,9 @@
+"""Runs in TensorBoard and MLflow: the event log feeds optional sinks, whose failure harms no run.
+
+Sinks get numbers by round and site, the recipe and the notes; never a case, a mask or a pixel.
+"""
+
+from feda3i.tracking.numbers import numbers_of, params_of
+from feda3i.tracking.tracker import SINKS, Sink, Tracker, open_tracker
+
+__all__ = ["SINKS", "Sink", "Tracker", "numbers_of", "open_tracker", "params_of"]
