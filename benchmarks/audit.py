@@ -29,7 +29,7 @@ from PIL import Image
 
 from feda3i import recipe
 from feda3i.audit import CaseRow, contour_gap, measure_cases
-from feda3i.audit.training import cross_predict, predict, train, warm_up_recipe
+from feda3i.audit.training import cross_predict, train, warm_up_recipe
 from feda3i.core.cases import Cases, Federation
 from feda3i.engine.transport import one_thread
 from feda3i.log.console import Silent
@@ -88,8 +88,7 @@ def measured(
         if model == "unseen":
             guess, _ = cross_predict(warm, federation)
         else:
-            station, params = train(warm, federation, Silent())
-            guess = predict(station, params, federation.train, np.arange(len(federation.train)))
+            guess = train(warm, federation, Silent()).masks(np.asarray(federation.train.images))
         rows = measure_cases(federation.train, sites_of(federation), guess)
     return {"model": model, "truth": truth, **facts(rows, federation, started)}
 

@@ -225,6 +225,9 @@ def audit(
         float | None,
         typer.Option(help="Differences below this are 'in line'; default: 3/256 of the side."),
     ] = None,
+    steps: Annotated[
+        int, typer.Option(min=2, help="Steps of a site when models are trained for the audit.")
+    ] = 250,
     out: Annotated[
         Path | None, typer.Option(help="Folder to write; default: audit, or RUN/audit.")
     ] = None,
@@ -248,6 +251,7 @@ def audit(
             trusted=trusted,
             estimators=estimator or ["contour"],
             margin=margin,
+            steps=steps,
             out=out,
             quiet=quiet,
             trust_code=trust_code,

@@ -1,4 +1,4 @@
-"""Offsets of sites relative to the others, with intervals by the bootstrap over their cases."""
+"""Offsets of sites beside the middle one, with intervals by the bootstrap over their cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.quality.numbers import FloatArray
 from feda3i.seeding import rng
@@ -47,27 +46,13 @@ def normal_draws(
     return drawn
 
 
-def beside_others(offset: FloatArray) -> FloatArray:
-    """Return each site's offset less the median of the other sites' offsets, along the last axis.
+def beside_middle(offset: FloatArray) -> FloatArray:
+    """Return each site's offset less the median of all sites' offsets, along the last axis.
 
-    >>> beside_others(np.array([1.0, 2.0, 9.0])).tolist()
-    [-4.5, -3.0, 7.5]
+    >>> beside_middle(np.array([1.0, 2.0, 9.0])).tolist()
+    [-1.0, 0.0, 7.0]
     """
-    count = offset.shape[-1]
-    if count < 2:
-        return np.full(offset.shape, np.nan)
-    order = np.argsort(offset, axis=-1, kind="stable")
-    rank = np.argsort(order, axis=-1, kind="stable")
-    ordered = np.take_along_axis(offset, order, axis=-1)
-
-    def other(place: int) -> FloatArray:
-        """Return the value at this place of the ordered others: a site's own place is skipped."""
-        skipped: NDArray[np.intp] = place + (rank <= place).astype(np.intp)
-        return np.take_along_axis(ordered, skipped, axis=-1)
-
-    others = count - 1
-    middle = (other((others - 1) // 2) + other(others // 2)) / 2
-    relative: FloatArray = offset - middle
+    relative: FloatArray = offset - np.median(offset, axis=-1, keepdims=True)
     return relative
 
 

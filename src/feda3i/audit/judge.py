@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from feda3i.audit.interval import (
-    beside_others,
+    beside_middle,
     differ_by_chance,
     interval,
     normal_draws,
@@ -70,7 +70,7 @@ def judge(
     Parameters
     ----------
     margin
-        In the unit; a site nearer to the others than this is in line with them.
+        In the unit; a site nearer to the middle of all sites than this is in line with them.
     trusted
         Offsets of trusted masks by estimator; zero is then where those were drawn.
     """
@@ -129,6 +129,15 @@ def robust_sd(values: FloatArray) -> float:
     return float(high - low) / 1.349
 
 
+def percent(share: float) -> str:
+    """Return a share in words of a text.
+
+    >>> percent(0.8)
+    '80 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
 class _Judged:
     """Offsets of the rated sites, drawn again and again."""
 
@@ -151,7 +160,7 @@ class _Judged:
                 draws = draws - resample([zero], seed, f"{scope} {name} trusted")
                 relative, moved = offset - np.median(zero), draws
             else:
-                relative, moved = beside_others(offset), beside_others(draws)
+                relative, moved = beside_middle(offset), beside_middle(draws)
             self.by_name[name] = relative
             if number == 0:
                 self.offset, self.error = offset, draws.std(axis=0, ddof=1)
@@ -193,7 +202,7 @@ def _draw(
 def _verdict(
     relative: float, low: float, high: float, margin: float, unit: str, is_trusted: bool
 ) -> tuple[Verdict, str]:
-    others = "the trusted masks" if is_trusted else "the others"
+    others = "the trusted masks" if is_trusted else "the middle of the sites"
     ends = f"95 % interval {low:+.1f} to {high:+.1f} {unit}"
     if abs(relative) >= margin and (low > 0 or high < 0):
         side: Verdict = "larger" if relative > 0 else "smaller"
@@ -212,7 +221,7 @@ def _unfit(one: SiteNumbers, unit: str) -> str:
     if one.two is not None and not all(map(math.isfinite, one.two)):
         return "it sent no offset"
     if math.isfinite(one.found) and one.found < LEAST_FOUND:
-        return f"the model finds nothing in {1 - one.found:.0%} of its cases".replace("%", " %")
+        return f"the model finds nothing in {percent(1 - one.found)} of its cases"
     if one.measured < FEWEST:
         return f"{one.measured} of its {one.cases} cases could be measured, {FEWEST} are needed"
     return ""
@@ -224,7 +233,8 @@ def _weak(sites: Mapping[str, SiteNumbers]) -> str:
         _finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice")
     )
     if len(found) and np.median(found) < LEAST_FOUND:
-        return f"the model is too weak: it finds nothing in {1 - np.median(found):.0%} of the cases"
+        missed = percent(1 - float(np.median(found)))
+        return f"the model is too weak: it finds nothing in {missed} of the cases"
     if len(dice) and np.median(dice) < LEAST_DICE:
         return (
             f"the model is too weak: its median Dice with the masks is {np.median(dice):.2f}, "
@@ -254,9 +264,9 @@ def _overall(
     else:
         said = (
             f"{count} of {sites} sites could be measured and do differ (p "
-            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {trust:.0%} of the spread of "
-            f"their offsets is not chance"
-        ).replace("%", " %")
+            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {percent(trust)} of the spread "
+            f"of their offsets is not chance"
+        )
     if agreement is not None and agreement < AGREE:
         said += f"; the estimators agree badly (Spearman {agreement:.2f}): look before you believe"
     return Overall(class_name, count, chance, trust, agreement, said)

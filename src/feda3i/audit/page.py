@@ -27,7 +27,7 @@ TONES: dict[str, Tone] = {
     "in line": "good",
     "cannot tell": "plain",
 }
-LINE, LEFT, BOTTOM, MOST = 22, 190, 46, 80
+LINE, LEFT, BOTTOM, MOST, LONGEST = 22, 190, 46, 80, 24
 
 
 def page_of(audit: Audit) -> str:
@@ -60,8 +60,8 @@ def _cards(audit: Audit) -> Html:
     counts = Counter(one.verdict for one in audit.findings)
     what = "sites" if len(audit.overall) == 1 else "sites and classes"
     items: list[tuple[str, object, object]] = [
-        ("draw larger", counts["larger"], f"{what}, than the others"),
-        ("draw smaller", counts["smaller"], f"{what}, than the others"),
+        ("draw larger", counts["larger"], f"{what}, than the middle one"),
+        ("draw smaller", counts["smaller"], f"{what}, than the middle one"),
         ("in line", counts["in line"], f"within {audit.margin:.1f} {short(audit.unit)}"),
         ("cannot tell", counts["cannot tell"], "reasons below"),
     ]
@@ -86,10 +86,10 @@ def _plot(audit: Audit, findings: Sequence[Finding]) -> Html:
         if any(one.verdict == verdict for one in shown)
     ]
     if audit.true:
-        keys.append(("true offset, less that of the others (simulation)", dot_key("circle", 6)))
+        keys.append(("the truth, which only simulations know", dot_key("circle", 6, "none")))
     more = len([one for one in findings if one.relative is not None]) - len(shown)
     caption = (
-        f"How far each site draws outside (right) or inside (left) the others, in {audit.unit}, "
+        f"How far each site draws outside (right) or inside (left) the middle one, in {audit.unit}, "
         f"with 95 % intervals. The grey band is called in line."
         f"{f' {more} more sites are in the table.' if more else ''}"
     )
@@ -114,7 +114,7 @@ def _frame(x: Axis, height: float, audit: Audit) -> Html:
         words = {"x": place, "y": bottom + 20, "text_anchor": "middle"}
         parts.append(html.tag("text", f"{value:+g}" if value else "0", **words))
     middle = (x.places[0] + x.places[1]) / 2
-    label = f"smaller   -   drawn beside the others, {short(audit.unit)}   -   larger"
+    label = f"smaller   -   drawn beside the middle, {short(audit.unit)}   -   larger"
     parts.append(
         html.tag("text", label, x=middle, y=bottom + 40, text_anchor="middle", class_="label")
     )
@@ -125,7 +125,7 @@ def _row(one: Finding, x: Axis, y: float, audit: Audit) -> Html:
     low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
     ink = colour(SERIES[one.verdict])
     style = f"stroke:{ink};stroke-width:2.4"
-    name = one.site if len(one.site) <= 24 else f"{one.site[:23]}…"
+    name = one.site if len(one.site) <= LONGEST else f"{one.site[: LONGEST - 1]}…"
     parts = [
         html.tag("text", name, x=float(LEFT - 12), y=y + 4.5, text_anchor="end"),
         html.tag("line", x1=x(low), x2=x(high), y1=y, y2=y, style=style),
@@ -151,14 +151,14 @@ def _row(one: Finding, x: Axis, y: float, audit: Audit) -> Html:
 
 
 def _true_beside(audit: Audit) -> dict[str, float]:
-    """Return the true offsets less those of the other sites, in simulations."""
+    """Return the true offsets less that of the middle site, in simulations."""
     if len(audit.true) < 2:
         return {}
     import numpy as np
 
-    from feda3i.audit.interval import beside_others
+    from feda3i.audit.interval import beside_middle
 
-    values = beside_others(np.array(list(audit.true.values())))
+    values = beside_middle(np.array(list(audit.true.values())))
     return dict(zip(audit.true, values.tolist(), strict=True))
 
 
@@ -168,31 +168,31 @@ def _table(audit: Audit, findings: Sequence[Finding]) -> Html:
     columns = [
         Column("site"),
         Column("draws"),
-        Column(f"by, {unit}", "number", 1, f"offset beside the others, in {audit.unit}"),
+        Column(f"by, {unit}", "number", 1, f"offset beside the middle site, in {audit.unit}"),
         Column("95 % interval", hint="by the bootstrap over the site's cases"),
-        Column("sure", "number", 0, "probability that the site lies on this side of the others"),
+        Column("sure", "number", 0, "probability that the site lies on this side of the middle"),
         Column(f"wobble, {unit}", "number", 1, "how much the gap varies along a contour"),
         Column(f"spread, {unit}", "number", 1, "how much the offset varies from case to case"),
         Column("cases", "number"),
-        *([Column(f"true, {unit}", "number", 1, "beside the others; simulation")] if true else []),
-        Column("why"),
+        *([Column(f"true, {unit}", "number", 1, "beside the middle; simulation")] if true else []),
     ]
     rows: list[list[object]] = []
     for one in findings:
         ends = "-" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
+        stays = "white-space:nowrap" if len(one.site) <= LONGEST else None
         by = Cell("-") if one.relative is None else Cell(f"{one.relative:+.1f}", one.relative)
         sure = Cell("-") if one.sure is None else Cell(f"{100 * one.sure:.0f} %", one.sure)
         row: list[object] = [
-            html.name(one.site),
+            Cell(html.name(one.site), one.site, style=stays),
             Cell(html.badge(TONES[one.verdict], one.verdict), one.verdict),
             by,
-            ends,
+            Cell(ends, one.low, style="white-space:nowrap"),
             sure,
             one.wobble,
             one.spread,
             one.cases,
         ]
-        rows.append([*row, *([true.get(one.site)] if true else []), one.reason])
+        rows.append([*row, *([true.get(one.site)] if true else [])])
     return html.table(
         "Sites from the smallest to the largest drawer",
         columns,

@@ -12,8 +12,8 @@ Verdict = Literal["larger", "smaller", "in line", "cannot tell"]
 FORMAT = 1
 
 READ = (
-    "Sites are compared with each other: the model draws as most of them do, so an audit cannot "
-    "tell whether all of them draw too large or too small.",
+    "Sites are compared with each other, zero is the middle one: the model draws as most of them "
+    "do, so an audit cannot tell whether all of them draw too large or too small.",
     "An interval covers the chance of which cases a site happens to have (bootstrap, 95 %); it "
     "does not cover the model's own mistakes.",
 )
@@ -35,10 +35,10 @@ class Finding:
         Median over cases of how far the site draws outside the border that the first estimator
         sees.
     relative, low, high
-        The same less the median of the other sites (or less the trusted masks' offset), and the
-        ends of its 95 % interval.
+        The same less the median of all sites (or less the trusted masks' offset), and the ends of
+        its 95 % interval.
     sure
-        0..1: probability that the site lies on the side of the others where it was found.
+        0..1: probability that the site lies on the side of the middle where it was found.
     wobble
         Median over cases of how much the gap varies along the contour.
     spread

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.audit.judge import SiteNumbers
 from feda3i.audit.measure import CaseRow, measure_cases
-from feda3i.core.cases import Cases, Federation, in_own_pixels
-from feda3i.core.messages import Params
+from feda3i.audit.training import STEPS, cross_predict, parts, warm_up_recipe
+from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
+from feda3i.core.predictor import Predictor
 from feda3i.engine.run_folder import RunFolder
-from feda3i.engine.scoring import label_map
-from feda3i.engine.station import Station
 from feda3i.errors import RunError
 from feda3i.log.console import Listener
 from feda3i.log.events import read_events
@@ -24,7 +22,6 @@ from feda3i.recipe import Recipe
 
 MARGIN = 3 / 256
 """Part of a case's side by which sites must differ to be told apart: 3 px at the paper's 256."""
-AT_ONCE = 64
 UNKNOWN = (
     "it is not known which masks this model was trained on; on masks that it has seen it finds "
     "offsets too small"
@@ -64,19 +61,15 @@ class Material:
 class Model:
     """A trained model, and what is known of the masks it has seen."""
 
-    station: Station
-    params: Params
+    predictor: Predictor
     words: str
     seen_sha256: str | None = None
 
-    def predict(self, cases: Cases) -> NDArray[np.uint8]:
-        """Return the label maps of all cases, some at a time."""
+    def predict(self, cases: Cases) -> Masks:
+        """Return the masks that the model would draw, some at a time."""
         found = np.zeros(cases.masks.shape, np.uint8)
-        for start in range(0, len(cases), AT_ONCE):
-            part = np.asarray(cases.images[start : start + AT_ONCE])
-            found[start : start + AT_ONCE] = label_map(
-                self.station.probabilities(self.params, part)
-            )
+        for where in parts(np.arange(len(cases))):
+            found[where] = self.predictor.masks(cases.images[where])
         return found
 
 
@@ -89,10 +82,9 @@ def from_federation(
     estimators: Sequence[str],
     listener: Listener,
     trusted: Cases | None = None,
+    steps: int = STEPS,
 ) -> Material:
     """Measure the cases of all sites, with a model at hand or with models trained for it."""
-    from feda3i.audit.training import STEPS, cross_predict, warm_up_recipe
-
     federation = _divided(federation)
     train, unit = in_own_pixels(federation.train)
     test, sites_of_test = _tests(federation, recipe)
@@ -100,11 +92,11 @@ def from_federation(
     notes: list[str] = []
     seen = np.zeros(len(train), bool)
     if model is None:
-        warm = warm_up_recipe(recipe, federation)
+        warm = warm_up_recipe(recipe, federation, steps)
         guess, guesses = cross_predict(warm, federation, others, listener)
         how = (
             f"two models, each trained by plain federated averaging for {warm.rounds} rounds "
-            f"(about {STEPS} steps a site) on one half of every site's cases; each judges the "
+            f"(about {steps} steps a site) on one half of every site's cases; each judges the "
             f"other half"
         )
     else:

@@ -16,13 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.cases import Cases, Federation, Index
-from feda3i.core.messages import Params
-from feda3i.core.server import Server
+from feda3i.core.cases import Cases, Federation, Index, Masks
+from feda3i.core.predictor import Predictor, label_map
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
-from feda3i.engine.scoring import label_map
-from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
 from feda3i.log.console import Listener, Silent
 from feda3i.recipe import Recipe, validate
@@ -32,6 +29,8 @@ STEPS = 250
 """Optimiser steps of a site of middling size: the least after which a survey tells anything."""
 ROUNDS = 10
 FOLDS = 2
+AT_ONCE = 64
+"""Images predicted together."""
 
 
 def warm_up_recipe(
@@ -66,24 +65,20 @@ def folds_of(federation: Federation, seed: int) -> list[dict[str, Index]]:
     return folds
 
 
-def train(recipe: Recipe, federation: Federation, listener: Listener) -> tuple[Station, Params]:
-    """Train from the start, without a run folder; return a station and the parameters."""
+def train(recipe: Recipe, federation: Federation, listener: Listener) -> Predictor:
+    """Train from the start, without a run folder; return the model."""
     job = job_of(recipe, federation)
     with tempfile.TemporaryDirectory(prefix="feda3i-audit-") as folder:
         transport = LocalTransport(job, federation, Path(folder))
-        network = job.network()
-        layout = job.layout(network)
-        server = Server(job, layout, layout.read(network), transport.sites())
+        server = job.server(transport.sites())
         listener.begin(recipe.title or "audit", recipe.rounds, 0)
         try:
             for number in range(1, recipe.rounds + 1):
-                event = Round(server, transport, number, listener, Path(folder)).play()
-                listener.round(event)
+                listener.round(Round(job, server, transport, number, listener, Path(folder)).play())
         finally:
             listener.end()
             transport.close()
-        station = Station(job, federation.train, {}, Path(folder))
-    return station, server.params
+    return job.predictor().load(server.params)
 
 
 def cross_predict(
@@ -91,32 +86,25 @@ def cross_predict(
     federation: Federation,
     others: Sequence[Cases] = (),
     listener: Listener | None = None,
-) -> tuple[NDArray[np.uint8], list[NDArray[np.uint8]]]:
+) -> tuple[Masks, list[Masks]]:
     """Return predictions for all training cases, and for other ones, by models new to them."""
     found = np.zeros(federation.train.masks.shape, np.uint8)
-    sums = [np.zeros((), np.float32) for _ in others]
+    sums: list[NDArray[np.float32]] = [np.zeros((), np.float32) for _ in others]
     folds = folds_of(federation, recipe.seed)
     for number, fold in enumerate(folds):
         title = f"model {number + 1} of {len(folds)}"
         named = recipe.model_copy(update={"title": title})
-        station, params = train(named, replace(federation, sites=fold), listener or Silent())
+        model = train(named, replace(federation, sites=fold), listener or Silent())
         kept = np.concatenate(list(fold.values()))
-        unseen = np.setdiff1d(np.arange(len(found)), kept)
-        if len(unseen):
-            found[unseen] = predict(station, params, federation.train, unseen)
-        for place, cases in enumerate(others):
-            if len(cases):
-                new = station.probabilities(params, np.asarray(cases.images))
-                sums[place] = sums[place] + new
-    maps = [
-        label_map(total / np.float32(len(folds))) if len(cases) else cases.masks
-        for total, cases in zip(sums, others, strict=True)
-    ]
-    return found, maps
+        for where in parts(np.setdiff1d(np.arange(len(found)), kept)):
+            found[where] = model.masks(federation.train.images[where])
+        sums = [
+            total + model.probabilities(np.asarray(cases.images))
+            for total, cases in zip(sums, others, strict=True)
+        ]
+    return found, [label_map(total / np.float32(len(folds))) for total in sums]
 
 
-def predict(
-    station: Station, params: Params, cases: Cases, where: NDArray[np.intp]
-) -> NDArray[np.uint8]:
-    """Return the label maps of some cases."""
-    return label_map(station.probabilities(params, cases.images[where]))
+def parts(where: Index) -> list[Index]:
+    """Return positions in parts of a size that memory takes."""
+    return [where[start : start + AT_ONCE] for start in range(0, len(where), AT_ONCE)]

@@ -4,39 +4,38 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from feda3i.audit.judge import percent
 from feda3i.audit.looks import SecondLook
 from feda3i.audit.result import Audit, Finding
 from feda3i.core.trees import make_private, write_file
 from feda3i.log.events import plain
 from feda3i.reading.names import folder_name
 
-SHORT = {"px of the original images": "px"}
+HEAD = ("site", "class", "draws", "by", "95 % interval", "sure", "wobble", "spread", "cases")
+LEFT = (0, 1, 2)
+"""Columns of words."""
 
 
 def text_of(audit: Audit) -> str:
     """Return the audit as a table for a terminal, with what was found and how to read it."""
-    rows = [("site", "class", "draws", f"by, {short(audit.unit)}", "95 % interval", "sure")]
-    rows[0] += ("wobble", "spread", "cases")  # type: ignore[assignment]
-    rows += [_cells(one) for one in by_size(audit.findings)]  # type: ignore[misc]
-    keep = [k for k in range(len(rows[0])) if k != 1 or len(audit.overall) > 1]
+    is_several = len(audit.overall) > 1
+    rows = [HEAD, *(_cells(one) for one in by_size(audit.findings))]
+    keep = [k for k in range(len(HEAD)) if k != 1 or is_several]
     widths = {k: max(len(row[k]) for row in rows) for k in keep}
-    left = {0, 1, 2}
     lines = [f"{audit.title}: audit of annotation quality", f"judged by {audit.how}", ""]
     for row in rows:
-        cells = [row[k].ljust(widths[k]) if k in left else row[k].rjust(widths[k]) for k in keep]
+        cells = [row[k].ljust(widths[k]) if k in LEFT else row[k].rjust(widths[k]) for k in keep]
         lines.append("  ".join(cells).rstrip())
-    lines.append("")
-    for said in audit.overall:
-        name = f"{said.class_name}: " if len(audit.overall) > 1 else ""
-        lines.append(f"{name}{said.said}")
-    lines += why_not(audit.findings, len(audit.overall) > 1)
+    lines += ["", f"in {audit.unit}; sites within {audit.margin:.1f} of the middle are in line"]
+    lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
+    lines += [f"cannot tell: {why}" for why in why_not(audit.findings, is_several)]
     lines += [f"NOTE: {note}" for note in audit.notes]
-    lines += [f"unit: {audit.unit}; sites within {audit.margin:.1f} of the others are in line"]
     return "\n".join([*lines, *audit.read])
 
 
@@ -48,8 +47,7 @@ def why_not(findings: Sequence[Finding], is_several: bool) -> list[str]:
             name = f"{one.site} ({one.class_name})" if is_several else one.site
             reasons.setdefault(one.reason, []).append(name)
     return [
-        f"cannot tell: {', '.join(names[:5])}"
-        f"{f' and {len(names) - 5} more' if len(names) > 5 else ''}: {reason}"
+        f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}: {reason}"
         for reason, names in reasons.items()
     ]
 
@@ -57,7 +55,7 @@ def why_not(findings: Sequence[Finding], is_several: bool) -> list[str]:
 def csv_of(audit: Audit) -> str:
     """Return one line per site and class."""
     names = [name for name in vars(audit.findings[0]) if name != "by_estimator"]
-    estimators = list(audit.findings[0].by_estimator) if len(audit.overall) else []
+    estimators = list(dict.fromkeys(n for one in audit.findings for n in one.by_estimator))
     several = estimators if len(estimators) > 1 else []
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -81,7 +79,7 @@ def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) ->
     for one in looks:
         name = classes[one.class_number - 1]
         values = (one.departure, one.offset, one.dice)
-        known = ["" if v != v or v in (float("inf"),) else _rounded(v) for v in values]
+        known = [_rounded(v) if math.isfinite(v) else "" for v in values]
         again = "yes" if one.is_unusual else "no"
         writer.writerow([one.rank, one.case, name, again, one.reason, *known, unit])
     return text.getvalue()
@@ -135,7 +133,7 @@ def _cells(one: Finding) -> tuple[str, ...]:
         one.verdict,
         "-" if one.relative is None else f"{one.relative:+.1f}",
         ends or "-",
-        "-" if one.sure is None else f"{one.sure:.0%}".replace("%", " %"),
+        "-" if one.sure is None else percent(one.sure),
         "-" if one.wobble is None else f"{one.wobble:.1f}",
         "-" if one.spread is None else f"{one.spread:.1f}",
         str(one.cases),

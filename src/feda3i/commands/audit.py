@@ -31,6 +31,7 @@ class Wish:
     trusted: Path | None = None
     estimators: Sequence[str] = ("contour",)
     margin: float | None = None
+    steps: int = 250
     out: Path | None = None
     quiet: bool = False
     trust_code: bool = False
@@ -90,6 +91,7 @@ def _material(wish: Wish) -> Material:
         estimators=wish.estimators,
         listener=listener(wish.quiet),
         trusted=trusted,
+        steps=wish.steps,
     )
 
 
@@ -116,40 +118,38 @@ def _of_run(wish: Wish, path: Path) -> tuple[Recipe, Federation, Model | None]:
 
 def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
     """Return the model that a run surveyed its sites with, else the one of its last round."""
-    import tempfile
-
     from feda3i.audit.sources import Model
     from feda3i.core.messages import Params
     from feda3i.engine.run import job_of
-    from feda3i.engine.station import Station
 
     saved = run.load()
     if saved is None or not saved["round"]:
         raise RunError(f"'{run.path}' has no model yet: feda3i resume {run.path}, or add --retrain")
     early = saved["state"].get("early")
     params: Params = early if isinstance(early, Params) else saved["params"]
-    station = Station(job_of(recipe, federation), federation.train, {}, Path(tempfile.gettempdir()))
-    station.layout.check(params)
+    job = job_of(recipe, federation)
+    job.layout.check(params)
     words = (
         "the warmed-up model with which this run surveyed its sites"
         if isinstance(early, Params)
         else f"the model of this run after round {saved['round']}"
     )
-    is_clean = station.job.method.trains_on == "clean"
-    return Model(station, params, words, "" if is_clean else federation.train.digest())
+    # The reference row "clean" was trained on the masks beneath the noise, not on these.
+    seen = "" if recipe.method.name == "clean" else federation.train.digest()
+    return Model(job.predictor().load(params), words, seen)
 
 
 def _given(wish: Wish, path: Path) -> Model:
     """Return a model of a file or of another run."""
     from feda3i.audit.sources import Model
-    from feda3i.commands.evaluate import open_model
+    from feda3i.engine.model_file import open_predictor
     from feda3i.engine.run_folder import RunFolder
 
-    station, params = open_model(path, wish.trust_code)
+    predictor = open_predictor(path, trust_code=wish.trust_code)
     seen = None
     if path.is_dir():
         seen = RunFolder.open(path).manifest().get("data", {}).get("sha256")
-    return Model(station, params, f"the model '{path.name}'", seen)
+    return Model(predictor, f"the model '{path.name}'", seen)
 
 
 def _of_data(wish: Wish) -> tuple[Recipe, Federation, Model | None]:
@@ -162,13 +162,11 @@ def _of_data(wish: Wish) -> tuple[Recipe, Federation, Model | None]:
     name = wish.source if is_recipe else "own"
     fitting = [] if is_recipe else [f"data={wish.source}"]
     if given is not None:
-        job = given.station.job
-        options = job.recipe.data.options()
-        fitting += [f"data.size={job.shape[0]}", f"data.channels={job.channels}"]
-        fitting += [f"data.{key}={options[key]}" for key in ("aspect",) if key in options]
-        if job.classes > 1:
-            names = options.get("classes") or [f"class-{k + 1}" for k in range(job.classes)]
-            fitting.append(f"data.classes={list(names)}")
+        form = given.predictor.format
+        fitting += [f"data.size={form.shape[0]}", f"data.channels={form.channels}"]
+        fitting.append(f"data.aspect={form.aspect}")
+        if form.classes > 1:
+            fitting.append(f"data.classes={[f'class-{k + 1}' for k in range(form.classes)]}")
     recipe = load(name, [*fitting, *wish.overrides])
     if not is_recipe:
         recipe = recipe.model_copy(update={"title": Path(wish.source).name})
@@ -182,8 +180,8 @@ def _of_data(wish: Wish) -> tuple[Recipe, Federation, Model | None]:
 
 
 def _check_fit(model: Model, federation: Federation) -> None:
-    job, cases = model.station.job, federation.train
-    expected = (job.shape, job.channels, job.classes)
+    form, cases = model.predictor.format, federation.train
+    expected = (form.shape, form.channels, form.classes)
     found = (tuple(cases.shape), cases.channels, len(federation.classes))
     if expected != found:
         raise RecipeError(
