@@ -264,8 +264,8 @@ def _overall(
     else:
         said = (
             f"{count} of {sites} sites could be measured and do differ (p "
-            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {percent(trust)} of the spread "
-            f"of their offsets is not chance"
+            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {percent(trust)} of the "
+            f"spread of their offsets is not chance"
         )
     if agreement is not None and agreement < AGREE:
         said += f"; the estimators agree badly (Spearman {agreement:.2f}): look before you believe"

@@ -89,8 +89,8 @@ def _plot(audit: Audit, findings: Sequence[Finding]) -> Html:
         keys.append(("the truth, which only simulations know", dot_key("circle", 6, "none")))
     more = len([one for one in findings if one.relative is not None]) - len(shown)
     caption = (
-        f"How far each site draws outside (right) or inside (left) the middle one, in {audit.unit}, "
-        f"with 95 % intervals. The grey band is called in line."
+        f"How far each site draws outside (right) or inside (left) the middle one, in "
+        f"{audit.unit}, with 95 % intervals. The grey band is called in line."
         f"{f' {more} more sites are in the table.' if more else ''}"
     )
     return html.tag("figure", drawing, html.legend(keys), html.tag("figcaption", caption))
