@@ -45,6 +45,7 @@ ROOMS = {
     "recipe": "One TOML file says everything about a run; overrides, names, trust.",
     "simulation": "From a recipe to a federation: annotators, noisy masks, reference views.",
     "log": "The event log and the console.",
+    "tracking": "Copies of the event log for TensorBoard and MLflow.",
     "engine": "Jobs, stations, the round loop, run folders, workers.",
     "contract": "What every method promises, as checks that anyone can run.",
     "flower": "The network engine: the same loop and stations, with Flower between them.",
