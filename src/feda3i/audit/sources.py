@@ -13,11 +13,7 @@ from feda3i.audit.measure import CaseRow, measure_cases
 from feda3i.audit.training import STEPS, cross_predict, parts, warm_up_recipe
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
 from feda3i.core.predictor import Predictor
-from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import RunError
 from feda3i.log.console import Listener
-from feda3i.log.events import read_events
-from feda3i.quality import Rating
 from feda3i.recipe import Recipe
 
 MARGIN = 3 / 256
@@ -145,58 +141,6 @@ def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
         "come out too small, the more so the longer it was trained. Add --retrain to judge every "
         "case by a model that has not seen it"
     ]
-
-
-def from_survey(folder: RunFolder) -> Material:
-    """Return what a server's event log knows: two numbers per site and class, and no pixel."""
-    surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
-    if not surveys:
-        raise RunError(
-            f"'{folder.path}' has no survey to audit: only FedA3I asks sites how they draw, after "
-            f"its warm-up (method=feda3i, method.t1). To train a model on data at hand instead: "
-            f"feda3i audit FOLDER"
-        )
-    event = surveys[-1]
-    rating = Rating.from_dict(event["survey"])
-    data: dict[str, Any] = folder.manifest().get("data", {})
-    cases = data.get("sites", {})
-    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
-    if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
-        raise RunError(
-            f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
-            f"Run FedA3I with safe=true, or see the survey plane: feda3i report {folder.path}"
-        )
-    surveyed = [
-        {
-            site: SiteNumbers(
-                cases=int(cases.get(site, 0)),
-                measured=int(cases.get(site, 0)),
-                two=(float(part.offset[row, 0]), float(part.offset[row, 1])),
-            )
-            for row, site in enumerate(rating.sites)
-        }
-        for part in parts
-        if part.offset is not None
-    ]
-    side = int(data.get("notes", {}).get("options", {}).get("size") or 0)
-    known = [str(name) for name in data.get("classes", [])]
-    size = side or int(folder.recipe().data.options().get("size") or 256)
-    return Material(
-        title=folder.recipe().title or folder.path.name,
-        how=(
-            f"the survey of round {event['round']}: each site compared its own masks with the "
-            f"warmed-up model and sent two numbers per class; no case and no pixel left it"
-        ),
-        unit=f"px of cases of {size} px",
-        margin=MARGIN * size,
-        classes=tuple(known) or tuple(f"class {part.class_number}" for part in parts),
-        surveyed=surveyed,
-        notes=(
-            "the model had seen these masks in its warm-up, so offsets may come out a little small",
-            "wobble, spread and single cases stay at the sites; each can run feda3i audit itself",
-        ),
-        seed=folder.recipe().seed,
-    )
 
 
 def margin_of(cases: Cases) -> float:

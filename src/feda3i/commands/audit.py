@@ -69,7 +69,8 @@ def _check(wish: Wish) -> None:
 
 
 def _material(wish: Wish) -> Material:
-    from feda3i.audit.sources import from_federation, from_survey
+    from feda3i.audit.sources import from_federation
+    from feda3i.audit.surveyed import from_survey
     from feda3i.engine.run_folder import RunFolder
 
     path = Path(wish.source)

@@ -1,0 +1,92 @@
+"""An audit without pixels: what the sites of a federation sent to their server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from feda3i.audit.judge import SiteNumbers
+from feda3i.audit.sources import MARGIN, Material
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import RunError
+from feda3i.log.events import read_events
+from feda3i.quality import Rating
+from feda3i.quality.rating import Part
+
+NOTES = (
+    "the model had seen these masks in its warm-up, so offsets may come out a little small",
+    "wobble, spread and single cases stay at the sites; each can run feda3i audit for itself",
+)
+
+
+def from_survey(folder: RunFolder) -> Material:
+    """Return what a server's event log knows: two numbers per site and class, and no pixel."""
+    surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
+    if not surveys:
+        raise RunError(
+            f"'{folder.path}' has no survey to audit: only FedA3I asks sites how they draw, after "
+            f"its warm-up (method=feda3i, method.t1). To train a model on data at hand instead: "
+            f"feda3i audit FOLDER"
+        )
+    event, recipe = surveys[-1], folder.recipe()
+    rating = Rating.from_dict(event["survey"])
+    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
+    if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
+        raise RunError(
+            f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
+            f"Run FedA3I with method.safe=true, or plot the survey: feda3i plot {folder.path}"
+        )
+    cases, size = _cases(folder), _size(folder)
+    names = folder.manifest().get("data", {}).get("classes") or []
+    return Material(
+        title=recipe.title or folder.path.name,
+        how=(
+            f"the survey of round {event['round']}: each site compared its own masks with the "
+            f"warmed-up model and sent two numbers per class; no case and no pixel left it"
+        ),
+        unit=f"px of cases of {size} px",
+        margin=MARGIN * size,
+        classes=tuple(map(str, names)) or tuple(f"class {part.class_number}" for part in parts),
+        surveyed=[_numbers(part, rating.sites, cases) for part in parts],
+        notes=NOTES,
+        seed=recipe.seed,
+    )
+
+
+def _numbers(
+    part: Part, sites: tuple[str, ...], cases: Mapping[str, int]
+) -> dict[str, SiteNumbers]:
+    offset = np.full((len(sites), 2), np.nan) if part.offset is None else part.offset
+    return {
+        site: SiteNumbers(
+            cases=cases.get(site, 0),
+            measured=cases.get(site, 0),
+            two=(float(offset[row, 0]), float(offset[row, 1])),
+        )
+        for row, site in enumerate(sites)
+    }
+
+
+def _cases(folder: RunFolder) -> dict[str, int]:
+    """Return the cases of every site: those of the start, and of sites that came later."""
+    found: dict[str, Any] = dict(folder.manifest().get("data", {}).get("sites", {}))
+    for event in read_events(folder.events, "join"):
+        found.update(event["sites"])
+    return {site: int(count) for site, count in found.items()}
+
+
+def _size(folder: RunFolder) -> int:
+    """Return the side of a case in pixels, from the recipe or from the finished model."""
+    size = folder.recipe().data.options().get("size")
+    if size is None and folder.is_done:
+        from feda3i.engine.model_file import read_model
+
+        size = read_model(folder.model, trust_code=False)[0].format.shape[0]
+    if size is None:
+        raise RunError(
+            f"'{folder.path}' does not say how large its cases are: finish the run first "
+            f"(feda3i resume), or set data.size in its recipe"
+        )
+    return int(size)
