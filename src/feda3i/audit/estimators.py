@@ -47,12 +47,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A named way to measure an offset; ``measured_from`` says in words where zero lies."""
+    """A named way to measure an offset."""
 
     name: str
     measure: Callable[[Look], float]
-    measured_from: str
-    needs_model: bool = True
+    needs_model: bool
 
 
 def contour_gap(
@@ -104,7 +103,7 @@ def _by_contour(look: Look) -> float:
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    "contour": Estimator("contour", _by_contour, "the model's contour"),
+    "contour": Estimator("contour", _by_contour, needs_model=True),
 }
 """By name; ``contour`` comes first because every audit with a model can use it."""
 

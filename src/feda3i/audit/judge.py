@@ -108,6 +108,7 @@ def numbers_of(rows: Sequence[CaseRow]) -> SiteNumbers:
     names = rows[0].offsets if rows else {}
     offsets = {name: _finite([row.offsets[name] for row in drawn]) for name in names}
     first = next(iter(offsets.values()), np.zeros(0))
+    found = [row.is_found for row in drawn if row.is_found is not None]
     dice = _finite([row.dice for row in drawn])
     wobble = _finite([row.wobble for row in drawn])
     return SiteNumbers(
@@ -116,7 +117,7 @@ def numbers_of(rows: Sequence[CaseRow]) -> SiteNumbers:
         offsets=offsets,
         wobble=float(np.median(wobble)) if len(wobble) else math.nan,
         spread=robust_sd(first),
-        found=float(np.mean([row.is_found for row in drawn])) if drawn else math.nan,
+        found=float(np.mean(found)) if found else math.nan,
         dice=float(np.median(dice)) if len(dice) else math.nan,
     )
 

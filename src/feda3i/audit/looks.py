@@ -69,7 +69,7 @@ def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[Second
 
 
 def _departure(row: CaseRow, offset: float, habit: float) -> float:
-    if row.is_drawn != row.is_found or row.dice == 0:
+    if row.is_found is not None and (row.is_drawn != row.is_found or row.dice == 0):
         return math.inf
     if not row.is_drawn:
         return 0.0
@@ -78,14 +78,14 @@ def _departure(row: CaseRow, offset: float, habit: float) -> float:
 
 
 def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
-    if not row.is_found:
+    if row.is_found is False:
         return "the model finds nothing where something was drawn"
     if not row.is_drawn:
         return "nothing was drawn where the model finds something"
     if row.dice == 0:
         return "what was drawn and what the model finds lie apart"
     gap = offset - habit
-    if math.isfinite(gap) and abs(gap) >= row.wobble:
+    if math.isfinite(gap) and not abs(gap) < row.wobble:
         side = "larger" if gap > 0 else "smaller"
         return f"drawn {abs(gap):.1f} {unit} {side} than this site usually does"
     return f"the contour departs from the model's by {row.wobble:.1f} {unit} here and there"

@@ -33,7 +33,7 @@ class CaseRow:
     dice
         Agreement of mask and prediction; ``NaN`` if both are empty.
     is_drawn, is_found
-        Whether the annotator, and whether the model, marked anything.
+        Whether the annotator, and whether the model, marked anything; ``None`` without a model.
     is_seen
         Whether the model was trained on this very mask.
     """
@@ -45,7 +45,7 @@ class CaseRow:
     wobble: float
     dice: float
     is_drawn: bool
-    is_found: bool
+    is_found: bool | None
     is_seen: bool = False
 
 
@@ -91,7 +91,7 @@ def measure_cases(
                     wobble=math.nan if found is None else contour_gap(drawn, found, spacing)[1],
                     dice=math.nan if found is None else dice(found, drawn),
                     is_drawn=bool(drawn.any()),
-                    is_found=bool(found is not None and found.any()),
+                    is_found=None if found is None else bool(found.any()),
                     is_seen=bool(seen is not None and seen[place]),
                 )
             )

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.audit.judge import SiteNumbers
+from feda3i.audit.estimators import estimators_of
+from feda3i.audit.judge import FEWEST, SiteNumbers
 from feda3i.audit.measure import CaseRow, measure_cases
 from feda3i.audit.training import STEPS, cross_predict, parts, warm_up_recipe
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
@@ -82,53 +83,83 @@ def from_federation(
 ) -> Material:
     """Measure the cases of all sites, with a model at hand or with models trained for it."""
     federation = _divided(federation)
-    train, unit = in_own_pixels(federation.train)
     test, sites_of_test = _tests(federation, recipe)
-    others = [test, *([] if trusted is None else [trusted])]
-    notes: list[str] = []
-    seen = np.zeros(len(train), bool)
-    if model is None:
-        warm = warm_up_recipe(recipe, federation, steps)
-        guess, guesses = cross_predict(warm, federation, others, listener)
-        how = (
-            f"two models, each trained by plain federated averaging for {warm.rounds} rounds "
-            f"(about {steps} steps a site) on one half of every site's cases; each judges the "
-            f"other half"
-        )
-    else:
-        guess, guesses = model.predict(train), [model.predict(cases) for cases in others]
-        seen[:] = model.seen_sha256 == federation.train.digest()
-        how = model.words
-        if model.seen_sha256 is None:
-            notes.append(UNKNOWN)
-    options: dict[str, Any] = {"classes": len(federation.classes), "estimators": estimators}
-    rows = measure_cases(train, _sites(federation), guess, seen=seen.tolist(), **options)
-    rows += measure_cases(in_own_pixels(test)[0], sites_of_test, guesses[0], **options)
-    known = [] if trusted is None else ["trusted"] * len(trusted)
-    good = (
-        ()
-        if trusted is None
-        else measure_cases(in_own_pixels(trusted)[0], known, guesses[1], **options)
+    others = [(test, sites_of_test)]
+    if trusted is not None:
+        others.append((trusted, ["trusted"] * len(trusted)))
+    guess = _guess(
+        recipe, federation, [one for one, _ in others], model, estimators, listener, steps
     )
+    options: dict[str, Any] = {"classes": len(federation.classes), "estimators": estimators}
+    train, unit = in_own_pixels(federation.train)
+    seen = [guess.is_seen] * len(train)
+    rows = measure_cases(train, _sites(federation), guess.train, seen=seen, **options)
+    more = [
+        measure_cases(in_own_pixels(cases)[0], sites, masks, **options)
+        for (cases, sites), masks in zip(others, guess.others, strict=True)
+    ]
+    rows += more[0]
     kept, said = without_seen(rows)
     return Material(
         title=title,
-        how=how,
+        how=guess.how,
         unit=unit,
         margin=margin_of(train),
         classes=federation.classes,
         rows=tuple(kept),
-        trusted=tuple(good),
-        notes=(*notes, *said),
+        trusted=tuple(more[1]) if trusted is not None else (),
+        notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,
     )
 
 
+@dataclass(frozen=True)
+class _Guess:
+    """What models draw, and in words which models."""
+
+    how: str
+    train: Masks | None
+    others: Sequence[Masks | None]
+    is_seen: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def _guess(
+    recipe: Recipe,
+    federation: Federation,
+    others: Sequence[Cases],
+    model: Model | None,
+    estimators: Sequence[str],
+    listener: Listener,
+    steps: int,
+) -> _Guess:
+    """Return predictions by the given model or by models trained for it; none if none is needed."""
+    if model is not None:
+        return _Guess(
+            how=model.words,
+            train=model.predict(federation.train),
+            others=[model.predict(cases) for cases in others],
+            is_seen=model.seen_sha256 == federation.train.digest(),
+            notes=(UNKNOWN,) if model.seen_sha256 is None else (),
+        )
+    if not any(one.needs_model for one in estimators_of(estimators)):
+        return _Guess("the images alone, without a model", None, [None] * len(others))
+    warm = warm_up_recipe(recipe, federation, steps)
+    found, maps = cross_predict(warm, federation, others, listener)
+    return _Guess(
+        how=(
+            f"two models, each trained by plain federated averaging for {warm.rounds} rounds "
+            f"(about {steps} steps a site) on one half of every site's cases; each judges the "
+            f"other half"
+        ),
+        train=found,
+        others=maps,
+    )
+
+
 def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
     """Return the cases to judge by: those that the model has not seen, if every site has enough."""
-    from feda3i.audit.judge import FEWEST
-
     if not any(row.is_seen for row in rows):
         return list(rows), []
     unseen = [row for row in rows if not row.is_seen]

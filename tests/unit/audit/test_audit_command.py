@@ -9,7 +9,8 @@ from scipy.stats import spearmanr
 
 from feda3i import recipe
 from feda3i.audit import sources, training
-from feda3i.audit.build import build_audit
+from feda3i.audit.build import build_audit, looks_of
+from feda3i.audit.estimators import ESTIMATORS, Estimator, contour_gap
 from feda3i.audit.sources import from_federation, without_seen
 from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
@@ -92,6 +93,22 @@ def test_offsets_follow_the_annotators_if_the_model_is_right(monkeypatch):
     large = [one for one in audit.findings if audit.true[one.site] - np.median(true) > 1]
     assert large
     assert {one.verdict for one in large} == {"larger"}
+
+
+def test_an_estimator_without_a_model_trains_none(monkeypatch):
+    wanted = recipe.load("demo", SMALL)
+    federation = federation_of(wanted)
+    clean = dict(zip(map(bytes, federation.train.images), federation.clean_masks, strict=True))
+    measure = lambda look: contour_gap(look.drawn, clean[bytes(look.image)])[0]
+    monkeypatch.setitem(ESTIMATORS, "truth", Estimator("truth", measure, needs_model=False))
+    monkeypatch.setattr(sources, "cross_predict", lambda *_: pytest.fail("a model was trained"))
+    found = from_federation(
+        wanted, federation, None, title="t", estimators=["truth"], listener=Silent()
+    )
+    audit = build_audit(found)
+    assert audit.how == "the images alone, without a model"
+    assert all(one.relative is not None and one.wobble is None for one in audit.findings)
+    assert all(look.departure >= 0 for looks in looks_of(found).values() for look in looks)
 
 
 def test_seen_masks_count_only_if_there_are_no_others():
