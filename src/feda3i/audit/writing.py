@@ -13,7 +13,7 @@ from typing import Any
 from feda3i.audit.judge import percent
 from feda3i.audit.looks import SecondLook
 from feda3i.audit.result import Audit, Finding
-from feda3i.core.trees import make_private, write_file
+from feda3i.basics.files import make_private, write_file
 from feda3i.log.events import plain
 from feda3i.reading.names import folder_name
 

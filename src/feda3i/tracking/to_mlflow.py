@@ -17,7 +17,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
-from feda3i.core.trees import write_file
+from feda3i.basics.files import write_file
 
 EXPERIMENT = "feda3i"
 KEPT = "mlflow.txt"
