@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from feda3i.audit.interval import beside_middle
 from feda3i.audit.judge import SiteNumbers, judge, robust_sd
-from feda3i.audit.result import Finding
+from feda3i.audit.result import SiteFinding
 
 TOLD = 3.0
 """Pixels at 256 from which a sign must be right; also the audit's margin at this scale."""
@@ -26,7 +26,7 @@ class Place:
     row: Row
     true: Any
     mu: Any
-    findings: list[Finding]
+    findings: list[SiteFinding]
 
     @property
     def judged(self) -> list[int]:

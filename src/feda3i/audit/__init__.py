@@ -2,21 +2,21 @@
 
 ``measure_cases`` compares masks with a model case by case (at the site), ``judge`` compares sites
 with each other (anywhere), ``second_looks`` ranks a site's cases (at the site). Nothing here trains
-or reads files except ``training`` and ``sources``.
+or reads files except ``cross_fit`` and ``sources``.
 """
 
 from feda3i.audit.estimators import ESTIMATORS, Look, contour_gap
 from feda3i.audit.judge import judge
 from feda3i.audit.looks import second_looks
 from feda3i.audit.measure import CaseRow, measure_cases
-from feda3i.audit.result import Audit, Finding
+from feda3i.audit.result import Audit, SiteFinding
 
 __all__ = [
     "ESTIMATORS",
     "Audit",
     "CaseRow",
-    "Finding",
     "Look",
+    "SiteFinding",
     "contour_gap",
     "judge",
     "measure_cases",

@@ -17,7 +17,7 @@ from feda3i.audit.interval import (
     resample,
 )
 from feda3i.audit.measure import CaseRow
-from feda3i.audit.result import Finding, Overall, Verdict
+from feda3i.audit.result import Overall, SiteFinding, Verdict
 from feda3i.quality.numbers import FloatArray
 
 FEWEST = 6
@@ -64,7 +64,7 @@ def judge(
     margin: float,
     trusted: Mapping[str, FloatArray] | None = None,
     seed: int = 0,
-) -> tuple[Overall, list[Finding]]:
+) -> tuple[Overall, list[SiteFinding]]:
     """Compare all sites of one class with each other, or with trusted masks.
 
     Parameters
@@ -86,7 +86,7 @@ def judge(
     judged = _Judged(rated, sites, trusted, seed, class_name) if rated else None
     findings = []
     for name, one in sites.items():
-        found = Finding(
+        found = SiteFinding(
             site=name,
             class_name=class_name,
             cases=one.cases,
@@ -102,7 +102,7 @@ def judge(
     return _overall(class_name, judged, len(sites), weak, trusted is not None), findings
 
 
-def numbers_of(rows: Sequence[CaseRow]) -> SiteNumbers:
+def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
     """Return what one site's rows of one class say; nothing else of them is needed."""
     drawn = [row for row in rows if row.is_drawn]
     names = rows[0].offsets if rows else {}
@@ -168,7 +168,7 @@ class _Judged:
                 self.relative, self.ends = relative, interval(moved)
                 self.sure = np.where(relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
 
-    def complete(self, finding: Finding, row: int, unit: str, margin: float) -> Finding:
+    def complete(self, finding: SiteFinding, row: int, unit: str, margin: float) -> SiteFinding:
         """Return a site's finding with its numbers and verdict."""
         low, high = self.ends[row]
         relative = float(self.relative[row])

@@ -24,7 +24,7 @@ READ_TRUSTED = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class SiteFinding:
     """How one site draws one class, in the audit's unit.
 
     Parameters
@@ -112,7 +112,7 @@ class Audit:
     unit: str
     margin: float
     overall: tuple[Overall, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[SiteFinding, ...]
     notes: tuple[str, ...] = ()
     read: Sequence[str] = READ
     true: dict[str, float] = field(default_factory=dict)

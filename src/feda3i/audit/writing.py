@@ -12,7 +12,7 @@ from typing import Any
 
 from feda3i.audit.judge import percent
 from feda3i.audit.looks import SecondLook
-from feda3i.audit.result import Audit, Finding
+from feda3i.audit.result import Audit, SiteFinding
 from feda3i.basics.files import make_private, write_file
 from feda3i.log.events import plain
 from feda3i.reading.names import folder_name
@@ -39,7 +39,7 @@ def text_of(audit: Audit) -> str:
     return "\n".join([*lines, *audit.read])
 
 
-def why_not(findings: Sequence[Finding], is_several: bool) -> list[str]:
+def why_not(findings: Sequence[SiteFinding], is_several: bool) -> list[str]:
     """Return why sites were not judged, those with the same reason together."""
     reasons: dict[str, list[str]] = {}
     for one in findings:
@@ -112,12 +112,12 @@ def write_audit(
     return made
 
 
-def short(unit: str) -> str:
+def unit_sign(unit: str) -> str:
     """Return a unit for the head of a column."""
     return "mm" if unit == "mm" else "px"
 
 
-def by_size(findings: Sequence[Finding]) -> list[Finding]:
+def by_size(findings: Sequence[SiteFinding]) -> list[SiteFinding]:
     """Return findings from the smallest to the largest drawer, unjudged ones last."""
     return sorted(
         findings,
@@ -125,7 +125,7 @@ def by_size(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def _cells(one: Finding) -> tuple[str, ...]:
+def _cells(one: SiteFinding) -> tuple[str, ...]:
     ends = "" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
     return (
         one.site,

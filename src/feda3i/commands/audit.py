@@ -39,8 +39,8 @@ class Wish:
 
 def audit(wish: Wish) -> None:
     """Measure, judge, print the table and write the files."""
-    from feda3i.audit.build import build_audit, looks_of
-    from feda3i.audit.page import page_of
+    from feda3i.audit.assemble import build_audit, looks_of
+    from feda3i.audit.audit_page import page_of
     from feda3i.audit.writing import text_of, write_audit
     from feda3i.engine.transport import one_thread
 

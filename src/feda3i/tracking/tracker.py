@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from feda3i.errors import RecipeError, nearest, summary
 from feda3i.log.events import Event
-from feda3i.tracking.numbers import numbers_of, params_of
+from feda3i.tracking.event_numbers import event_numbers, params_of
 
 SINKS = {
     "tensorboard": "feda3i.tracking.to_tensorboard:TensorBoardSink",
@@ -52,7 +52,7 @@ class Tracker:
             self._each(lambda sink: sink.begin(params))
         elif kind == "round":
             self._round = int(event["round"])
-            values = numbers_of(event)
+            values = event_numbers(event)
             self._each(lambda sink: sink.numbers(values, self._round))
             for line in event.get("said", ()):
                 self._note(str(line))

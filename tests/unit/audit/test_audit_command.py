@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from feda3i import recipe
-from feda3i.audit import sources, training
-from feda3i.audit.build import build_audit, looks_of
+from feda3i.audit import cross_fit, sources
+from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.estimators import ESTIMATORS, Estimator, contour_gap
 from feda3i.audit.sources import from_federation, without_seen
 from feda3i.core.cases import Cases
@@ -56,8 +56,8 @@ def test_no_model_judges_a_case_that_it_was_trained_on(monkeypatch):
         models.append(Oracle(federation, halved.sites))
         return models[-1]
 
-    monkeypatch.setattr(training, "train", train)
-    training.cross_predict(wanted, federation, [federation.test])
+    monkeypatch.setattr(cross_fit, "train", train)
+    cross_fit.cross_predict(wanted, federation, [federation.test])
     assert len(models) == 2
     asked = np.concatenate([model.asked for model in models])
     assert sorted(asked) == list(range(len(federation.train)))
@@ -71,7 +71,7 @@ def test_the_warm_up_takes_about_as_many_steps_as_asked():
             "demo", [*SMALL, f"data.cases={cases}", f"train.batch={batch}", "method=feda3i"]
         )
         federation = federation_of(wanted)
-        warm = training.warm_up_recipe(wanted, federation, 240)
+        warm = cross_fit.warm_up_recipe(wanted, federation, 240)
         half = max(1, cases // 2)
         steps = warm.rounds * warm.train.epochs * -(-half // warm.train.batch)
         assert 180 <= steps <= 300

@@ -14,7 +14,7 @@ from feda3i.audit.interval import (
     reliability,
     resample,
 )
-from feda3i.audit.judge import FEWEST, SiteNumbers, judge, numbers_of
+from feda3i.audit.judge import FEWEST, SiteNumbers, judge, site_numbers
 from feda3i.audit.measure import CaseRow
 from feda3i.seeding import rng
 
@@ -165,7 +165,7 @@ def test_numbers_of_rows():
         return CaseRow("x", "A", 1, {"contour": offset}, 1.5, dice, is_drawn, is_found)
 
     rows = [row(1.0), row(2.0), row(4.0), row(math.nan, is_found=False), row(math.nan, False)]
-    found = numbers_of(rows)
+    found = site_numbers(rows)
     assert (found.cases, found.measured) == (5, 3)
     assert found.offsets["contour"].tolist() == [1, 2, 4]
     assert found.found == 0.75

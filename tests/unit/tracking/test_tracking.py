@@ -9,7 +9,7 @@ from feda3i import recipe
 from feda3i.engine.run import resume, run
 from feda3i.errors import RecipeError
 from feda3i.log.events import read_events
-from feda3i.tracking import Tracker, numbers_of, open_tracker, params_of
+from feda3i.tracking import Tracker, event_numbers, open_tracker, params_of
 from listeners import StopAfter
 from short import TINY
 
@@ -41,7 +41,7 @@ class Broken:
 
 def test_numbers_of_a_round_and_no_case():
     rows = [{"case": "patient-7", "dice": 0.5}]
-    assert numbers_of({"event": "score", "round": 1, "rows": rows}) == {}
+    assert event_numbers({"event": "score", "round": 1, "rows": rows}) == {}
     survey = {"sites": ["A", "B"], "parts": [{"offset": [[1.5, 0.1], [None, None]]}]}
     event = {
         "event": "round",
@@ -53,7 +53,7 @@ def test_numbers_of_a_round_and_no_case():
         "weights": {"A": [0.5, 0.25]},
         "survey": survey,
     }
-    assert numbers_of(event) == {
+    assert event_numbers(event) == {
         "loss": 0.5,
         "site_loss/A": 0.4,
         "weights/A/1": 0.5,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from feda3i.audit.judge import judge, numbers_of
+from feda3i.audit.judge import judge, site_numbers
 from feda3i.audit.looks import SecondLook, second_looks
 from feda3i.audit.measure import CaseRow
 from feda3i.audit.result import READ, READ_TRUSTED, Audit
@@ -31,7 +31,7 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
             sites = dict(material.surveyed[number - 1])
         else:
             rows = [row for row in material.rows if row.class_number == number]
-            sites = {site: numbers_of(mine) for site, mine in by_site(rows).items()}
+            sites = {site: site_numbers(mine) for site, mine in by_site(rows).items()}
         said, found = judge(
             sites,
             class_name=class_name,
@@ -76,7 +76,7 @@ def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
 
 
 def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> dict[str, FloatArray]:
-    numbers = numbers_of([row for row in trusted if row.class_number == number])
+    numbers = site_numbers([row for row in trusted if row.class_number == number])
     if any(len(values) < 2 for values in numbers.offsets.values()):
         raise DataError(
             f"expected trusted masks of class '{class_name}' that can be compared with the model, "

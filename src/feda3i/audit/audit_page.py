@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from feda3i.audit.result import Audit, Finding
-from feda3i.audit.writing import by_size, short, why_not
+from feda3i.audit.result import Audit, SiteFinding
+from feda3i.audit.writing import by_size, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
 from feda3i.report.html.axes import Axis, room
@@ -62,13 +62,13 @@ def _cards(audit: Audit) -> Html:
     items: list[tuple[str, object, object]] = [
         ("draw larger", counts["larger"], f"{what}, than the middle one"),
         ("draw smaller", counts["smaller"], f"{what}, than the middle one"),
-        ("in line", counts["in line"], f"within {audit.margin:.1f} {short(audit.unit)}"),
+        ("in line", counts["in line"], f"within {audit.margin:.1f} {unit_sign(audit.unit)}"),
         ("cannot tell", counts["cannot tell"], "reasons below"),
     ]
     return html.cards(items)
 
 
-def _plot(audit: Audit, findings: Sequence[Finding]) -> Html:
+def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     shown = [one for one in findings if one.relative is not None][:MOST]
     if not shown:
         return Html("")
@@ -114,14 +114,14 @@ def _frame(x: Axis, height: float, audit: Audit) -> Html:
         words = {"x": place, "y": bottom + 20, "text_anchor": "middle"}
         parts.append(html.tag("text", f"{value:+g}" if value else "0", **words))
     middle = (x.places[0] + x.places[1]) / 2
-    label = f"smaller   -   drawn beside the middle, {short(audit.unit)}   -   larger"
+    label = f"smaller   -   drawn beside the middle, {unit_sign(audit.unit)}   -   larger"
     parts.append(
         html.tag("text", label, x=middle, y=bottom + 40, text_anchor="middle", class_="label")
     )
     return html.tag("g", *parts, aria_hidden="true")
 
 
-def _row(one: Finding, x: Axis, y: float, audit: Audit) -> Html:
+def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
     low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
     ink = colour(SERIES[one.verdict])
     style = f"stroke:{ink};stroke-width:2.4"
@@ -162,8 +162,8 @@ def _true_beside(audit: Audit) -> dict[str, float]:
     return dict(zip(audit.true, values.tolist(), strict=True))
 
 
-def _table(audit: Audit, findings: Sequence[Finding]) -> Html:
-    unit = short(audit.unit)
+def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
+    unit = unit_sign(audit.unit)
     true = _true_beside(audit)
     columns = [
         Column("site"),

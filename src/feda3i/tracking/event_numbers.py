@@ -11,12 +11,12 @@ from feda3i.log.events import Event
 SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})
 
 
-def numbers_of(event: Event) -> dict[str, float]:
+def event_numbers(event: Event) -> dict[str, float]:
     """Return the numbers of an event by name; ``site_loss/A`` is that of site A.
 
     Scores are the means of the round's own summary; rows of single cases are left out.
 
-    >>> numbers_of({"event": "round", "round": 2, "loss": 0.5, "site_loss": {"A": 0.4}})
+    >>> event_numbers({"event": "round", "round": 2, "loss": 0.5, "site_loss": {"A": 0.4}})
     {'loss': 0.5, 'site_loss/A': 0.4}
     """
     if event["event"] != "round":
