@@ -77,7 +77,7 @@ def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
 
 def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> dict[str, FloatArray]:
     numbers = site_numbers([row for row in trusted if row.class_number == number])
-    if any(len(values) < 2 for values in numbers.offsets.values()):
+    if numbers.measured < 2:
         raise DataError(
             f"expected trusted masks of class '{class_name}' that can be compared with the model, "
             f"found {numbers.measured}"

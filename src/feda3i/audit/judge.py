@@ -74,7 +74,7 @@ def judge(
     trusted
         Offsets of trusted masks by estimator; zero is then where those were drawn.
     """
-    why_not = {name: _unfit(one, unit) for name, one in sites.items()}
+    why_not = {name: _unfit(one) for name, one in sites.items()}
     weak = _weak(sites)
     if weak:
         why_not = dict.fromkeys(why_not, weak)
@@ -115,10 +115,10 @@ def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
         cases=len(rows),
         measured=len(first),
         offsets=offsets,
-        wobble=float(np.median(wobble)) if len(wobble) else math.nan,
+        wobble=_median(wobble),
         spread=robust_sd(first),
         found=float(np.mean(found)) if found else math.nan,
-        dice=float(np.median(dice)) if len(dice) else math.nan,
+        dice=_median(dice),
     )
 
 
@@ -151,22 +151,23 @@ class _Judged:
         scope: str,
     ) -> None:
         here = [sites[name] for name in rated]
-        self.names = list(here[0].offsets) or ["contour"]
+        names = list(here[0].offsets) or ["contour"]
         self.is_trusted = trusted is not None
-        self.by_name: dict[str, FloatArray] = {}
-        for number, name in enumerate(self.names):
-            offset, draws = _draw(here, name, seed, f"{scope} {name}")
-            if trusted is not None:
-                zero = trusted[name]
-                draws = draws - resample([zero], seed, f"{scope} {name} trusted")
-                relative, moved = offset - np.median(zero), draws
-            else:
-                relative, moved = beside_middle(offset), beside_middle(draws)
-            self.by_name[name] = relative
-            if number == 0:
-                self.offset, self.error = offset, draws.std(axis=0, ddof=1)
-                self.relative, self.ends = relative, interval(moved)
-                self.sure = np.where(relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
+        self.offset, draws = _draw(here, names[0], seed, f"{scope} {names[0]}")
+        self.error = draws.std(axis=0, ddof=1)
+        if trusted is None:
+            self.relative, moved = beside_middle(self.offset), beside_middle(draws)
+        else:
+            zero = trusted[names[0]]
+            self.relative = self.offset - np.median(zero)
+            moved = draws - resample([zero], seed, f"{scope} {names[0]} trusted")
+        self.ends = interval(moved)
+        self.sure = np.where(self.relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
+        self.by_name = {names[0]: self.relative}
+        for name in names[1:]:
+            found = np.array([_median(one.offsets[name]) for one in here])
+            middle = _median(found[np.isfinite(found)] if trusted is None else trusted[name])
+            self.by_name[name] = found - middle
 
     def complete(self, finding: SiteFinding, row: int, unit: str, margin: float) -> SiteFinding:
         """Return a site's finding with its numbers and verdict."""
@@ -217,7 +218,7 @@ def _is_contrary(value: float, relative: float, margin: float) -> bool:
     return math.isfinite(value) and abs(value) >= margin and value * relative < 0
 
 
-def _unfit(one: SiteNumbers, unit: str) -> str:
+def _unfit(one: SiteNumbers) -> str:
     """Return why a site cannot be judged; nothing if it can."""
     if one.two is not None and not all(map(math.isfinite, one.two)):
         return "it sent no offset"
@@ -280,6 +281,10 @@ def _agreement(judged: _Judged) -> float | None:
     if len(pairs) < 2 or len(pairs[0]) < 4 or not np.isfinite(pairs).all():
         return None
     return _number(float(spearmanr(pairs[0], pairs[1]).statistic))
+
+
+def _median(values: FloatArray) -> float:
+    return float(np.median(values)) if len(values) else math.nan
 
 
 def _finite(values: Sequence[float]) -> FloatArray:

@@ -159,6 +159,15 @@ def test_a_second_estimator_confirms_or_contradicts():
     assert "the estimator edge finds the opposite" in found["e"].reason
 
 
+def test_a_second_estimator_may_be_silent():
+    sites = {f"s{k}": site(2.0 * k, 0.3, name=k, edge=2.0 * k) for k in range(5)}
+    sites["s4"].offsets["edge"] = np.zeros(0)
+    overall, found = verdicts(sites)
+    assert overall.agreement is None
+    assert found["s4"].by_estimator["edge"] is None
+    assert found["s4"].verdict == "larger"
+
+
 def test_numbers_of_rows():
     def row(offset, is_drawn=True, is_found=True):
         dice = 0.8 if is_drawn and is_found else 0.0
