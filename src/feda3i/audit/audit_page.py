@@ -10,7 +10,7 @@ from feda3i.audit.writing import by_size, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
 from feda3i.report.html.axes import Axis, room
-from feda3i.report.html.charts import WIDTH, colour, svg
+from feda3i.report.html.charts import colour, svg
 from feda3i.report.html.page import Tone
 from feda3i.report.html.plane import Shape, dot, dot_key
 
@@ -27,7 +27,7 @@ TONES: dict[str, Tone] = {
     "in line": "good",
     "cannot tell": "plain",
 }
-LINE, LEFT, BOTTOM, MOST, LONGEST = 22, 190, 46, 80, 24
+WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 20, 165, 46, 80, 24
 
 
 def page_of(audit: Audit) -> str:
@@ -63,7 +63,7 @@ def _cards(audit: Audit) -> Html:
         ("draw larger", counts["larger"], f"{what}, than the middle one"),
         ("draw smaller", counts["smaller"], f"{what}, than the middle one"),
         ("in line", counts["in line"], f"within {audit.margin:.1f} {unit_sign(audit.unit)}"),
-        ("cannot tell", counts["cannot tell"], "reasons below"),
+        ("cannot tell", counts["cannot tell"], "reasons below" if counts["cannot tell"] else ""),
     ]
     return html.cards(items)
 
@@ -79,7 +79,8 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     for row, one in enumerate(shown):
         parts.append(_row(one, x, 16 + LINE * row, audit))
     about = "; ".join(f"{one.site}: {one.reason}" for one in shown[:3])
-    drawing = svg("Sites by how large they draw", about, *parts, height=height)
+    title, style = "Sites by how large they draw", "max-width:820px"
+    drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style)
     keys = [
         (verdict, dot_key(SHAPES[verdict], SERIES[verdict]))
         for verdict in SERIES
