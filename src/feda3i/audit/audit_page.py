@@ -27,7 +27,7 @@ TONES: dict[str, Tone] = {
     "in line": "good",
     "cannot tell": "plain",
 }
-WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 20, 165, 46, 80, 24
+WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 20, 165, 46, 80, 18
 
 
 def page_of(audit: Audit) -> str:

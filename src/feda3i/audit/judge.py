@@ -211,7 +211,7 @@ def _verdict(
         return side, f"draws {abs(relative):.1f} {unit} {side} than {others}, {ends}"
     if abs(relative) < margin and max(-low, high) <= 2 * margin:
         return "in line", f"within {margin:.1f} {unit} of {others}, {ends}"
-    return "cannot tell", f"its cases differ too much to tell, {ends}"
+    return "cannot tell", "the interval is too wide: too few cases, or they differ too much"
 
 
 def _is_contrary(value: float, relative: float, margin: float) -> bool:
