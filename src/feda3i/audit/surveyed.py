@@ -10,7 +10,7 @@ import numpy as np
 from feda3i.audit.judge import SiteNumbers
 from feda3i.audit.sources import MARGIN, Material
 from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import RunError
+from feda3i.errors import RunError, summary
 from feda3i.log.events import read_events
 from feda3i.quality import Rating
 from feda3i.quality.rating import Part
@@ -23,6 +23,15 @@ NOTES = (
 
 def from_survey(folder: RunFolder) -> Material:
     """Return what a server's event log knows: two numbers per site and class, and no pixel."""
+    try:
+        return _material(folder)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise RunError(
+            f"the survey in '{folder.events}' is damaged ({summary(error)}); restore it from a copy"
+        ) from None
+
+
+def _material(folder: RunFolder) -> Material:
     surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
     if not surveys:
         raise RunError(

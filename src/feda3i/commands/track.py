@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import RunError
+from feda3i.errors import RunError, summary
 from feda3i.log.events import read_events
 from feda3i.tracking import open_tracker
 
@@ -20,9 +20,16 @@ def track(folders: Sequence[Path], sink: str, target: str | None) -> None:
         title = run.recipe().title or path.name
         tracker = open_tracker([sink], path, title, failed.append, first=None, target=target)
         where = [one.where for one in tracker.sinks.values()]
-        for event in read_events(run.events):
-            tracker.take(event)
-        tracker.end(run.is_done)
+        try:
+            for event in read_events(run.events):
+                tracker.take(event)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"the event log '{run.events}' is damaged ({summary(error)}); restore it from a "
+                f"copy"
+            ) from None
+        finally:
+            tracker.end(run.is_done)
         if failed:
             raise RunError(f"'{path}': {failed[0].removeprefix('NOTE: ')}")
         print(f"{path}: {where[0]}")

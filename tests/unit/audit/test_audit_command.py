@@ -156,6 +156,9 @@ def test_the_server_of_a_federation_has_nothing_but_its_survey(feda3i, surveyed,
     code, _, err = feda3i("audit", copy)
     assert code == 0, err
     assert verdicts(copy / "audit")["site-02"] == "larger"
+    code, out, err = feda3i("audit", copy)  # nothing is replaced
+    assert code == 0, err
+    assert str(copy / "audit-2" / "audit.html") in out
 
 
 def test_a_run_is_judged_by_its_early_model_or_anew(feda3i, surveyed, tmp_path):
@@ -234,6 +237,20 @@ def test_a_run_without_a_survey_or_offsets_says_so(feda3i, finished, surveyed, t
     code, _, err = feda3i("audit", tmp_path / "nowhere")
     assert code == 2
     assert "there is no folder" in err
+
+
+@pytest.mark.parametrize(
+    ("part", "other"), [('"sites": [', '"sits": ['), ("[[0.1", "[[[0.1], 0.1")]
+)
+def test_a_damaged_survey_is_an_error_of_ours(feda3i, surveyed, tmp_path, part, other):
+    copy = tmp_path / "damaged"
+    shutil.copytree(surveyed, copy)
+    lines = (copy / "events.jsonl").read_text().splitlines()
+    spoilt = [line.replace(part, other) if '"survey"' in line else line for line in lines]
+    (copy / "events.jsonl").write_text("\n".join(spoilt) + "\n")
+    code, _, err = feda3i("audit", copy, "--survey", "--out", tmp_path / "a")
+    assert code == 1
+    assert "is damaged" in err
 
 
 def test_label_map_of_no_case_is_no_mask():
