@@ -75,14 +75,18 @@ def simulated(place: dict[str, Any], data: str, model: str) -> dict[str, Any]:
     notes = federation.notes["annotators"]
     scale = FULL / SIZE
     truth = {s: [scale * notes[s]["mu"], scale * notes[s]["sigma"]] for s in federation.names()}
-    return measured(base, federation, truth, model)
+    return measured(base, federation, truth, model, place["steps"])
 
 
 def measured(
-    base: recipe.Recipe, federation: Federation, truth: dict[str, list[Any]], model: str
+    base: recipe.Recipe,
+    federation: Federation,
+    truth: dict[str, list[Any]],
+    model: str,
+    steps: int,
 ) -> dict[str, Any]:
     """Measure with models that have not seen the masks, or with one that has."""
-    warm = warm_up_recipe(base, federation, STEPS, share=1.0 if model == "seen" else 0.5)
+    warm = warm_up_recipe(base, federation, steps, share=1.0 if model == "seen" else 0.5)
     started = time.perf_counter()
     with one_thread():
         if model == "unseen":
@@ -160,7 +164,7 @@ def human(place: dict[str, Any], folder: Path, model: str) -> dict[str, Any]:
     """Return the measurements of real annotators."""
     base = recipe_of("synthetic-skin", "skin-ns", 2, place["seed"])
     federation, truth = annotators_of(folder, place["setting"], place["seed"])
-    return measured(base, federation, truth, model)
+    return measured(base, federation, truth, model, place["steps"])
 
 
 def main() -> None:
@@ -171,6 +175,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=["skin-ns", "skin-ne"])
     parser.add_argument("--sites", type=int, default=16)
     parser.add_argument("--models", nargs="+", default=["unseen"], choices=MODELS)
+    parser.add_argument("--steps", type=int, default=STEPS, help="optimiser steps of a site")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--annotators", type=Path, help="folder of images, masks, annotators/WHO")
     parser.add_argument("--who", nargs="+", default=list(WHO), help="patterns of annotators' names")
@@ -184,10 +189,10 @@ def main() -> None:
     todo: list[tuple[dict[str, Any], Callable[..., dict[str, Any]], Any]] = []
     for seed, setting, data in product(arguments.seeds, arguments.settings, arguments.data):
         place = {"data": Path(data).name, "setting": setting, "sites": arguments.sites}
-        todo.append(({**place, "seed": seed}, simulated, data))
+        todo.append(({**place, "seed": seed, "steps": arguments.steps}, simulated, data))
     for seed, who in product(arguments.seeds, arguments.who if arguments.annotators else []):
         place = {"data": arguments.annotators.name, "setting": who, "seed": seed}
-        todo.append((place, human, arguments.annotators))
+        todo.append(({**place, "steps": arguments.steps}, human, arguments.annotators))
     for (place, make, source), model in product(todo, arguments.models):
         key = {**place, "model": model}
         if not any(key.items() <= row.items() for row in _read(arguments.out)):

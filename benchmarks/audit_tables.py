@@ -131,8 +131,9 @@ def tables(rows: list[Row]) -> str:
     human = [row for row in rows if "sites" not in row]
     groups: dict[tuple[str, ...], list[Place]] = {}
     for row in simulated:
-        groups.setdefault((row["data"], row["setting"], row["model"]), []).append(judged(row))
-    lines = _table(groups, ("data", "setting", "masks were")) if groups else []
+        key = (row["data"], row["setting"], str(row["sites"]), row["model"], str(row["steps"]))
+        groups.setdefault(key, []).append(judged(row))
+    lines = _table(groups, ("data", "setting", "sites", "masks were", "steps")) if groups else []
     unseen = [row for row in simulated if row["model"] == "unseen"]
     if unseen:
         few = {(str(n),): [judged(row, n) for row in unseen] for n in (6, 8, 12, 16)}
