@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from feda3i.geometry import Floats
 
 # Residual weight of the first value and of its copy that closes the contour, in the published code.
 ANCHOR_WEIGHT = 10.0

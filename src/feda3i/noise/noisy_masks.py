@@ -176,7 +176,7 @@ def apply_noise(
 
 
 Maker = tuple[str, Annotator, dict[str, Any], int]
-Batch = tuple[str, Maker, NDArray[np.intp]]
+Portion = tuple[str, Maker, NDArray[np.intp]]
 
 
 def _jobs(
@@ -185,7 +185,7 @@ def _jobs(
     name: str,
     options: dict[str, Any],
     seed: int,
-) -> Iterator[Batch]:
+) -> Iterator[Portion]:
     for site in sorted(sites):
         build_model(name, annotators[site], options)  # wrong options fail here, not in a process
         positions = np.asarray(sites[site])

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import signed_distance
+from feda3i.geometry import Floats, signed_distance
 from feda3i.noise.base import Mask, NoiseModel, check_mask, check_number, check_whole
 from feda3i.seeding import Draws, generator
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
