@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from data_files import plain_tree, save_pair
 
+from data_files import plain_tree, save_pair
 from feda3i import recipe
 from feda3i.commands.preview import preview
 from feda3i.data.folder import folder

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from consortium import Trial, site_names, tiny
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
+from consortium import Trial, site_names, tiny
 from feda3i.core.messages import Missing
 from feda3i.engine.run import describe, job_of, play, resume
 from feda3i.engine.run_folder import RunFolder

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from noise_shapes import disc
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise import ClassConditional, ContourEvolution, calibrate
 from feda3i.noise.calibrate import mean_dice
+from noise_shapes import disc
 
 MASKS = [disc(r, 128) for r in (20, 25, 30, 35)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive_contour import naive_evolution
-from noise_shapes import blobs, disc
 
 from feda3i.noise import ContourEvolution, NoiseWarning
+from noise_shapes import blobs, disc
 
 pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.base.NoiseWarning")
 

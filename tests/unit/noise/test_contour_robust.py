@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_shapes import blobs, disc
 from scipy import ndimage
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import ContourEvolution
 from feda3i.noise.bias import draw_bias
+from noise_shapes import blobs, disc
 
 
 def ratio(mu: float, sigma: float, radius: int, draws: int = 1, **options: object) -> float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from noise_shapes import disc
 from scipy import ndimage
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import SignedDistanceEvolution
 from feda3i.noise.levelset import smooth_field
+from noise_shapes import disc
 
 
 def ball(radius: float, side: int) -> np.ndarray:

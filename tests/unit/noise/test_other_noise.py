@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_shapes import blobs, disc
 from scipy import ndimage
 
 from feda3i.errors import DataError, RecipeError
@@ -15,6 +14,7 @@ from feda3i.geometry import signed_distance
 from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
 from feda3i.noise.markov import blur_and_threshold, spread_by_one
 from feda3i.noise.morphology import resize_and_shift, shift_border
+from noise_shapes import blobs, disc
 
 
 def test_flip_rates_per_class() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from noise_shapes import disc
 
 from feda3i.errors import DataError
 from feda3i.noise import (
@@ -15,6 +14,7 @@ from feda3i.noise import (
     SignedDistanceEvolution,
     pixel_dependence,
 )
+from noise_shapes import disc
 
 DISC = disc(40, 140)
 

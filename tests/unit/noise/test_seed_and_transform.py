@@ -9,7 +9,6 @@ import pytest
 import torch
 from monai.data import MetaTensor
 from monai.transforms import Compose, MapTransform, Randomizable
-from noise_shapes import disc
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise import (
@@ -23,6 +22,7 @@ from feda3i.noise import (
     pixel_dependence,
 )
 from feda3i.noise.transform import NoisyMaskd
+from noise_shapes import disc
 
 SHRINK = ContourEvolution(mu=-3, sigma=1)
 
