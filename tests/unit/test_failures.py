@@ -139,7 +139,7 @@ def test_a_method_that_fails_is_named_in_any_process(workers, tmp_path, monkeypa
         cli.main()
     err = capfd.readouterr().err
     assert stop.value.code == 1
-    assert f"{own} (line 8, fit) failed: KeyError: 'x'" in err
+    assert f"{own} (line 6, fit) failed: KeyError: 'x'" in err
     assert "Traceback" not in err
 
 
@@ -151,7 +151,7 @@ def test_check_method_reports_any_error_as_a_broken_promise(tmp_path, monkeypatc
         cli.main()
     out = capsys.readouterr().out
     assert stop.value.code == 1
-    assert f"KeyError: 'x' in {own} (line 8, fit)" in out
+    assert f"KeyError: 'x' in {own} (line 6, fit)" in out
     assert "1 promises kept, 7 broken" in out
 
 
