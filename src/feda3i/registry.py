@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -37,7 +37,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Return all names that can be used without a file or module path."""
-        found = importlib.metadata.entry_points(group=self.entry_points)
+        found = _points(self.entry_points)
         return sorted({*self.builtin, *(point.name for point in found)})
 
     def get(self, name: str) -> Any:
@@ -47,7 +47,7 @@ class Registry:
         key = self.canonical(name)
         if key in self.builtin:
             return load_object(self.builtin[key], self.kind)
-        for point in importlib.metadata.entry_points(group=self.entry_points):
+        for point in _points(self.entry_points):
             if point.name == key:
                 _PLUGINS.add(point.module)
                 return _guarded(point.load, self.kind, name)
@@ -60,6 +60,12 @@ class Registry:
     def canonical(self, name: str) -> str:
         """Return the spelling used in tables: ``nr_dice`` and ``NR-Dice`` are both ``nr-dice``."""
         return name if ":" in name else name.lower().replace("_", "-")
+
+
+@cache
+def _points(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+    """Return what other packages offer; looked up once, since it reads every package's files."""
+    return tuple(importlib.metadata.entry_points(group=group))
 
 
 def load_object(path: str, kind: str) -> Any:

@@ -43,6 +43,10 @@ class Job:
         """Build the method's network with the initialisation of the run's seed."""
         return self.method.network(self._build)
 
+    def first_network(self) -> nn.Module:
+        """Build one plain network as every method of this seed starts from, however many it has."""
+        return self._build(0)
+
     def _build(self, number: int) -> nn.Module:
         import torch
 

@@ -41,11 +41,12 @@ def _versions() -> dict[str, Any]:
     return {
         "feda3i": __version__,
         "python": platform.python_version(),
-        "packages": {package: _version(package) for package in PACKAGES},
+        "packages": {package: version_of(package) for package in PACKAGES},
     }
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Return the version of an installed package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -19,6 +19,7 @@ from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, m
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
+from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
@@ -79,7 +80,7 @@ def run(
                 if recipe.noise.name != "none":
                     listener.doing("drawing the masks of the noisy annotators")
                 federation = disturb(given, recipe, folder.make_cache())
-            folder.begin(recipe, {"data": describe(federation)})
+            folder.begin(recipe, facts_of(job, federation))
             return _carry_out(folder, job, federation, listener)
         except BaseException:
             folder.abandon()
@@ -144,6 +145,11 @@ def job_of(recipe: Recipe, federation: Federation) -> Job:
     return Job(recipe, Format(cases.channels, classes, tuple(cases.shape), aspect_of(recipe)))
 
 
+def facts_of(job: Job, federation: Federation) -> dict[str, Any]:
+    """Return what the manifest of a new run says of its data and of what it starts from."""
+    return {"data": describe(federation), "start": start_of(job, federation)}
+
+
 def describe(federation: Federation) -> dict[str, Any]:
     """Return what the manifest says of the data."""
     return {
@@ -202,11 +208,10 @@ def play(
     losses = losses_of(folder.events)
     try:
         if first == 1:
-            log.write("start", recipe=job.recipe.shared(), stages=list(server.stages))
+            write_start(log, job, server.stages)
         if changed:
             log.write("resume", round=first, changed=list(changed))
-        before = notes_before(job.method, job.recipe.rounds)
-        _tell(before, listener, log if first == 1 else None, is_result=False)
+        _tell(notes_before(job.method, job.recipe.rounds), listener)
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
                 _look_around(server, transport, number, log)
@@ -232,6 +237,12 @@ def play(
         log.close()
         tracker.end(folder.is_done)
     return Result(folder.path, digest, scores or summarise_scores(rows), tuple(notes))
+
+
+def write_start(log: EventLog, job: Job, stages: Sequence[str]) -> None:
+    """Write what the log of a run begins with: the recipe, the stages, what the run cannot do."""
+    log.write("start", recipe=job.recipe.shared(), stages=list(stages))
+    _tell(notes_before(job.method, job.recipe.rounds), None, log, is_result=False)
 
 
 def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int]:

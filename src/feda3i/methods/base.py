@@ -79,6 +79,13 @@ class Method(BaseModel):
         """
         return {}
 
+    def plain_rounds(self, rounds: int) -> int:
+        """Return how many of the first rounds are FedAvg's with this loss, to the bit.
+
+        A bench trains such a beginning once for all methods that share it. None by default.
+        """
+        return 0
+
     # -- site -------------------------------------------------------------------------------------
 
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:

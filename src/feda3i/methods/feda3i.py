@@ -237,6 +237,12 @@ class FedA3I(Method):
             return {}  # asked for: an ablation without quality
         return {"weighting by quality (FedA3I is FedAvg before)": first}
 
+    def plain_rounds(self, rounds: int) -> int:
+        """Return the length of the warm-up; one that is found on the way is not shared."""
+        if self.t1 == "auto":
+            return 0
+        return min(self.t1, rounds) if self._uses_quality() else rounds
+
     # -- site -------------------------------------------------------------------------------------
 
     def survey(self, site: Site) -> Numbers:

@@ -25,5 +25,9 @@ from feda3i.methods.base import Method
 class FedAvg(Method):
     """The default behaviour under its own name."""
 
+    def plain_rounds(self, rounds: int) -> int:
+        """Return all of them."""
+        return rounds
+
 
 METHOD = FedAvg

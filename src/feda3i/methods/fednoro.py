@@ -138,6 +138,10 @@ class FedNoRo(Method):
         first = None if found == [] else self.s1 + 1
         return {"treating noisy sites apart (FedNoRo is FedAvg before)": first}
 
+    def plain_rounds(self, rounds: int) -> int:
+        """Return the rounds before the survey."""
+        return min(self.s1, rounds)
+
     # -- site -------------------------------------------------------------------------------------
 
     def survey(self, site: Site) -> Numbers:

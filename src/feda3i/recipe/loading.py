@@ -81,7 +81,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     if not separator or not key:
         raise RecipeError(f"expected an override as key=value, found '{override}'")
     *path, last = key.strip().split(".")
-    value = _parse(text.strip())
+    value = parse_value(text.strip())
     check_plain(value, key)
     if not path and last in SECTIONS:
         if not isinstance(value, str) or not value:
@@ -126,7 +126,7 @@ def _renamed(
     return {**options, "name": value}
 
 
-def _parse(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Read a TOML value; what is not one is a string: ``lr=0.1``, ``data=/some/path``."""
     try:
         values = tomllib.loads(f"value = {text}")

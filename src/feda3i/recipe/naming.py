@@ -61,7 +61,7 @@ def name_of(recipe: Recipe, base: Recipe, source: str) -> RunName:
         *([f"seed {recipe.seed}"] if recipe.seed != base.seed else []),
     ]
     parts = [stem, *([data] if data != _data(base) else []), method, *changes]
-    folder = "-".join(filter(None, map(_slug, parts)))[:LONGEST].rstrip("-.")
+    folder = "-".join(filter(None, map(slug, parts)))[:LONGEST].rstrip("-.")
     return RunName(", ".join([title, *told]), f"{folder}-seed{recipe.seed}")
 
 
@@ -121,7 +121,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     """Return text for the name of a folder: ``rounds 3`` is rounds3, ``t1 4`` is t1-4."""
     joined = re.sub(r"(?<=[A-Za-z_]) (?=[\d-])", "", text)
     return re.sub(r"[^\w.]+", "-", joined, flags=re.UNICODE).strip("-.")
