@@ -1,0 +1,167 @@
+"""The results of a grid in their places, and proof that they may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from feda3i.bench.grid import CLEAN, Cell, Grid, expand
+from feda3i.bench.result import RunResult
+from feda3i.bench.stats import Spread, spread
+from feda3i.errors import RunError
+
+Place = tuple[str, str]
+"""Column and row."""
+
+SAME_FOR_ALL = ("test", "partition", "weights", "order")
+SAME_MASKS = ("data", "masks")
+
+
+@dataclass(frozen=True)
+class Board:
+    """Results by column (setting and point), row and seed.
+
+    Attributes
+    ----------
+    name, title
+        Of the grid.
+    data
+        Names of the data sets.
+    columns, rows
+        In the order of the grid.
+    found
+        ``{(column, row): {seed: result}}``
+    missing
+        Cells of the grid that have no result.
+    points
+        ``{column: (setting, point)}``
+    is_sweep
+        Whether the first key of the points is the axis of a figure.
+    """
+
+    name: str
+    title: str
+    data: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    found: Mapping[Place, Mapping[int, RunResult]]
+    missing: tuple[Cell, ...] = ()
+    points: Mapping[str, tuple[str, tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
+    is_sweep: bool = False
+
+    def results(self, column: str, row: str) -> Mapping[int, RunResult]:
+        """Return the results of a place by seed; empty if there are none."""
+        return self.found.get((column, row), {})
+
+    def score(self, column: str, row: str, rounds: int = 1) -> Spread | None:
+        """Return mean and standard deviation over seeds of the last rounds' Dice."""
+        values = [result.last(rounds) for result in self.results(column, row).values()]
+        return spread(values) if values else None
+
+    def cases(self, column: str, row: str) -> dict[int, dict[str, float]]:
+        """Return the Dice of every test case by seed."""
+        return {seed: result.cases for seed, result in self.results(column, row).items()}
+
+    @property
+    def count(self) -> int:
+        """Return how many different runs are there."""
+        return len({id(r) for found in self.found.values() for r in found.values()})
+
+
+def boards_of(grid: Grid, known: Mapping[str, RunResult]) -> list[Board]:
+    """Return the boards of a grid that have any result: on real data, and on synthetic ones."""
+    names = {setting.data for setting in grid.settings.values()} - {""}
+    made = [_board(grid, expand(grid, real), known) for real in ([names, set()] if names else [()])]
+    return [board for board in made if board.found]
+
+
+def _board(grid: Grid, cells: Sequence[Cell], known: Mapping[str, RunResult]) -> Board:
+    found: dict[Place, dict[int, RunResult]] = {}
+    missing: dict[str, Cell] = {}
+    points: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {}
+    for cell in cells:
+        column = column_of(cell)
+        points[column] = (cell.setting, cell.point)
+        if cell.digest in known:
+            found.setdefault((column, cell.row), {})[cell.seed] = known[cell.digest]
+        else:
+            missing.setdefault(cell.digest, cell)
+    data = tuple(dict.fromkeys(cell.data for cell in cells))
+    board = Board(
+        *(grid.name, grid.title, data, tuple(points), grid.rows, found),
+        missing=tuple(missing.values()),
+        points=points,
+        is_sweep=grid.kind == "sweep",
+    )
+    check_shared(board, is_fixed=grid.protocol == "paper")
+    return board
+
+
+def column_of(cell: Cell) -> str:
+    """Return the name of a cell's column: the setting, and the values that vary."""
+    values = [f"{key.rpartition('.')[2]} {value}" for key, value in cell.point]
+    return ", ".join([cell.setting, *values])
+
+
+def board_of_results(known: Mapping[str, RunResult]) -> Board:
+    """Return a board of whatever results there are: data and noise as columns, methods as rows."""
+    found: dict[Place, dict[int, RunResult]] = {}
+    for result in known.values():
+        method = {**result.recipe["method"]}
+        name = str(method.pop("name"))
+        row = ",".join([name, *(f"{key}={value}" for key, value in sorted(method.items()))])
+        noise = result.recipe["noise"]
+        column = f"{result.recipe['data']['name']} {noise.get('setting', noise['name'])}"
+        found.setdefault((column, row), {})[result.seed] = result
+    columns = tuple(sorted({column for column, _ in found}))
+    rows = tuple(sorted({row for _, row in found}))
+    data = tuple(sorted({str(r.recipe["data"]["name"]) for r in known.values()}))
+    return Board("results", "All results", data, columns, rows, found)
+
+
+# -- may they be compared? ------------------------------------------------------------------------
+
+
+def check_shared(board: Board, is_fixed: bool) -> None:
+    """Raise ``RunError`` unless all methods of a column saw the same things.
+
+    That is for each seed the same test cases, partition, initial weights and order of cases, and
+    the same noisy masks (reference rows on clean masks excepted); in the paper's protocol also the
+    same cases, masks and partition for all seeds.
+    """
+    for column in board.columns:
+        named = [
+            (row, seed, result)
+            for row in board.rows
+            for seed, result in board.results(column, row).items()
+        ]
+        for seed in {seed for _, seed, _ in named}:
+            _check_same(column, [one for one in named if one[1] == seed], SAME_FOR_ALL)
+        noisy = [one for one in named if not _is_clean(one[2])]
+        for seed in {seed for _, seed, _ in noisy}:
+            _check_same(column, [one for one in noisy if one[1] == seed], SAME_MASKS)
+        if is_fixed:
+            _check_same(column, noisy, (*SAME_MASKS, "test", "partition"))
+
+
+def _is_clean(result: RunResult) -> bool:
+    return str(result.recipe["method"]["name"]).lower() == CLEAN
+
+
+def _check_same(
+    column: str, named: Sequence[tuple[str, int, RunResult]], keys: Iterable[str]
+) -> None:
+    for key in keys:
+        found = {
+            result.hashes[key]: f"{row}, seed {seed}"
+            for row, seed, result in named
+            if key in result.hashes
+        }
+        if len(found) > 1:
+            (first, one), (second, two) = list(found.items())[:2]
+            raise RunError(
+                f"{column}: expected the same {key} for all methods, found {first[:12]} ({one}) "
+                f"and {second[:12]} ({two}): these results cannot be compared; run one of them "
+                f"again"
+            )

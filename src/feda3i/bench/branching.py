@@ -1,0 +1,143 @@
+"""Runs that share their beginning: it is trained once, and the others branch off it.
+
+FedA3I is FedAvg until its survey, so its run may begin with FedAvg's checkpoint of that round. What
+comes out is equal to the bit: model, scores and log, but for clock times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from feda3i.basics.files import write_file
+from feda3i.core.cases import Federation
+from feda3i.core.trees import pack, seal, unpack, unseal
+from feda3i.engine.job import Job
+from feda3i.engine.lock import is_free, is_held
+from feda3i.engine.manifest import PACKAGES, processor, version_of
+from feda3i.engine.run import facts_of, write_start
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import WireError
+from feda3i.log.events import EventLog
+from feda3i.methods.base import make_method
+from feda3i.recipe import Recipe
+from feda3i.simulation.views import view_of
+
+NEW = ".new"
+
+
+def last_shared(recipe: Recipe) -> int:
+    """Return the last round that a run may take from another: it must play its own last one.
+
+    Reference rows are FedAvg on other data: they share nothing.
+    """
+    if view_of(recipe.method.name) is not None:
+        return 0
+    options = json.dumps(recipe.method.options(), sort_keys=True)
+    return min(_plain_rounds(recipe.method.name, options, recipe.rounds), recipe.rounds - 1)
+
+
+@cache
+def _plain_rounds(name: str, options: str, rounds: int) -> int:
+    return make_method(name, json.loads(options)).plain_rounds(rounds)
+
+
+def family_of(recipe: Recipe) -> str:
+    """Return a name that recipes have in common if one may begin with the rounds of the other."""
+    values = recipe.shared()
+    for key in ("engine", "title", "methods", "rounds"):
+        values.pop(key, None)
+    if last_shared(recipe) > 0:
+        values["method"] = {"loss": values["method"].get("loss", "ce")}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Branches:
+    """Checkpoints that runs leave for others of their family.
+
+    Parameters
+    ----------
+    folder
+        Where they lie.
+    recipe, data
+        Of a run of the family; what its manifest says of the data. A checkpoint serves only runs on
+        the same cases, with the same libraries, on the same kind of processor.
+    """
+
+    def __init__(self, folder: Path, recipe: Recipe, data: Mapping[str, Any]) -> None:
+        known = [data[key] for key in ("sha256", "test_sha256", "sites_sha256")]
+        known += [{package: version_of(package) for package in PACKAGES}, dict(processor())]
+        tag = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:8]
+        self.folder = folder / family_of(recipe) / tag
+        self.recipe = recipe
+
+    def keep(self, run: Path, wanted: Iterable[int]) -> None:
+        """Keep the checkpoint that a run has just written, if its round is wanted."""
+        saved = RunFolder(run).load()
+        if saved is None or saved["round"] not in set(wanted):
+            return
+        path = self._path(int(saved["round"]))
+        if path.exists():
+            return
+        with (run / "events.jsonl").open("rb") as file:
+            lines = file.read(int(saved["events"])).decode().splitlines(keepends=True)
+        rounds = "".join(line for line in lines if json.loads(line)["event"] in ("round", "score"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        tree = {"round": saved["round"], "params": saved["params"], "events": rounds}
+        write_file(path, seal(pack(tree)))
+
+    def best(self) -> dict[str, Any] | None:
+        """Return the latest checkpoint that this run may begin with."""
+        for number in range(last_shared(self.recipe), 0, -1):
+            try:
+                tree: dict[str, Any] = unpack(unseal(self._path(number).read_bytes()))
+            except (FileNotFoundError, WireError):  # a damaged one is as good as none
+                continue
+            return tree
+        return None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"round-{number}.bin"
+
+
+def begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Federation) -> None:
+    """Make a run folder that stands after the rounds of a kept checkpoint; resume it to go on.
+
+    It is made beside its place and moved there whole: a kill leaves no half of a run.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}{NEW}")
+    shutil.rmtree(beside, ignore_errors=True)
+    folder = RunFolder.claim(beside)
+    try:
+        layout = job.layout
+        layout.check(saved["params"])
+        log = EventLog(folder.events)
+        write_start(log, job, layout.stages)
+        log.close()
+        with folder.events.open("a", encoding="utf-8") as file:
+            file.write(saved["events"])
+        folder.save(int(saved["round"]), saved["params"], {})
+        folder.begin(job.recipe, {**facts_of(job, federation), "branched": saved["round"]})
+    finally:
+        folder.close()
+    if is_free(path) and not is_held(path):
+        shutil.rmtree(path, ignore_errors=True)  # what a start that was killed left
+    os.rename(beside, path)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what kills left of runs that were being made."""
+    for beside in folder.glob(f".*{NEW}"):
+        if not is_held(beside):
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def clear(folder: Path, family: str) -> None:
+    """Remove the checkpoints of a family that nobody needs any more."""
+    shutil.rmtree(folder / family, ignore_errors=True)

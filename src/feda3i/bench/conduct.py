@@ -1,0 +1,222 @@
+"""Play a grid: skip what is done, share beginnings, keep all cores busy, survive a kill."""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from feda3i.basics.ram import available
+from feda3i.bench.branching import clear, family_of, last_shared, sweep
+from feda3i.bench.grid import Cell
+from feda3i.bench.process import Process, Told
+from feda3i.bench.progress import Progress
+from feda3i.bench.result import SUFFIX, RunResult, collect
+from feda3i.bench.schedule import Task, left, order, startable, wanted_by, workers_for
+
+BRANCHES = ".branches"
+PROCESS = 700 * 2**20
+"""Bytes of a process that trains a small network on some hundred cases."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a bench has to do: one cell per different run, and the results that are there."""
+
+    cells: dict[str, Cell]
+    tasks: tuple[Task, ...]
+    known: Mapping[str, RunResult]
+    unusable: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> list[str]:
+        """Return the names of the runs whose results are there."""
+        return [name for name, cell in self.cells.items() if cell.digest in self.known]
+
+    def missing(self) -> list[Task]:
+        """Return the runs that are left, in the order that they are begun in."""
+        done = set(self.done)
+        return order([task for task in self.tasks if task.name not in done])
+
+
+def plan_of(cells: Sequence[Cell], results: Path) -> Plan:
+    """Return what is to be done for these cells; the same run in two places counts once."""
+    known, unusable = collect([results]) if results.is_dir() else ({}, [])
+    unique = {cell.digest: cell for cell in reversed(cells)}
+    named = {unique[cell.digest].name: unique[cell.digest] for cell in cells}
+    return Plan(named, tuple(_task(cell) for cell in named.values()), known, tuple(unusable))
+
+
+def _task(cell: Cell) -> Task:
+    recipe = cell.recipe
+    kind = f"{cell.setting.split()[0]} {cell.row}"
+    return Task(cell.name, family_of(recipe), last_shared(recipe), recipe.rounds, kind)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def side_by_side(plan: Plan) -> int:
+    """Return how many runs go on at once: one per core, but one in all on a GPU, or what fits.
+
+    What a run needs is what the network says of one training step, and a process with its cases.
+    """
+    import torch
+
+    from feda3i import models
+
+    needs = [PROCESS]
+    for task in plan.missing():
+        recipe = plan.cells[task.name].recipe
+        device = recipe.engine.device
+        if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
+            return 1
+        footprint = getattr(models.REGISTRY.get(recipe.model.name), "footprint", None)
+        size = recipe.data.options().get("size")
+        if footprint is not None and isinstance(size, int):
+            width = recipe.model.options().get("width", 16)
+            needs.append(PROCESS + int(footprint((size, size), recipe.train.batch, width)))
+    return max(1, min(cores(), available() // max(needs)))
+
+
+class Conductor:
+    """Start runs as cores become free, and note how they end.
+
+    Parameters
+    ----------
+    out, results
+        Where run folders and result files go.
+    cores
+        How many processes may train at once.
+    each
+        Cores for each run; by default one, and more only when there are not enough runs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        out: Path,
+        results: Path,
+        progress: Progress,
+        cores: int = 1,
+        each: int | None = None,
+    ) -> None:
+        self._plan, self._out, self._results = plan, out, results
+        self._progress, self._cores, self._each = progress, cores, each
+        self._told: queue.Queue[Told] = queue.Queue()
+        self._idle: list[Process] = []
+        self._busy: dict[Process, str] = {}
+        self._rounds: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
+        self._seconds = times_of(plan)
+        self.failed: dict[str, str] = {}
+
+    def play(self) -> None:
+        """Play all runs that are missing."""
+        self._out.mkdir(parents=True, exist_ok=True)
+        sweep(self._out)
+        tasks = {task.name: task for task in self._plan.tasks}
+        waiting = self._plan.missing()
+        try:
+            while waiting or self._busy:
+                self._start(waiting, tasks)
+                self._hear(tasks)
+                self._show(waiting, tasks)
+                self._tidy(waiting, tasks)
+        finally:
+            for process in [*self._idle, *self._busy]:
+                process.stop()
+
+    def _start(self, waiting: list[Task], tasks: Mapping[str, Task]) -> None:
+        while True:
+            free = self._cores - sum(self._slots.values())
+            ready = startable(waiting, self._rounds, tasks)
+            if free < 1 or not ready:
+                return
+            task = ready[0]
+            waiting.remove(task)
+            workers = workers_for(free, len(ready), self._each)
+            process = self._idle.pop() if self._idle else Process(self._told)
+            self._busy[process] = task.name
+            self._rounds[task.name], self._slots[task.name] = 0, workers
+            process.give(self._order(task, workers, waiting))
+
+    def _order(self, task: Task, workers: int, waiting: Sequence[Task]) -> dict[str, Any]:
+        recipe = self._plan.cells[task.name].recipe
+        if recipe.engine.workers == "auto":
+            engine = recipe.engine.model_copy(update={"workers": workers})
+            recipe = recipe.model_copy(update={"engine": engine})
+        return {
+            "recipe": recipe.to_dict(),
+            "path": str(self._out / task.name),
+            "branches": str(self._out / BRANCHES),
+            "result": str(self._results / f"{task.name}{SUFFIX}"),
+            "wanted": wanted_by(task, waiting),
+            "test_sha256": expected_test(self._plan, self._plan.cells[task.name]),
+        }
+
+    def _hear(self, tasks: Mapping[str, Task]) -> None:
+        process, told = self._told.get()
+        name = self._busy.get(process)
+        if name is None:  # a process that was idle died: nothing is lost
+            self._idle = [other for other in self._idle if other is not process]
+            return
+        if "round" in told:
+            self._rounds[name] = int(told["round"])
+            if told.get("seconds"):
+                self._seconds[tasks[name].kind] = told["seconds"] * self._slots[name]
+        if "done" in told:
+            self._end(process, name, f"Dice {told['done']:.4f}")
+        elif "failed" in told:
+            self.failed[name] = str(told["failed"])
+            self._end(process, name, f"FAILED: {told['failed']}")
+        elif "died" in told:
+            why = f"its process ended with code {told['died']}"
+            self.failed[name] = f"{why}; start the bench again, it goes on from there"
+            self._end(process, name, f"FAILED: {why}", is_alive=False)
+
+    def _end(self, process: Process, name: str, text: str, is_alive: bool = True) -> None:
+        del self._busy[process], self._rounds[name], self._slots[name]
+        if is_alive:
+            self._idle.append(process)
+        self._progress.finished(name, text)
+
+    def _show(self, waiting: Sequence[Task], tasks: Mapping[str, Task]) -> None:
+        seconds = left(waiting, self._rounds, tasks, self._seconds) / self._cores
+        rounds = {name: f"round {n}/{tasks[name].rounds}" for name, n in self._rounds.items()}
+        self._progress.under_way(rounds, seconds)
+
+    def _tidy(self, waiting: Sequence[Task], tasks: Mapping[str, Task]) -> None:
+        """Drop checkpoints of families that are complete."""
+        alive = {task.family for task in waiting} | {tasks[n].family for n in self._rounds}
+        folder = self._out / BRANCHES
+        for family in folder.iterdir() if folder.is_dir() else ():
+            if family.name not in alive:
+                clear(folder, family.name)
+
+
+def times_of(plan: Plan) -> dict[str, float]:
+    """Return core seconds per round by kind of run, from results of this grid that are there."""
+    found: dict[str, float] = {}
+    tasks = {task.name: task for task in plan.tasks}
+    for name in plan.done:
+        machine = plan.known[plan.cells[name].digest].machine
+        workers = machine.get("workers")
+        spent = float(machine.get("seconds_per_round") or 0)
+        found[tasks[name].kind] = spent * (workers if isinstance(workers, int) else 1)
+    return {kind: seconds for kind, seconds in found.items() if seconds > 0}
+
+
+def expected_test(plan: Plan, cell: Cell) -> str | None:
+    """Return the hash of the test cases that results with the same data section were scored on."""
+    for result in plan.known.values():
+        if result.recipe["data"] == cell.recipe.shared()["data"]:
+            return result.hashes["test"]
+    return None

@@ -1,0 +1,333 @@
+"""A grid: which recipes are run with which methods and seeds, as one TOML file.
+
+>>> grid = load("table3-small", ["seeds=[0]", "rows=['fedavg', 'feda3i']"])
+>>> [(cell.setting, cell.row) for cell in expand(grid)][:2]
+[('SKIN N_S', 'fedavg'), ('SKIN N_S', 'feda3i')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from feda3i.data.torch_items import gives_items
+from feda3i.datasets import REGISTRY as DATA
+from feda3i.errors import RecipeError, nearest, shown
+from feda3i.methods import REGISTRY as METHODS
+from feda3i.recipe import Recipe, validate
+from feda3i.recipe import load as load_recipe
+from feda3i.recipe.files import find as find_recipe
+from feda3i.recipe.files import read_toml
+from feda3i.recipe.loading import parse_value
+from feda3i.recipe.naming import slug
+from feda3i.recipe.sections import MethodSection, NoiseSection, Section
+from feda3i.values import keywords_of
+
+FOLDER = Path(__file__).parent / "grids"
+CLEAN = "clean"
+"""The reference row that trains on clean masks."""
+
+
+class Setting(Section):
+    """One column of a table: a recipe, changes to it, and the data that the user may give."""
+
+    recipe: str
+    """A .toml file (beside the grid's, or anywhere), or the name of a built-in recipe."""
+    data: str = ""
+    """The name that the command line gives real data under: ``data.skin=PATH``."""
+    set: tuple[str, ...] = ()
+    """Changes as on the command line of ``feda3i run``."""
+
+
+class Grid(Section):
+    """Rows x settings x points x seeds; every one of them is a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    title: str = ""
+    """What the grid shows, in one line."""
+    kind: Literal["table", "sweep"] = "table"
+    """``sweep``: its values of ``vary`` are the horizontal axis of a figure."""
+    protocol: Literal["paper", "everything"] = "paper"
+    """``paper``: cases, partition and noise stay (``fixed``), only the training has other seeds."""
+    fixed: Annotated[int, Field(ge=0)] = 0
+    """Seed of data and noise in the paper's protocol."""
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    rows: Annotated[tuple[str, ...], Field(min_length=1)] = ("fedavg", "feda3i")
+    """Methods with their options: ``fedavg``, ``feda3i,loss=dc``."""
+    needs_data: bool = False
+    """Refuse to run on synthetic cases in place of the data."""
+    set: tuple[str, ...] = ()
+    """Changes to every recipe."""
+    vary: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Further keys with the values they take, ``{"data.sites" = [10, 20]}``; keys that change
+    together are one: ``{"data.cases, train.epochs" = [[8, 10], [16, 5]]}``."""
+    settings: Annotated[dict[str, Setting], Field(min_length=1)]
+    given: dict[str, str] = Field(default_factory=dict)
+    """Places of data by name, from the command line."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid and its place in it."""
+
+    setting: str
+    row: str
+    point: tuple[tuple[str, Any], ...]
+    seed: int
+    recipe: Recipe
+    digest: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run's folder and of its result: words, then a hash."""
+        options = [f"{key.rpartition('.')[2]} {value}" for key, value in self.point]
+        parts = [self.setting, self.data, self.row, *options, f"seed {self.seed}"]
+        words = "-".join(filter(None, (slug(part.lower()) for part in parts)))
+        return f"{words[:90].rstrip('-.')}-{self.digest[:10]}"
+
+    @property
+    def data(self) -> str:
+        """Return the name of the data set."""
+        return self.recipe.data.name.rpartition(":")[2]
+
+
+def built_in() -> list[str]:
+    """Return the names of the grids that come with the package."""
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def find(source: str) -> Path:
+    """Return the path of a grid: a file, or the name of a built-in grid."""
+    path, inside = Path(source), FOLDER / f"{source}.toml"
+    if path.is_file():
+        return path
+    if inside.is_file():
+        return inside
+    raise RecipeError(
+        f"there is no grid '{source}'{nearest(source, built_in()) or '.'} "
+        f"Give the path of a .toml file or one of: {', '.join(built_in())}"
+    )
+
+
+def load(source: str, overrides: Sequence[str] = ()) -> Grid:
+    """Read a grid and apply ``key=value``: keys of the grid, places of data, recipe keys."""
+    file = find(source)
+    values: dict[str, Any] = {"name": file.stem, **read_toml(file)}
+    settings = values.get("settings")
+    places = {str(s.get("data", "")) for s in _tables(settings)} - {""}
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        head, _, rest = key.strip().partition(".")
+        if not separator or not key:
+            raise RecipeError(f"expected key=value, found '{override}'")
+        if head == "data" and rest in places:
+            values.setdefault("given", {})[rest] = text.strip()
+        elif key in Grid.model_fields and key not in ("settings", "given", "name"):
+            values[key] = parse_value(text.strip())
+        else:
+            values["set"] = [*values.get("set", ()), override]
+    try:
+        grid = Grid.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError("\n".join(_line(file, item) for item in error.errors())) from None
+    _check_places(grid)
+    return _beside(grid, file.parent)
+
+
+def _tables(settings: Any) -> Iterable[Mapping[str, Any]]:
+    found = settings.values() if isinstance(settings, dict) else ()
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _line(file: Path, item: Any) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    return f"'{file}', {place}: {item['msg'].lower()}, found {shown(item['input'])}"
+
+
+def _check_places(grid: Grid) -> None:
+    for name, place in grid.given.items():
+        if not Path(place).exists():
+            raise RecipeError(f"data.{name}: there is nothing at '{place}'")
+
+
+def _beside(grid: Grid, folder: Path) -> Grid:
+    """Return the grid with recipes that lie beside it found from anywhere."""
+
+    def located(setting: Setting) -> Setting:
+        beside = folder / setting.recipe
+        is_beside = setting.recipe.endswith(".toml") and beside.is_file()
+        return setting.model_copy(update={"recipe": str(beside)}) if is_beside else setting
+
+    found = {name: located(setting) for name, setting in grid.settings.items()}
+    return grid.model_copy(update={"settings": found})
+
+
+def expand(grid: Grid, real: Iterable[str] | None = None) -> list[Cell]:
+    """Return every run of a grid: seed by seed, so that a part of a grid is whole seeds.
+
+    Parameters
+    ----------
+    real
+        Names of data that count as given even where this machine has no place for them (tables are
+        made without the data); by default those of the command line.
+    """
+    names = set(grid.given) if real is None else set(real)
+    missing = sorted({s.data for s in grid.settings.values()} - names - {""})
+    if grid.needs_data and missing and real is None:
+        words = " ".join(f"data.{name}=PATH" for name in missing)
+        raise RecipeError(
+            f"the grid '{grid.name}' is for real data, and nobody said where they are; add {words}"
+        )
+    points = [
+        tuple(
+            pair
+            for key, value in zip(grid.vary, values, strict=True)
+            for pair in _pairs(key, value)
+        )
+        for values in product(*grid.vary.values())
+    ]
+    made = {
+        (name, point, row): _recipe(grid, name, row, point, names)
+        for name in grid.settings
+        for point in points
+        for row in grid.rows
+    }
+    return [
+        _cell(recipe, name, row, point, seed)
+        for seed in grid.seeds
+        for (name, point, row), recipe in made.items()
+    ]
+
+
+def _pairs(key: str, value: Any) -> list[tuple[str, Any]]:
+    """Return one key with its value, or several that change together.
+
+    >>> _pairs("data.cases, train.epochs", [8, 10])
+    [('data.cases', 8), ('train.epochs', 10)]
+    """
+    keys = [part.strip() for part in key.split(",")]
+    if len(keys) == 1:
+        return [(key, value)]
+    if not isinstance(value, list | tuple) or len(value) != len(keys):
+        raise RecipeError(f"vary: expected {len(keys)} values for '{key}', found {shown(value)}")
+    return list(zip(keys, value, strict=True))
+
+
+def _recipe(
+    grid: Grid, name: str, row: str, point: tuple[tuple[str, Any], ...], real: set[str]
+) -> Recipe:
+    """Return the recipe of a place in the grid, for any seed."""
+    setting = grid.settings[name]
+    method, *options = row.split(",")
+    own, common = _split(point)
+    varied = {key for key, _ in point}  # what varies is not what the grid sets
+    kept = [c for c in (*setting.set, *grid.set) if c.partition("=")[0].strip() not in varied]
+    changes = [*_data_change(setting, grid, real), *kept, *common]
+    # As on the command line: method=NAME takes the recipe's options for it, ours come last.
+    if method != _method_of(setting.recipe):
+        changes.append(f"method={method}")
+    changes += [f"method.{option.strip()}" for option in [*options, *own.get(method, [])]]
+    recipe = load_recipe(setting.recipe, changes)
+    return _fixed(recipe, grid.fixed) if grid.protocol == "paper" else recipe
+
+
+def _method_of(source: str) -> str:
+    return str(read_toml(find_recipe(source)).get("method", {}).get("name", ""))
+
+
+def _cell(
+    recipe: Recipe, name: str, row: str, point: tuple[tuple[str, Any], ...], seed: int
+) -> Cell:
+    title = f"{name}, {row}, seed {seed}"
+    recipe = recipe.model_copy(update={"seed": seed, "title": title})
+    return Cell(name, row, point, seed, recipe, identity(recipe))
+
+
+def _split(point: Sequence[tuple[str, Any]]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return options of single methods (``feda3i.r``) by method, and changes for all of them."""
+    own: dict[str, list[str]] = {}
+    common: list[str] = []
+    for key, value in point:
+        head, _, option = key.partition(".")
+        if (
+            option
+            and head not in Recipe.model_fields
+            and METHODS.canonical(head) in METHODS.names()
+        ):
+            own.setdefault(METHODS.canonical(head), []).append(f"{option}={_value(value)}")
+        else:
+            common.append(f"{key}={_value(value)}")
+    return own, common
+
+
+def identity(recipe: Recipe) -> str:
+    """Return the hash by which a run is known: recipes with the same one train the same model.
+
+    An option of a method that says what is its default anyway makes no difference, and a reference
+    row that trains on clean masks is the same under every noise. Plug-ins are not looked at:
+    results may come from elsewhere, and to name code must not run it.
+    """
+    name, options = METHODS.canonical(recipe.method.name), recipe.method.options()
+    if name in METHODS.builtin:
+        fields = METHODS.get(name).model_fields
+        own = {k: v for k, v in options.items() if k not in fields or fields[k].default != v}
+        recipe = recipe.model_copy(update={"method": MethodSection(name=name, **own)})
+    if name == CLEAN:
+        recipe = recipe.model_copy(update={"noise": NoiseSection(name="any")})
+    return recipe.digest()
+
+
+def _data_change(setting: Setting, grid: Grid, real: set[str]) -> list[str]:
+    if not setting.data:
+        return []
+    if setting.data not in real:
+        return ["data=synthetic"]
+    place = grid.given.get(setting.data)
+    return [f"data={Path(place).resolve()}"] if place else []
+
+
+def _fixed(recipe: Recipe, seed: int) -> Recipe:
+    """Return the recipe with data and noise of a fixed seed, where it has not set them itself."""
+    values = recipe.to_dict()
+    make = DATA.get(recipe.data.name)
+    if gives_items(make) or "seed" in keywords_of(make):
+        values["data"].setdefault("seed", seed)
+    if recipe.noise.name != "none":
+        values["noise"].setdefault("seed", seed)
+    return validate(values)
+
+
+def _value(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def shard(cells: Sequence[Cell], family: Sequence[str], part: str) -> list[Cell]:
+    """Return the part ``I/N`` of a grid's runs; runs that share their beginning stay together.
+
+    Parameters
+    ----------
+    family
+        One name per cell: cells of the same one share their beginning. Families are dealt out in
+        turn; with fewer of them than parts, runs are.
+
+    >>> shard(["a", "b", "c", "d"], ["x", "x", "y", "z"], "1/2")
+    ['a', 'b', 'd']
+    """
+    try:
+        number, parts = (int(text) for text in part.split("/"))
+    except ValueError:
+        raise RecipeError(f"--shard: expected I/N, e.g. 1/4, found '{part}'") from None
+    if not 1 <= number <= parts:
+        raise RecipeError(f"--shard: expected I from 1 to N, found '{part}'")
+    turns = {name: turn for turn, name in enumerate(dict.fromkeys(family))}
+    if len(turns) < parts:
+        return list(cells[number - 1 :: parts])
+    mine = [turns[name] % parts == number - 1 for name in family]
+    return [cell for cell, is_mine in zip(cells, mine, strict=True) if is_mine]

@@ -1,0 +1,60 @@
+"""The bench's side of a worker process: orders go in, lines come out, an end is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from feda3i.engine.workers import ENVIRONMENT
+
+Told = tuple["Process", dict[str, Any]]
+
+_START = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
+    "from feda3i.bench.worker import main; main()"
+)
+"""Ctrl-C is the bench's to handle; the working directory is not imported from (-P)."""
+
+
+class Process:
+    """One worker process; what it tells goes into a queue that all of them share."""
+
+    def __init__(self, told: queue.Queue[Told]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, *map(os.path.abspath, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ENVIRONMENT},
+            text=True,
+            encoding="utf-8",
+        )
+        self._told = told
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def give(self, order: Mapping[str, Any]) -> None:
+        """Send an order."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it died: the listener tells
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._told.put((self, json.loads(line)))
+        code = self._process.wait()
+        self._told.put((self, {"died": code}))
+
+    def stop(self) -> None:
+        """End the process, in whatever round it is."""
+        self._process.kill()
+        self._process.wait()

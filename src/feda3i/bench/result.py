@@ -1,0 +1,216 @@
+"""The result of a finished run as a small text file: it can be kept, copied and merged.
+
+A result is found by its recipe, not by its name: the same run serves every grid that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from feda3i.basics.files import write_file
+from feda3i.bench.grid import identity
+from feda3i.bench.why import offsets_of, reasons_of
+from feda3i.core.cases import Federation
+from feda3i.engine.loop import summarise_scores
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import RecipeError, RunError
+from feda3i.log.events import read_events
+from feda3i.recipe import validate
+
+FORMAT = 1
+SUFFIX = ".json"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run says.
+
+    Attributes
+    ----------
+    recipe
+        The whole recipe, without the places of the machine.
+    hashes
+        Of data, test cases, partition, noisy masks, initial weights, order of cases, model.
+    dice
+        Mean test Dice by round, for the rounds that were scored.
+    scores
+        Means of all scores after the last round.
+    cases, sites
+        Dice after the last round of every test case, and mean over the training cases of every site
+        against the clean masks.
+    why
+        Of the weights (``feda3i.bench.why``).
+    """
+
+    recipe: dict[str, Any]
+    hashes: dict[str, str]
+    dice: dict[int, float]
+    scores: dict[str, float]
+    cases: dict[str, float]
+    sites: dict[str, float]
+    why: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Return the hash of the recipe as this version of feda3i understands it."""
+        return identity(validate(self.recipe))
+
+    @property
+    def seed(self) -> int:
+        """Return the training seed."""
+        return int(self.recipe["seed"])
+
+    def last(self, rounds: int = 1) -> float:
+        """Return the mean Dice of the last rounds that were scored."""
+        values = [self.dice[number] for number in sorted(self.dice)][-rounds:]
+        return sum(values) / len(values)
+
+    def to_text(self) -> str:
+        """Return the file's text: JSON, one line per entry, long tables in one line each."""
+        values = {"format": FORMAT, **asdict(self)}
+        rows = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()]
+        return "{\n" + ",\n".join(rows) + "\n}\n"
+
+    def write(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, self.to_text().encode())
+
+
+def read(path: Path) -> RunResult:
+    """Read a result; ``RunError`` if it is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values.pop("format") != FORMAT:
+            raise RunError(f"'{path}' was written by another version of feda3i; run it again")
+        values["dice"] = {int(number): float(dice) for number, dice in values["dice"].items()}
+        return RunResult(**values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"'{path}' is not the result of a run: {error}") from None
+
+
+def result_of(path: Path, federation: Federation | None = None) -> RunResult:
+    """Return the result of a finished run folder.
+
+    Parameters
+    ----------
+    federation
+        The run's cases, if at hand: they tell which site a simulated site's case belongs to.
+    """
+    folder = RunFolder.open(path)
+    if not folder.is_done:
+        raise RunError(f"'{path}' is not finished: feda3i resume {path}")
+    manifest, recipe = folder.manifest(), folder.recipe()
+    data: Mapping[str, Any] = manifest["data"]
+    rounds = list(read_events(folder.events, "round"))
+    scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
+    mu = offsets_of(data["notes"].get("annotators", {}))
+    notes = [e["text"] for e in read_events(folder.events, "note") if e["is_result"]]
+    return RunResult(
+        recipe={k: v for k, v in recipe.shared().items() if k != "methods"},
+        hashes=_hashes(manifest, folder.done.read_text(encoding="utf-8").strip()),
+        dice={int(e["round"]): round(e["dice"], 6) for e in rounds if e.get("dice") is not None},
+        scores={k: round(v, 6) for k, v in summarise_scores(scored["test"]).items()},
+        cases=_cases(scored["test"]),
+        sites=_sites(scored.get("train", []), federation),
+        why=_rounded(reasons_of(rounds, data["sites"], mu)),
+        notes=notes,
+        machine={
+            "created": manifest["created"],
+            "seconds": round(sum(e["seconds"] for e in rounds), 1),
+            "rounds_played": len(rounds) - int(manifest.get("branched", 0)),
+            "seconds_per_round": _per_round(rounds[int(manifest.get("branched", 0)) :]),
+            "workers": recipe.engine.workers,
+            **{key: manifest[key] for key in ("feda3i", "packages", "processor", "machine")},
+        },
+    )
+
+
+def _hashes(manifest: Mapping[str, Any], model: str) -> dict[str, str]:
+    data, start = manifest["data"], manifest.get("start", {})
+    found = {
+        "data": data["sha256"],
+        "test": data["test_sha256"],
+        "partition": data["sites_sha256"],
+        "masks": data["notes"].get("masks_sha256"),
+        "weights": start.get("weights_sha256"),
+        "order": start.get("order_sha256"),
+        "model": model,
+    }
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def _per_round(rounds: list[dict[str, Any]]) -> float:
+    total = sum(float(e["seconds"]) for e in rounds)
+    return round(total / max(len(rounds), 1), 3)
+
+
+def _cases(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the Dice by case; the mean where a case has several classes or models."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(str(row["case"]), []).append(float(row["dice"]))
+    return {case: round(sum(values) / len(values), 4) for case, values in found.items()}
+
+
+def _sites(rows: Iterable[Mapping[str, Any]], federation: Federation | None) -> dict[str, float]:
+    """Return the mean Dice by site of the training cases."""
+    owner = {}
+    if federation is not None:
+        ids = federation.train.ids
+        owner = {ids[i]: site for site, index in federation.sites.items() for i in index}
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        site = owner.get(row["case"]) or row.get("site")
+        if site:
+            found.setdefault(str(site), []).append(float(row["dice"]))
+    return {site: round(sum(v) / len(v), 4) for site, v in sorted(found.items())}
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+
+
+# -- many results ---------------------------------------------------------------------------------
+
+
+def collect(places: Iterable[Path]) -> tuple[dict[str, RunResult], list[str]]:
+    """Return results by the hash of their recipe, from files and run folders, however deep.
+
+    Also returns what could not be used, in words. Of two results of one recipe the one of the
+    later file name wins; they are the same run, perhaps on another processor.
+    """
+    found: dict[str, RunResult] = {}
+    left: list[str] = []
+    for place in places:
+        if not place.exists():
+            raise RunError(f"expected results or run folders, found nothing at '{place}'")
+        for path in _candidates(place):
+            try:
+                result = read(path) if path.suffix == SUFFIX else result_of(path)
+                found[result.digest] = result
+            except (RunError, RecipeError) as error:
+                left.append(str(error))
+    return found, left
+
+
+def _candidates(place: Path) -> list[Path]:
+    """Return result files and finished run folders below a place."""
+    if place.is_file():
+        return [place]
+    if (place / "manifest.json").is_file():
+        return [place]
+    runs = sorted(path.parent for path in place.rglob("DONE"))
+    inside = set(runs)
+    files = [
+        path
+        for path in sorted(place.rglob(f"*{SUFFIX}"))
+        if not any(parent in inside for parent in path.parents) and path.name != "manifest.json"
+    ]
+    return [*runs, *(path for path in files if not (path.parent / "manifest.json").exists())]

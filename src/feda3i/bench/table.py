@@ -1,0 +1,91 @@
+"""A table of text, as Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "->": r"$\to$"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under a header; ``**x**`` is bold.
+
+    Parameters
+    ----------
+    name
+        A word for the file and the LaTeX label.
+    title
+        What the table shows, in one sentence.
+    """
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table under its title.
+
+        >>> print(Table("t", "A title.", ("a", "b"), (("1", "2"),)).to_markdown())
+        A title.
+        <BLANKLINE>
+        | a | b |
+        |---|---|
+        | 1 | 2 |
+        """
+        lines = [self.title, "", _row(self.header), "|" + "---|" * len(self.header)]
+        lines += [_row(row) for row in self.rows]
+        return "\n".join(lines + (["", self.note] if self.note else []))
+
+    def to_csv(self) -> str:
+        """Return comma-separated values without the bold marks."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows([_plain(cell) for cell in row] for row in self.rows)
+        return text.getvalue()
+
+    def to_latex(self) -> str:
+        """Return a table environment in the style of booktabs."""
+        body = [" & ".join(map(latex, row)) + r" \\" for row in self.rows]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{latex(' '.join([self.title, self.note]).strip())}}}",
+                rf"\label{{tab:{self.name}}}",
+                rf"\begin{{tabular}}{{{'l' + 'c' * (len(self.header) - 1)}}}",
+                r"\toprule",
+                " & ".join(map(latex, self.header)) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+            ]
+        )
+
+
+def latex(text: str) -> str:
+    r"""Return text with LaTeX's signs escaped and bold marks turned into commands.
+
+    >>> print(latex("**N_S** 50 %"))
+    \textbf{N\_S} 50 \%
+    """
+    for sign, command in _LATEX.items():
+        text = text.replace(sign, command)
+    return re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def _plain(cell: str) -> str:
+    return cell.replace("**", "")

@@ -1,0 +1,292 @@
+"""The tables of a board: scores, paired differences, ranks, the gap closed, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from feda3i.bench.board import Board
+from feda3i.bench.published import label, loss, published
+from feda3i.bench.stats import Spread, compare, gap_closed, holm, mean_ranks, spearman
+from feda3i.bench.table import Table
+
+LAST = 5
+"""Rounds of the second score: single rounds jump."""
+REFERENCE = {"CE": "feda3i", "DC": "feda3i,loss=dc"}
+"""The row that the others of a loss family are compared with."""
+FLOOR = {"CE": "fedavg", "DC": "fedavg,loss=dc"}
+CEILING = "clean"
+
+
+def tables_of(board: Board) -> list[Table]:
+    """Return all tables that a board has results for."""
+    if board.is_sweep:
+        return [table for table in (sweep(board), why(board)) if table.rows]
+    made = [
+        scores(board, 1),
+        scores(board, LAST),
+        beside_paper(board),
+        ordering(board),
+        differences(board),
+        gaps(board),
+        why(board),
+    ]
+    return [table for table in made if table.rows]
+
+
+def named(board: Board, row: str) -> str:
+    """Return a row's name with the loss where the board has both families."""
+    both = len({loss(other) for other in board.rows}) > 1
+    return f"{label(row)}, {loss(row)}" if both and row != CEILING else label(row)
+
+
+def scores(board: Board, rounds: int) -> Table:
+    """Return Dice (%) as mean and standard deviation over seeds; the best of a column is bold."""
+    best = {column: best_of(board, column, rounds) for column in board.columns}
+    rows = []
+    for row in board.rows:
+        cells = [board.score(column, row, rounds) for column in board.columns]
+        if any(cells):
+            texts = [
+                percent(cell, is_bold=row in best[column])
+                for column, cell in zip(board.columns, cells, strict=True)
+            ]
+            rows.append((named(board, row), *texts))
+    what = "in the last round" if rounds == 1 else f"mean of the last {rounds} scored rounds"
+    seeds = sorted({s for found in board.found.values() for s in found})
+    return Table(
+        f"{board.name}-last{rounds}",
+        f"Test Dice (%) {what}, mean ± standard deviation over training seeds "
+        f"{', '.join(map(str, seeds))}.",
+        ("method", *board.columns),
+        tuple(rows),
+        _counts(board),
+    )
+
+
+def _counts(board: Board) -> str:
+    """Say where a cell has fewer seeds than the others."""
+    counts = {place: len(found) for place, found in board.found.items()}
+    most = max(counts.values(), default=0)
+    fewer = [f"{label(row)} {column}: {n}" for (column, row), n in counts.items() if n < most]
+    return f"Fewer than {most} seeds: {'; '.join(fewer)}." if fewer else ""
+
+
+def best_of(board: Board, column: str, rounds: int = 1) -> list[str]:
+    """Return the rows with the highest score of a column, the ceiling apart; none of one alone."""
+    found = {row: board.score(column, row, rounds) for row in board.rows if row != CEILING}
+    there = {row: cell.mean for row, cell in found.items() if cell is not None}
+    highest = max(there.values(), default=0.0)
+    return [row for row, mean in there.items() if mean == highest] if len(there) > 1 else []
+
+
+def percent(cell: Spread | None, is_bold: bool = False) -> str:
+    """Return ``72.69 ± 1.28``; without the spread if there is one seed only."""
+    if cell is None:
+        return "-"
+    text = f"{100 * cell.mean:.2f}"
+    if cell.count > 1:
+        text += f" ± {100 * cell.std:.2f}"
+    return f"**{text}**" if is_bold else text
+
+
+def sweep(board: Board) -> Table:
+    """Return one line per value that varies, for each setting."""
+    rows = []
+    for column, (setting, point) in board.points.items():
+        cells = [board.score(column, row) for row in board.rows]
+        if any(cells):
+            rows.append((setting, f"{point[0][1]}", *(percent(cell) for cell in cells)))
+    key = next((point[0][0] for _, point in board.points.values()), "value")
+    return Table(
+        f"{board.name}-sweep",
+        "Test Dice (%) in the last round, mean ± standard deviation over training seeds.",
+        ("setting", key, *(named(board, row) for row in board.rows)),
+        tuple(rows),
+        _counts(board),
+    )
+
+
+def beside_paper(board: Board) -> Table:
+    """Return ours beside the paper's, where it has the row and the column."""
+    columns = [c for c in board.columns if any(published(row, c) for row in board.rows)]
+    rows = []
+    for row in board.rows:
+        ours = [board.score(column, row) for column in columns]
+        paper = [published(row, column) for column in columns]
+        if any(o and p for o, p in zip(ours, paper, strict=True)):
+            cells = [f"{percent(o)} / {percent(p)}" for o, p in zip(ours, paper, strict=True)]
+            rows.append((named(board, row), *cells))
+    return Table(
+        f"{board.name}-paper",
+        "Ours / the paper's Dice (%). The scale differs: compare orders and signs, not digits.",
+        ("method", *columns),
+        tuple(rows),
+    )
+
+
+def ordering(board: Board) -> Table:
+    """Return mean ranks, and per column whether the paper's winner wins here."""
+    rows = []
+    for column in board.columns:
+        for family in ("CE", "DC"):
+            members = [r for r in board.rows if r != CEILING and loss(r) == family]
+            ours = {r: s.mean for r in members if (s := board.score(column, r))}
+            paper = {r: p.mean for r in ours if (p := published(r, column))}
+            both = [r for r in ours if r in paper]
+            if len(both) < 2:
+                continue
+            expected = max(both, key=paper.__getitem__)
+            winners = [r for r in both if ours[r] == max(ours[other] for other in both)]
+            rho = spearman([ours[r] for r in both], [paper[r] for r in both])
+            yes = "yes" if expected in winners else f"no: {label(winners[0])}"
+            rows.append((column, family, str(len(both)), label(expected), yes, number(rho)))
+    return Table(
+        f"{board.name}-order",
+        "Does the order of the paper hold? Spearman's rank correlation of our ranking of the "
+        "methods with the paper's.",
+        ("setting", "loss", "methods", "the paper's winner", "wins here", "Spearman"),
+        tuple(rows),
+        _ranks(board),
+    )
+
+
+def _ranks(board: Board) -> str:
+    """Say the mean rank of each method over the columns, ours and the paper's."""
+    texts = []
+    for family in ("CE", "DC"):
+        members = [r for r in board.rows if r != CEILING and loss(r) == family]
+        ours = {
+            column: {r: s.mean for r in members if (s := board.score(column, r))}
+            for column in board.columns
+        }
+        ranks = mean_ranks({column: found for column, found in ours.items() if found})
+        if len(ranks) > 1:
+            best = sorted(ranks.items(), key=lambda item: item[1])
+            texts.append(f"{family}: " + ", ".join(f"{label(r)} {rank:.1f}" for r, rank in best))
+    return f"Mean rank over settings, 1 is best. {'; '.join(texts)}." if texts else ""
+
+
+def differences(board: Board) -> Table:
+    """Return FedA3I minus each method of its family, by seed and over test cases."""
+    rows: list[tuple[str, ...]] = []
+    for column in board.columns:
+        found = []
+        for row in board.rows:
+            reference = REFERENCE[loss(row)]
+            if row in (reference, CEILING):
+                continue
+            pair = compare(board.cases(column, row), board.cases(column, reference))
+            if pair is not None:
+                found.append((row, pair))
+        for (row, pair), p in zip(found, holm([pair.p for _, pair in found]), strict=True):
+            by_seed = ", ".join(f"{100 * value:+.1f}" for value in pair.by_seed.values())
+            interval = f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
+            rows.append((column, named(board, row), by_seed, interval, probability(p)))
+    return Table(
+        f"{board.name}-differences",
+        "FedA3I minus each method of the same loss family, points of Dice in the last round; "
+        "positive: FedA3I is better.",
+        ("setting", "against", "by seed", "over test cases [95 %]", "p"),
+        tuple(rows),
+        "Over test cases: means over seeds, bootstrap interval, Wilcoxon's signed-rank test with "
+        "Holm's correction within a setting. It says whether the difference is there on this test "
+        "set, not whether another training would have it: see the seeds.",
+    )
+
+
+def gaps(board: Board) -> Table:
+    """Return which share of the gap between FedAvg and clean masks each method closes."""
+    rows = []
+    for row in board.rows:
+        if row == CEILING or row in FLOOR.values():
+            continue
+        cells = [gap(board, column, row) for column in board.columns]
+        if any(not math.isnan(value) for value in cells):
+            rows.append((named(board, row), *(number(value) for value in cells)))
+    return Table(
+        f"{board.name}-gap",
+        "Share of the gap between FedAvg (of the same loss) and training on clean masks that a "
+        "method closes: 0 is FedAvg, 1 is clean.",
+        ("method", *board.columns),
+        tuple(rows),
+    )
+
+
+def gap(board: Board, column: str, row: str) -> float:
+    """Return the share of the gap closed, over the seeds that all three have."""
+    names = (row, FLOOR[loss(row)], CEILING)
+    found = [board.results(column, name) for name in names]
+    seeds = sorted(set.intersection(*(set(one) for one in found)))
+    if not seeds:
+        return math.nan
+    means = [sum(one[seed].last() for seed in seeds) / len(seeds) for one in found]
+    return gap_closed(*means)
+
+
+def why(board: Board) -> Table:
+    """Return how sites were grouped in each run of FedA3I, and what it gained."""
+    rows = []
+    for column in board.columns:
+        for row in board.rows:
+            for seed, result in board.results(column, row).items():
+                facts = result.why
+                if "residual_bias" not in facts:
+                    continue
+                plain = board.results(column, FLOOR[loss(row)]).get(seed)
+                gain = "-" if plain is None else f"{100 * (result.last() - plain.last()):+.1f}"
+                rows.append(
+                    (
+                        column,
+                        named(board, row),
+                        str(seed),
+                        number(facts.get("warm_up_dice")),
+                        number(facts.get("grouped_right")),
+                        f"{facts['residual_bias']:+.1f}",
+                        f"{facts['residual_bias_fedavg']:+.1f}",
+                        f"{facts['effective_sites']:.1f}",
+                        number(facts.get("agreement")),
+                        gain,
+                    )
+                )
+    return Table(
+        f"{board.name}-why",
+        "What the survey found: Dice of the model that asked, share of sites grouped by the sign "
+        "of their true offset, residual bias sum w mu (px at 256) of the quality weights and of "
+        "FedAvg's, effective sites, agreement of the mixture's restarts, gain over FedAvg.",
+        (
+            *("setting", "method", "seed", "warm-up Dice", "grouped right", "bias"),
+            *("FedAvg's bias", "effective sites", "agreement", "gain"),
+        ),
+        tuple(rows),
+    )
+
+
+def missing_lines(board: Board, most: int = 6) -> list[str]:
+    """Return in words which runs have no result yet."""
+    if not board.missing:
+        return []
+    names = [f"{c.setting} {c.row} seed {c.seed}" for c in board.missing]
+    shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
+    return [f"Missing runs: {len(names)} ({'; '.join(shown)})."]
+
+
+def number(value: float | None) -> str:
+    """Return two digits, or a dash for nothing."""
+    return "-" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def probability(p: float) -> str:
+    """Return a p value as papers print it.
+
+    >>> probability(0.0004), probability(0.0312)
+    ('< 0.001', '0.031')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def to_markdown(board: Board, tables: Sequence[Table]) -> str:
+    """Return all tables under the name of the grid."""
+    head = [f"## {board.title or board.name}", "", f"Data: {', '.join(board.data)}."]
+    head += missing_lines(board)
+    return "\n\n".join(["\n".join(head), *(table.to_markdown() for table in tables)]) + "\n"

@@ -1,0 +1,147 @@
+"""A process that plays one run of a bench after the other.
+
+It reads orders as lines of JSON and answers with lines of JSON: one per round, one at the end of a
+run. It lives for the whole bench, so that libraries and cases are loaded once, not once per run;
+when the bench dies, however it dies, its pipe closes and the process ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from feda3i.errors import FedA3IError, RunError, summary
+from feda3i.log.console import Silent
+
+KEPT = 2
+"""Federations in memory: runs of one setting come one after the other."""
+
+
+def main() -> None:
+    """Answer orders until the pipe closes."""
+    # Whatever prints must not write between our lines.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_read, args=(sys.stdin, orders), daemon=True).start()
+    player = Player(answers)
+    while True:
+        player.play(orders.get())
+
+
+def _read(pipe: IO[str], orders: queue.Queue[dict[str, Any]]) -> None:
+    """Pass orders on; the end of the pipe is the end of this process, in the middle of a round."""
+    for line in pipe:
+        orders.put(json.loads(line))
+    os._exit(0)
+
+
+class Player:
+    """Play runs, and keep the cases of the last settings."""
+
+    def __init__(self, answers: IO[str]) -> None:
+        self._answers = answers
+        self._federations: OrderedDict[str, Any] = OrderedDict()
+
+    def play(self, order: Mapping[str, Any]) -> None:
+        """Play one run to its end and write its result; a failure is told, not raised."""
+        try:
+            self._play(order)
+        except FedA3IError as error:
+            self._tell(failed=str(error))
+        except Exception as error:  # one run must not end the others
+            traceback.print_exc(file=sys.stderr)
+            self._tell(failed=f"this is a bug in feda3i: {summary(error)}")
+
+    def _play(self, order: Mapping[str, Any]) -> None:
+        from feda3i.bench.branching import Branches, begin_from
+        from feda3i.bench.result import result_of
+        from feda3i.engine.run import describe, job_of, resume, run
+        from feda3i.engine.run_folder import RunFolder
+        from feda3i.recipe import validate
+
+        recipe, path = validate(order["recipe"]), Path(order["path"])
+        self._tell(doing="reading the cases")
+        federation = self._federation(recipe)
+        data = describe(federation)
+        _check_test(data["test_sha256"], order)
+        branches = Branches(Path(order["branches"]), recipe, data)
+        listener = Teller(self._answers, branches, path, order["wanted"])
+        if not RunFolder(path).is_run:
+            saved = branches.best()
+            if saved is not None:
+                begin_from(saved, path, job_of(recipe, federation), federation)
+        if RunFolder(path).is_run:
+            resume(path, listener=listener, federation=federation, trust_code=True)
+        else:
+            run(recipe, path, listener=listener, federation=federation)
+        result = result_of(path, federation)
+        result.write(Path(order["result"]))
+        self._tell(done=result.last(), seconds=result.machine["seconds_per_round"])
+
+    def _federation(self, recipe: Any) -> Any:
+        from feda3i.simulation.federation import federation_of
+
+        values = recipe.to_dict()
+        key = json.dumps([values["data"], values["noise"], *_seeds(values)], sort_keys=True)
+        if key not in self._federations:
+            self._federations[key] = federation_of(recipe)
+        self._federations.move_to_end(key)
+        while len(self._federations) > KEPT:
+            self._federations.popitem(last=False)
+        return self._federations[key]
+
+    def _tell(self, **facts: Any) -> None:
+        self._answers.write(json.dumps(facts) + "\n")
+
+
+def _check_test(found: str, order: Mapping[str, Any]) -> None:
+    """Raise ``RunError`` if results that are there were scored on other cases."""
+    expected = order.get("test_sha256")
+    if expected not in (None, found):
+        raise RunError(
+            f"the results in '{Path(order['result']).parent}' were scored on other test cases "
+            f"(SHA-256 {expected[:12]}) than these ({found[:12]}); give the same data, or another "
+            f"folder with --results"
+        )
+
+
+def _seeds(values: Mapping[str, Any]) -> list[int]:
+    """Return the run's seed where data or noise are drawn from it."""
+    is_fixed = "seed" in values["data"] and (
+        values["noise"]["name"] == "none" or "seed" in values["noise"]
+    )
+    return [] if is_fixed else [int(values["seed"])]
+
+
+class Teller(Silent):
+    """A listener that tells rounds over the pipe and keeps checkpoints that others wait for."""
+
+    def __init__(self, answers: IO[str], branches: Any, path: Path, wanted: list[int]) -> None:
+        self._answers, self._branches = answers, branches
+        self._path, self._wanted = path, wanted
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Keep what a kill may have left unkept, and tell where the run stands."""
+        if done:
+            self._branches.keep(self._path, self._wanted)
+        self._answers.write(json.dumps({"round": done}) + "\n")
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Tell a round."""
+        if event["round"] in self._wanted:
+            self._branches.keep(self._path, self._wanted)
+        facts = {"round": event["round"], "dice": event.get("dice"), "seconds": event["seconds"]}
+        self._answers.write(json.dumps(facts) + "\n")
+
+
+if __name__ == "__main__":
+    main()
