@@ -109,6 +109,70 @@ def resume(
 
 
 @app.command()
+def bench(
+    grid: Annotated[
+        str | None,
+        typer.Argument(help="A .toml file or the name of a built-in grid; without it: their list."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="data.skin=DIR, seeds=[0,1], rows=[...], or changes to every recipe."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run folders.")] = Path("runs/bench"),
+    results: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
+    shard: Annotated[
+        str | None, typer.Option(help="I/N: only the I-th of N parts of the grid.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only runs with this text in their name.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Runs side by side; default: one per core.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many runs there are and how long.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a grid of methods, settings and seeds; what is done is not run again."""
+    from feda3i.commands.bench import bench as command
+    from feda3i.commands.bench import need_grid
+
+    command(
+        need_grid(grid),
+        overrides or [],
+        out=out,
+        results=results,
+        shard=shard,
+        only=only or [],
+        jobs=jobs,
+        quiet=quiet,
+        is_dry=dry_run,
+        is_list=show,
+    )
+
+
+@app.command()
+def tables(
+    places: Annotated[
+        list[Path], typer.Argument(help="Result files, run folders, or their parents.")
+    ],
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(help="Grids to make tables of; default: all built-in ones with results."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for Markdown, CSV, LaTeX and figures.")
+    ] = None,
+) -> None:
+    """Make tables and figures of results, with statistics and the paper's numbers beside."""
+    from feda3i.commands.tables import tables as command
+
+    command(places, grid or [], out)
+
+
+@app.command()
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="Run folder.")],
     data: Annotated[

@@ -1,0 +1,71 @@
+"""``feda3i tables``: tables and figures of the results of a bench."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from feda3i.errors import RunError
+
+if TYPE_CHECKING:
+    from feda3i.bench.board import Board
+    from feda3i.bench.result import RunResult
+
+
+def tables(places: Sequence[Path], grids: Sequence[str], out: Path | None) -> None:
+    """Print the tables of all grids that have results; write files and figures if wanted."""
+    from feda3i.basics.files import write_file
+    from feda3i.bench.result import collect
+    from feda3i.bench.tables import tables_of, to_markdown
+
+    known, unusable = collect(places)
+    for line in unusable:
+        print(f"NOTE: {line}", file=sys.stderr)
+    boards = boards_of_all(known, grids)
+    if not boards:
+        raise RunError(
+            f"expected results of finished runs in {', '.join(map(str, places))}, found none"
+        )
+    if out is not None:
+        from feda3i.bench.html import bench_page
+
+        out.mkdir(parents=True, exist_ok=True)
+        write_file(out / "index.html", bench_page(boards).encode())
+    for board in boards:
+        made = tables_of(board)
+        print(to_markdown(board, made))
+        if out is not None:
+            _write(board, out)
+
+
+def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[Board]:
+    """Return the boards of these grids, or of all built-in ones, or of whatever there is."""
+    from feda3i.bench.board import board_of_results, boards_of
+    from feda3i.bench.grid import built_in, load
+
+    found = [board for name in grids or built_in() for board in boards_of(load(name), known)]
+    if found or grids or not known:
+        return found
+    return [board_of_results(known)]
+
+
+def _write(board: Board, out: Path) -> None:
+    from feda3i.basics.files import write_file
+    from feda3i.bench.figures import draw_gain, draw_sweep, gains
+    from feda3i.bench.tables import tables_of, to_markdown
+
+    made = tables_of(board)
+    stem = f"{board.name}-{'-'.join(board.data)}"
+    folder = out / stem
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / f"{stem}.md", to_markdown(board, made).encode())
+    for table in made:
+        write_file(folder / f"{table.name}.csv", table.to_csv().encode())
+        write_file(folder / f"{table.name}.tex", (table.to_latex() + "\n").encode())
+    if board.is_sweep:
+        draw_sweep(board, folder)
+    if gains(board):
+        draw_gain([board], folder, f"{board.name}-gain")
+    print(f"written: {folder}", file=sys.stderr)
