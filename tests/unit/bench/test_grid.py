@@ -1,0 +1,114 @@
+import pytest
+
+from feda3i.bench import grid
+from feda3i.bench.branching import family_of
+from feda3i.errors import RecipeError
+
+
+@pytest.mark.parametrize("name", grid.built_in())
+def test_every_grid_of_the_package_can_be_expanded(name):
+    found = grid.load(name)
+    cells = grid.expand(found, real={"skin", "breast"})
+    assert len(cells) >= len(found.rows) * len(found.settings) * len(found.seeds)
+    assert all(cell.recipe.noise.options()["seed"] == 0 for cell in cells)
+    points = 1
+    for values in found.vary.values():
+        points *= len(values)
+    runs = {cell.digest for cell in cells if cell.row == "feda3i"}
+    assert len(runs) == points * len(found.settings) * len(found.seeds)
+
+
+def test_small_grids_warm_up_as_long_as_the_paper():
+    for name in ("table2-small", "table3-small", "figure_r-small"):
+        for cell in grid.expand(grid.load(name, ["rows=['feda3i']", "seeds=[0]"])):
+            if cell.row == "feda3i":
+                recipe, data = cell.recipe, cell.recipe.data.options()
+                steps = recipe.train.epochs * -(-data["cases"] // recipe.train.batch)
+                assert 230 <= steps * recipe.method.options()["t1"] <= 270
+
+
+def test_the_comparison_has_all_rows_of_the_paper():
+    from feda3i.bench.published import published
+
+    found = grid.load("table2-small")
+    rows = [row for row in found.rows if published(row, "SKIN N_S")]
+    assert len(rows) == 15  # thirteen, and FedAvg with either loss
+    assert all(published(row, setting) for row in rows for setting in found.settings)
+
+
+def test_protocols_fix_or_vary_data_and_noise(grid_file):
+    cells = grid.expand(grid.load(str(grid_file), ["seeds=[0, 5]"]))
+    assert {cell.recipe.data.options()["seed"] for cell in cells} == {0}
+    assert {cell.recipe.seed for cell in cells} == {0, 5}
+    loose = grid.expand(grid.load(str(grid_file), ["seeds=[0, 5]", "protocol=everything"]))
+    assert all("seed" not in cell.recipe.data.options() for cell in loose)
+    assert all("seed" not in cell.recipe.noise.options() for cell in loose)
+
+
+def test_a_value_of_one_method_leaves_the_runs_of_others_alone(grid_file):
+    cells = grid.expand(
+        grid.load(str(grid_file), ["rows=['fedavg', 'feda3i']", "vary={'feda3i.r'=[0.1, 0.9]}"])
+    )
+    fedavg = {cell.digest for cell in cells if cell.row == "fedavg"}
+    feda3i = [cell.recipe.method.options()["r"] for cell in cells if cell.row == "feda3i"]
+    assert len(fedavg) == 1
+    assert feda3i == [0.1, 0.9]
+
+
+def test_a_default_that_is_written_out_makes_no_other_run(grid_file):
+    rows = "rows=['feda3i', 'feda3i,r=0.5', 'feda3i,loss=ce,weighting=full', 'feda3i,r=0.6']"
+    digests = [cell.digest for cell in grid.expand(grid.load(str(grid_file), [rows]))]
+    assert digests[0] == digests[1] == digests[2] != digests[3]
+
+
+def test_clean_masks_are_the_same_under_every_noise(grid_file):
+    found = grid.load(str(grid_file))
+    setting = found.settings["SKIN N_S"]
+    other = setting.model_copy(update={"set": ("noise.setting=skin-ne",)})
+    both = found.model_copy(update={"settings": {"SKIN N_S": setting, "SKIN N_E": other}})
+    by_row = {}
+    for cell in grid.expand(both):
+        by_row.setdefault(cell.row, set()).add(cell.digest)
+    assert {row: len(digests) for row, digests in by_row.items()} == {
+        **dict.fromkeys(found.rows, 2),
+        "clean": 1,
+    }
+
+
+def test_shards_are_all_of_the_grid_and_keep_families_together():
+    cells = grid.expand(grid.load("table3-small"))
+    families = [family_of(cell.recipe) for cell in cells]
+    parts = [grid.shard(cells, families, f"{i}/4") for i in range(1, 5)]
+    assert sorted(cell.name for part in parts for cell in part) == sorted(c.name for c in cells)
+    owners = [{family_of(cell.recipe) for cell in part} for part in parts]
+    assert not any(a & b for k, a in enumerate(owners) for b in owners[k + 1 :])
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "half", "1/0"])
+def test_a_shard_that_is_none_is_refused(part):
+    with pytest.raises(RecipeError, match="--shard: expected I"):
+        grid.shard([1, 2], ["a", "b"], part)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["data.skin=/nowhere"], "there is nothing at '/nowhere'"),
+        (["seeds=[]"], "seeds"),
+        (["protocol=mine"], "protocol"),
+        (["rounds"], "expected key=value"),
+    ],
+)
+def test_a_wrong_grid_says_what_is_wrong(grid_file, changes, words):
+    with pytest.raises(RecipeError, match=words):
+        grid.load(str(grid_file), changes)
+
+
+def test_full_grids_want_real_data():
+    with pytest.raises(RecipeError, match=r"add data\.breast=PATH data\.skin=PATH"):
+        grid.expand(grid.load("table2"))
+
+
+def test_an_unknown_grid_names_the_nearest():
+    with pytest.raises(RecipeError, match="did you mean 'table3-small'"):
+        grid.load("table3-smal")

@@ -1,0 +1,30 @@
+"""The page of results holds what the files under results/ say."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from feda3i.bench.page import Page
+from feda3i.errors import RecipeError
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_page_of_results_is_made_from_the_results():
+    spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: docs/make_results.py"
+
+
+def test_prose_is_left_alone_and_blocks_are_filled():
+    text = "Before.\n<!-- results: table3-small -->\nold\n<!-- end -->\nAfter.\n"
+    filled = Page({}, "images").filled(text)
+    assert filled == text.replace("old", "No runs yet: `feda3i bench table3-small`.")
+    assert Page({}, "images").filled(filled) == filled
+
+
+def test_a_block_of_no_grid_is_refused():
+    with pytest.raises(RecipeError, match="found 'nothing'"):
+        Page({}, "images").filled("<!-- results: nothing -->\n<!-- end -->")
