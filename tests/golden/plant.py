@@ -174,6 +174,12 @@ PLANTS = (
         ),
     ),
     Plant(
+        "redraw: contours move the wrong way",
+        "redraw",
+        "feda3i.quality:correction",
+        times(-1.0),
+    ),
+    Plant(
         "the proximal term pushes away",
         "fedprox",
         "feda3i.methods.fedprox:squared_distance",

@@ -14,8 +14,9 @@ from feda3i.log.events import Event, read_events
 
 
 def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") -> None:
-    """Draw curves of all runs together; of each surveyed run also the plane and the weights."""
+    """Draw curves of all runs together; of each run also offsets, survey and weights."""
     from feda3i.basics.writers import FIGURES
+    from feda3i.report.offsets import draw_offsets
     from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
 
@@ -40,12 +41,14 @@ def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") ->
 
     draw_curves(by_seed(rounds), files("curves"))
     for folder, events in rounds.items():
+        mu = true_mu(folder)
+        stem = "" if len(folders) == 1 else f"{folder.name}-"
+        if any(event.get("offsets") for event in events):
+            draw_offsets(events, files(f"{stem}offsets"), mu)
         surveys = [event["survey"] for event in events if event.get("survey")]
         if not surveys:
             continue
         start = next(read_events(RunFolder.open(folder).events, "start"))
-        mu = true_mu(folder)
-        stem = "" if len(folders) == 1 else f"{folder.name}-"
         draw_survey(surveys[-1], files(f"{stem}survey"), mu)
         if events[-1].get("weights"):  # too few sites to judge: all keep their share of cases
             draw_weights(events[-1]["weights"], start["stages"], files(f"{stem}weights"), mu)

@@ -5,11 +5,21 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 """
 
 from feda3i.quality.balance import Balance, balance_sites
+from feda3i.quality.edges import SIDE, colour_profile, edge_offset
 from feda3i.quality.grouping import RULES, Grouping, group_sites, strengths
+from feda3i.quality.measure import (
+    Offset,
+    agreement,
+    calibrate,
+    edge_offsets,
+    measure_edges,
+    measure_model,
+)
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.rating import Part, Rating, balance_by_offset, rate_sites, restrict
 from feda3i.quality.regions import Regions, boundary_regions, find_regions
 from feda3i.quality.say import say_lines
+from feda3i.quality.shift import correction, redraw, shift_mask
 from feda3i.quality.survey import STATISTICS, SiteSurvey, learning_difficulty, survey_site
 from feda3i.quality.weights import (
     effective_sites,
@@ -21,26 +31,38 @@ from feda3i.quality.weights import (
 
 __all__ = [
     "RULES",
+    "SIDE",
     "STATISTICS",
     "Balance",
     "Grouping",
+    "Offset",
     "Part",
     "Rating",
     "Regions",
     "SiteSurvey",
+    "agreement",
     "balance_by_offset",
     "balance_sites",
     "boundary_regions",
+    "calibrate",
+    "colour_profile",
     "contour_offset",
+    "correction",
+    "edge_offset",
+    "edge_offsets",
     "effective_sites",
     "find_regions",
     "group_sites",
     "learning_difficulty",
+    "measure_edges",
+    "measure_model",
     "mix_by_stage",
     "rate_sites",
+    "redraw",
     "restrict",
     "say_lines",
     "shares",
+    "shift_mask",
     "site_offset",
     "site_weights",
     "stage_ramp",

@@ -1,0 +1,228 @@
+"""By how many pixels a mask was drawn outside (or inside) the border that its image shows.
+
+No model and no training. Around the mask, colours are summed up by their distance to the drawn
+contour. For every shift of the contour, these sums tell how well colours inside and outside of the
+shifted contour can be told apart; the evidence for a shift is -log(1 - J) with
+J = rho (1 - rho) (c_in - c_out)^T Sigma^-1 (c_in - c_out), rho the share of pixels inside, c the
+mean colours of the two sides and Sigma the covariance of all pixels (J is the share of the
+variance between inside and outside that a linear function of the colours explains).
+
+The search has two steps. Narrow rings on both sides of each candidate find the border, however far
+it is from the contour. A band that stays fixed around what they found then measures its place: the
+wide rings average over a wobbling contour. Cases of a site share one offset, so their evidence is
+added before the best shift is looked for; ``docs/offset.md`` has the alternatives that lost.
+
+All lengths below are in pixels of an image of 256 pixels a side and scale with the longest side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from feda3i.errors import DataError
+from feda3i.geometry import signed_distance
+from feda3i.quality.numbers import FloatArray
+
+SIDE = 256
+SPAN = 40  # farthest shift that is looked for
+RING = 20  # width of the ring on either side of a candidate, first step
+BAND = 30  # half the width of the band around the border, second step
+NEAR = 12  # how far the second step may move away from what the first found
+REACH = SPAN + NEAR + BAND  # farthest pixel that any step looks at
+PASSES = 2  # of the second step: its band is centred anew once
+SMALLEST_SIDE = 0.02  # share of the pixels that must lie on either side of a candidate
+RIDGE = 1e-3  # added to the covariance: colours may be constant, or grey stored as RGB
+CONTRAST = 64.0  # grey levels that count as one
+WEAKEST = 0.02  # evidence below which an image shows no border
+SAMPLED = 128  # larger images are sampled on a grid of about this many pixels a side
+
+Mask = NDArray[np.bool_]
+
+
+def colour_profile(image: ArrayLike, mask: ArrayLike) -> FloatArray | None:
+    """Return sums of colours by distance to the drawn contour, ``(2 * REACH, feature)``.
+
+    Parameters
+    ----------
+    image
+        ``(*space)`` or ``(*space, channel)``, values of 0..255; any number of channels.
+    mask
+        ``(*space)``, not zero inside; two or three dimensions.
+
+    Returns
+    -------
+    profile
+        Row k is of the pixels k - REACH to k + 1 - REACH outside the contour: their number, the sum
+        of each channel, the sums of products of channels (upper triangle). ``None`` if the mask is
+        empty or full: there is no contour.
+    """
+    drawn, colours = np.asarray(mask) != 0, np.asarray(image)
+    if colours.ndim == drawn.ndim:
+        colours = colours[..., None]
+    if colours.shape[:-1] != drawn.shape:
+        raise DataError(
+            f"expected an image (*space) or (*space, channel) of a mask's shape, found image "
+            f"{colours.shape} and mask {drawn.shape}"
+        )
+    if not drawn.any() or drawn.all():
+        return None
+    scale = max(drawn.shape) / SIDE
+    window = _surroundings(drawn, math.ceil(REACH * scale) + 1)
+    thin = (slice(None, None, max(1, max(drawn.shape) // SAMPLED)),) * drawn.ndim
+    away = signed_distance(drawn[window])[thin] / np.float32(scale)
+    is_near = np.abs(away) < REACH
+    row = (away[is_near] + REACH).astype(np.intp)
+    colour = colours[window][thin][is_near].astype(np.float64) / CONTRAST
+    return _spread(_sums_by_row(row, colour), round(1 / scale))
+
+
+def _sums_by_row(row: NDArray[np.intp], colour: FloatArray) -> FloatArray:
+    channels = colour.shape[1]
+    columns: list[Any] = [np.bincount(row, minlength=2 * REACH)]
+    columns += [np.bincount(row, colour[:, c], 2 * REACH) for c in range(channels)]
+    columns += [
+        np.bincount(row, colour[:, i] * colour[:, j], 2 * REACH)
+        for i, j in zip(*np.triu_indices(channels), strict=True)
+    ]
+    return np.stack(columns, axis=1, dtype=np.float64)
+
+
+def _spread(sums: FloatArray, width: int) -> FloatArray:
+    """Let a pixel of a small image count for as many rows as it is wide."""
+    if width < 2:
+        return sums
+    before, after = (width - 1) // 2, width // 2
+    running = np.cumsum(np.pad(sums, ((before + 1, after), (0, 0)), mode="edge"), axis=0)
+    return (running[width:] - running[:-width]) / width
+
+
+def _surroundings(mask: Mask, margin: int) -> tuple[slice, ...]:
+    """Return the box around a mask and a margin within the frame."""
+    window = []
+    for axis, side in enumerate(mask.shape):
+        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
+        low, high = int(line[0]) - margin, int(line[-1]) + 1 + margin
+        window.append(slice(max(low, 0), min(high, side)))
+    return tuple(window)
+
+
+class Evidence:
+    """What the cases of one site say about each shift of their contours.
+
+    Parameters
+    ----------
+    profiles
+        ``(case, 2 * REACH, feature)``: the profiles of cases of one size and kind.
+    """
+
+    def __init__(self, profiles: Sequence[FloatArray] | FloatArray) -> None:
+        stack = np.asarray(profiles, dtype=np.float64)
+        start = np.zeros((len(stack), 1, stack.shape[2]))
+        self._sums = np.concatenate([start, stack.cumsum(axis=1)], axis=1)
+        self.channels = math.isqrt(8 * stack.shape[2] + 1) // 2 - 1
+        self.shifts = np.arange(-SPAN, SPAN + 1)
+        self.rings = self.of(self.shifts, self.shifts - RING, self.shifts + RING)
+        self._bands: dict[int, FloatArray] = {}
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def of(self, shift: ArrayLike, low: ArrayLike, high: ArrayLike) -> FloatArray:
+        """Return ``(case, shift)`` evidence, each shift within its band ``low..high``."""
+        at, first, last = np.broadcast_arrays(shift, low, high)
+        start = self._sums[:, first + REACH]
+        inner, whole = self._sums[:, at + REACH] - start, self._sums[:, last + REACH] - start
+        size, number = inner[..., 0], whole[..., 0]
+        share = size / np.maximum(number, 1e-9)
+        is_two_sided = (share >= SMALLEST_SIDE) & (share <= 1 - SMALLEST_SIDE) & (number >= 1)
+        size, number = np.where(is_two_sided, size, 1.0), np.where(is_two_sided, number, 2.0)
+        colour = slice(1, 1 + self.channels)
+        jump = inner[..., colour] / size[..., None]
+        jump = jump - (whole - inner)[..., colour] / (number - size)[..., None]
+        jump = np.where(is_two_sided[..., None], jump, 0.0)
+        solved = np.linalg.solve(self._covariance(whole, number, is_two_sided), jump[..., None])
+        explained = share * (1 - share) * (jump * solved[..., 0]).sum(axis=-1)
+        return np.asarray(-np.log1p(-np.clip(explained, 0.0, 0.999)))
+
+    def _covariance(self, whole: FloatArray, number: FloatArray, is_known: Mask) -> FloatArray:
+        mean = whole[..., 1 : 1 + self.channels] / number[..., None]
+        covariance = np.empty((*mean.shape, self.channels))
+        upper, lower = np.triu_indices(self.channels)
+        products = whole[..., 1 + self.channels :] / number[..., None]
+        covariance[..., upper, lower] = covariance[..., lower, upper] = products
+        covariance -= mean[..., :, None] * mean[..., None, :]
+        unit = np.eye(self.channels)
+        return np.where(is_known[..., None, None], covariance + RIDGE * unit, unit)
+
+    def band(self, centre: int) -> FloatArray:
+        """Return ``(case, 2 * NEAR + 1)`` evidence around a shift, all within one band."""
+        if centre not in self._bands:
+            near = centre + np.arange(-NEAR, NEAR + 1)
+            self._bands[centre] = self.of(near, centre - BAND, centre + BAND)
+        return self._bands[centre]
+
+    def best(self, weights: FloatArray) -> tuple[float, float]:
+        """Return the best shift for weighted cases and its evidence; ``NaN`` if none stands out.
+
+        >>> yy, xx = np.mgrid[:256, :256] - 128
+        >>> away = np.hypot(yy, xx)
+        >>> found = Evidence([colour_profile(100 * (away < 50), away < 60)]).best(np.ones(1))
+        >>> round(found[0])
+        -10
+        """
+        place, strength = _peak(weights @ self.rings)
+        shift = place - SPAN
+        for _ in range(PASSES):
+            if not math.isfinite(shift):
+                break
+            centre = round(shift)
+            place, strength = _peak(weights @ self.band(centre))
+            shift = centre - NEAR + place
+        return shift, strength / max(float(weights.sum()), 1e-9)
+
+
+def _peak(values: FloatArray) -> tuple[float, float]:
+    """Return where a curve is highest, between its points, and how high; ``NaN`` at its ends."""
+    top = int(np.argmax(values))
+    # An empty stretch between two distances makes a plateau: its middle is meant.
+    wide = int(np.argmax(values[top:] < values[top])) or len(values) - top
+    if top == 0 or top + wide >= len(values):
+        return math.nan, float(values[top])
+    if wide > 1:
+        return top + (wide - 1) / 2, float(values[top])
+    left, here, right = values[top - 1 : top + 2].tolist()
+    return top + 0.5 * (left - right) / (left - 2 * here + right), here
+
+
+def edge_offset(image: ArrayLike, mask: ArrayLike) -> float:
+    """Return how far one mask was drawn outside the border that its image shows, in its pixels.
+
+    A single case says little: use ``edge_offsets`` for a site's. Clean annotators do not draw on
+    the border of best contrast exactly, so compare with trusted masks of the same kind.
+
+    Parameters
+    ----------
+    image, mask
+        As in ``colour_profile``.
+
+    Returns
+    -------
+    offset
+        Negative if the mask was drawn inside; ``NaN`` if there is no contour, or no border that
+        stands out within 40 pixels (at 256 a side).
+
+    >>> yy, xx = np.mgrid[:256, :256] - 128
+    >>> away = np.hypot(yy, xx)
+    >>> round(edge_offset(200 - 100 * (away < 50), away < 60))
+    10
+    """
+    profile = colour_profile(image, mask)
+    if profile is None:
+        return math.nan
+    shift, strength = Evidence([profile]).best(np.ones(1))
+    return -shift * max(np.shape(mask)) / SIDE if strength >= WEAKEST else math.nan

@@ -1,0 +1,112 @@
+"""Masks with their contours moved: what an annotator with a known offset meant to draw.
+
+The given masks are never changed: every function returns new ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from feda3i.geometry import label_components, signed_distance
+from feda3i.quality.edges import SIDE
+from feda3i.quality.measure import Offset, calibrate
+
+LEAST = 2.0  # pixels at 256: good annotators differ by as much, and b0 errs by it
+DEEPEST = 0.6  # of an object's inner radius: no object is shrunk further
+
+
+def shift_mask(mask: ArrayLike, by: float) -> NDArray[np.bool_]:
+    """Return a mask whose contour lies ``by`` pixels farther out; inwards if negative.
+
+    Every object keeps what is deeper than 0.6 of its inner radius, so none is lost, however small.
+    Objects that grow may join. The frame is not a contour; an empty or a full mask stays as
+    it is.
+
+    Parameters
+    ----------
+    mask
+        ``(*space)``, not zero inside; any number of dimensions. It is not changed.
+
+    >>> shift_mask(np.array([[0, 0, 1, 1, 1, 0, 0]]), 1).astype(int).tolist()
+    [[0, 1, 1, 1, 1, 1, 0]]
+    """
+    drawn = np.asarray(mask) != 0
+    if by == 0 or not drawn.any() or drawn.all():
+        return np.array(drawn, dtype=np.bool_)
+    away = signed_distance(drawn)
+    if by > 0:
+        grown: NDArray[np.bool_] = away <= by
+        return grown
+    labels, count = label_components(np.ascontiguousarray(drawn).view(np.uint8))
+    depth = np.zeros(count + 1)
+    np.maximum.at(depth, labels[drawn], -away[drawn])
+    limit = np.maximum(by, -DEEPEST * depth)
+    kept: NDArray[np.bool_] = drawn & (away <= limit[labels])
+    return kept
+
+
+def correction(
+    measured: Offset, border: Offset | None, side: int, threshold: float, slack: float
+) -> float:
+    """Return by how many pixels a site's contours should move outwards; 0 if there is no reason.
+
+    A site that draws ``m`` pixels outside moves its contours by ``-m`` if that is beyond what is
+    chance and more than two pixels (at 256), and leaves them alone otherwise. Drawing every offset
+    towards zero by the threshold instead left large ones far off (``docs/offset.md``).
+
+    Parameters
+    ----------
+    measured
+        The site's offset from the border that its images show.
+    border
+        The same of trusted masks (b0); ``None`` if there are none.
+    side
+        Longest side of the images in pixels.
+    threshold
+        How many standard errors may be chance.
+    slack
+        Without trusted masks: how many pixels (at 256) from the border good annotators may draw.
+
+    >>> correction(Offset(9.0, 0.5, 16), None, 256, threshold=2, slack=4)
+    -9.0
+    >>> correction(Offset(3.0, 0.5, 16), None, 256, threshold=2, slack=4)
+    0.0
+    """
+    known = measured if border is None else calibrate(measured, border, side)
+    if not known.is_known:
+        return 0.0
+    scale = side / SIDE
+    limit = max(threshold * known.error, LEAST * scale)
+    if border is None:
+        limit = math.hypot(threshold * known.error, max(slack, LEAST) * scale)
+    return -known.offset if abs(known.offset) > limit else 0.0
+
+
+def redraw(mask: NDArray[np.uint8], by: Sequence[float]) -> NDArray[np.uint8]:
+    """Return a label map in which the contour of each class is moved; the given one stays.
+
+    Classes move one by one, each from its given region, and are painted in ascending order; what no
+    class claims becomes background. A map in which a class would lose all of its pixels under
+    another one is left as it is.
+
+    Parameters
+    ----------
+    mask
+        ``(*space)``, values 0..C.
+    by
+        ``(class,)``: pixels outwards for the classes 1..C.
+
+    >>> redraw(np.array([[0, 0, 1, 1, 2, 2, 0]], np.uint8), [1.0, 0.0]).tolist()
+    [[0, 1, 1, 1, 2, 2, 0]]
+    """
+    if not any(by):
+        return mask.copy()
+    drawn = np.zeros_like(mask)
+    for value, pixels in enumerate(by, start=1):
+        drawn[shift_mask(mask == value, pixels)] = value
+    lost = [v for v in range(1, len(by) + 1) if (mask == v).any() and not (drawn == v).any()]
+    return mask.copy() if lost else drawn

@@ -1,0 +1,133 @@
+"""Edge evidence of single cases: against its formula, on known borders, and on odd input."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from drawn import distance, picture
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from feda3i.errors import DataError
+from feda3i.geometry import signed_distance
+from feda3i.quality.edges import REACH, RIDGE, Evidence, colour_profile, edge_offset
+
+
+@pytest.mark.parametrize("side", [256, 128, 48])
+@pytest.mark.parametrize("offset", [-15, -5, 0, 5, 15])
+def test_known_offsets_are_found_at_every_size(side, offset):
+    scale = side / 256
+    away = distance((side, side))
+    image = picture(away, 50 * scale, blur=scale)
+    found = edge_offset(image, away < (50 + offset) * scale)
+    assert found == pytest.approx(offset * scale, abs=max(scale, 0.35))
+
+
+def test_evidence_is_what_a_linear_regression_explains():
+    """1 - exp(-evidence) is R^2 of inside and outside regressed on the colours of the band."""
+    away = distance((256, 256))
+    image = np.stack([picture(away, 60, seed=k, noise=20.0 * (k + 1)) for k in range(3)], axis=-1)
+    mask = away < 66
+    drawn = signed_distance(mask)[::2, ::2]  # sampled as the profile is
+    colours = image[::2, ::2] / 64.0
+    for shift in (-20, -6, 0, 11):
+        band = (drawn >= shift - 30) & (drawn < shift + 30)
+        inside = (drawn < shift)[band].astype(float)
+        features = np.column_stack([colours[band], np.ones(band.sum())])
+        fit = features @ np.linalg.lstsq(features, inside, rcond=None)[0]
+        explained = ((fit - inside.mean()) ** 2).sum() / ((inside - inside.mean()) ** 2).sum()
+        evidence = Evidence([colour_profile(image, mask)]).of(shift, shift - 30, shift + 30)
+        assert 1 - np.exp(-evidence[0]) == pytest.approx(explained, rel=20 * RIDGE)
+
+
+def test_colours_alone_make_a_border():
+    """Red inside and green outside, equally bright."""
+    away = distance((128, 128))
+    inside = picture(away, 30, inside=140, outside=90)
+    outside = picture(away, 30, seed=1, inside=90, outside=140)
+    image = np.stack([inside, outside, np.full_like(inside, 90)], axis=-1)
+    assert edge_offset(image, away < 35) == pytest.approx(5, abs=1)
+
+
+def test_grey_stored_as_colour_gives_the_same():
+    away = distance((128, 128))
+    image = picture(away, 30)
+    as_colour = np.repeat(image[..., None], 3, axis=-1)
+    alone = edge_offset(image, away < 34)
+    assert edge_offset(image[..., None], away < 34) == alone
+    assert edge_offset(as_colour, away < 34) == pytest.approx(alone, abs=0.05)
+
+
+def test_dark_and_light_objects_are_alike():
+    away = distance((128, 128))
+    image = picture(away, 30, noise=0)
+    assert edge_offset(255 - image, away < 34) == pytest.approx(edge_offset(image, away < 34))
+
+
+@pytest.mark.parametrize("noise", [0.0, 20.0])
+def test_an_image_without_a_border_says_nothing(noise):
+    away = distance((128, 128))
+    assert math.isnan(
+        edge_offset(picture(away, 30, inside=120, outside=120, noise=noise), away < 34)
+    )
+
+
+@pytest.mark.parametrize("fill", [0, 1])
+def test_without_a_contour_there_is_no_offset(fill):
+    away = distance((64, 64))
+    assert math.isnan(edge_offset(picture(away, 20), np.full((64, 64), fill)))
+
+
+def test_an_object_at_the_frame_is_measured_by_its_visible_contour():
+    away = distance((128, 128), (0, 60))
+    assert edge_offset(picture(away, 40), away < 45) == pytest.approx(5, abs=1)
+
+
+def test_an_object_that_fills_most_of_the_frame_is_measured():
+    away = distance((128, 128))
+    assert edge_offset(picture(away, 66), away < 70) == pytest.approx(4, abs=1)
+
+
+def test_several_objects_share_one_offset():
+    away = np.minimum(distance((128, 128), (40, 40)), distance((128, 128), (90, 85)))
+    assert edge_offset(picture(away, 15), away < 18) == pytest.approx(3, abs=1)
+
+
+@pytest.mark.parametrize("radius", [0.8, 2, 4])
+def test_tiny_objects_have_an_offset_or_none(radius):
+    away = distance((64, 64), (30, 30))
+    found = edge_offset(picture(away, radius), away < radius + 1)
+    assert math.isnan(found) or abs(found) < 40 * 64 / 256
+
+
+def test_volumes_have_offsets_too():
+    away = distance((40, 44, 36))
+    assert edge_offset(picture(away, 9, blur=0.3), away < 11) == pytest.approx(2, abs=0.7)
+
+
+def test_an_image_of_another_size_is_refused():
+    with pytest.raises(DataError, match=r"found image \(8, 9, 1\) and mask \(8, 8\)"):
+        colour_profile(np.zeros((8, 9, 1)), np.ones((8, 8)))
+
+
+def test_a_profile_counts_every_pixel_near_the_contour():
+    away = distance((128, 128))
+    mask = away < 20
+    near = np.abs(signed_distance(mask)) < REACH / 2  # at 128 a pixel counts twice
+    profile = colour_profile(picture(away, 20), mask)
+    assert profile[:, 0].sum() == pytest.approx(near.sum(), rel=0.02)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_any_image_and_mask_end_without_a_warning(data):
+    shape = data.draw(arrays.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=14))
+    mask = data.draw(arrays.arrays(np.uint8, shape, elements=st.integers(0, 1)))
+    channels = data.draw(st.integers(1, 4))
+    image = data.draw(arrays.arrays(np.uint8, (*shape, channels)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = edge_offset(image, mask)
+    assert math.isnan(found) or abs(found) <= 64 * max(shape) / 256

@@ -1,0 +1,89 @@
+"""Moved contours: the right size, no object lost, given masks untouched."""
+
+import numpy as np
+import pytest
+from drawn import distance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from feda3i.quality import correction, redraw, shift_mask
+from feda3i.quality.measure import Offset
+
+
+@pytest.mark.parametrize("by", [-10.0, -2.5, 0.0, 4.0])
+def test_a_disc_becomes_a_disc_of_another_radius(by):
+    away = distance((128, 128))
+    area = shift_mask(away < 30, by).sum()
+    assert area == pytest.approx(np.pi * (30 + by) ** 2, rel=0.04)
+
+
+def test_no_object_is_shrunk_by_more_than_six_tenths():
+    away = distance((128, 128))
+    left = shift_mask(away < 30, -100.0)
+    assert left.sum() == pytest.approx(np.pi * 12**2, rel=0.1)
+
+
+def test_a_small_object_beside_a_large_one_survives():
+    mask = (distance((128, 128), (50, 50)) < 30) | (distance((128, 128), (110, 110)) < 2)
+    left = shift_mask(mask, -8.0)
+    assert left[110, 110]
+    assert left.sum() < mask.sum()
+    assert not (left & ~mask).any()
+
+
+@pytest.mark.parametrize("fill", [0, 1])
+def test_empty_and_full_masks_stay(fill):
+    mask = np.full((9, 9), fill)
+    assert (shift_mask(mask, 3.0) == mask).all()
+    assert (shift_mask(mask, -3.0) == mask).all()
+
+
+def test_volumes_move_too():
+    away = distance((30, 30, 30))
+    assert shift_mask(away < 8, 3.0).sum() == pytest.approx(4 / 3 * np.pi * 11**3, rel=0.1)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=3, max_side=8)),
+    st.lists(st.floats(-50, 50), min_size=1, max_size=3),
+)
+def test_nothing_is_ever_emptied_or_changed_in_place(values, by):
+    mask = (values % (len(by) + 1)).astype(np.uint8)
+    before = mask.copy()
+    moved = redraw(mask, by)
+    assert (mask == before).all()
+    assert moved.dtype == mask.dtype
+    assert set(np.unique(mask[mask > 0])) <= set(np.unique(moved))
+    assert set(np.unique(moved)) <= {0, *np.unique(mask)}
+
+
+def test_classes_move_one_by_one_and_the_higher_one_lies_on_top():
+    mask = np.zeros((1, 12), np.uint8)
+    mask[0, 2:5], mask[0, 6:9] = 1, 2
+    assert redraw(mask, [2.0, 1.0]).tolist() == [[1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0, 0]]
+    assert redraw(mask, [0.0, 0.0]).tolist() == mask.tolist()
+
+
+def test_a_class_that_another_would_bury_keeps_the_case_as_it_is():
+    mask = np.array([[0, 1, 2, 2, 2, 2, 0]], np.uint8)
+    assert redraw(mask, [0.0, 3.0]).tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize(
+    ("measured", "border", "expected"),
+    [
+        (Offset(7.0, 1.0, 16), Offset(2.0, 0.0, 32), -5.0),
+        (Offset(-7.0, 1.0, 16), Offset(2.0, 0.0, 32), 9.0),
+        (Offset(3.9, 1.0, 16), Offset(2.0, 0.0, 32), 0.0),  # within two errors
+        (Offset(3.9, 0.1, 16), Offset(2.0, 0.0, 32), 0.0),  # sure, and too little to matter
+        (Offset(7.0, 1.0, 16), Offset(12.0, 0.0, 32), 0.0),  # another border is meant
+        (Offset(7.0, 1.0, 16), None, -7.0),
+        (Offset(4.0, 1.0, 16), None, 0.0),  # within two errors and the slack
+        (Offset.unknown(4, "few"), None, 0.0),
+        (Offset(7.0, 1.0, 16), Offset.unknown(0, "none"), 0.0),
+    ],
+)
+def test_contours_move_only_where_there_is_reason(measured, border, expected):
+    assert correction(measured, border, 256, threshold=2.0, slack=4.0) == expected
