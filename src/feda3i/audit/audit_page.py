@@ -80,7 +80,7 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         parts.append(_row(one, x, 16 + LINE * row, audit))
     about = "; ".join(f"{one.site}: {one.reason}" for one in shown[:3])
     title, style = "Sites by how large they draw", "max-width:820px"
-    drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style)
+    drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style, role="group")
     keys = [
         (verdict, dot_key(SHAPES[verdict], SERIES[verdict]))
         for verdict in SERIES
@@ -143,9 +143,7 @@ def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
             d=dot(SHAPES[one.verdict], x(middle), y, 5.5),
             class_="dot",
             style=f"fill:{ink};stroke:{ink}",
-            tabindex="0",
             role="img",
-            aria_label=tip,
         )
     )
     return html.tag("g", *parts, data_site=one.site)

@@ -14,6 +14,8 @@ from feda3i.audit.measure import CaseRow
 from feda3i.audit.sources import Material
 from feda3i.audit.writing import text_of, write_audit
 from feda3i.seeding import rng
+from pages import HOSTILE as HOSTILE_NAMES
+from pages import read
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -79,6 +81,19 @@ def test_files_and_what_they_hold(tmp_path):
     own = next(path for path in lists if path.parent.name == "A")
     rows = list(csv.DictReader(StringIO(own.read_text())))
     assert {one["case"] for one in rows} == {f"secret-0-{k}" for k in range(12)}
+
+
+def test_hostile_names_are_text_in_every_file(tmp_path):
+    found = material(sites=tuple(HOSTILE_NAMES))
+    audit = build_audit(found)
+    page = read(page_of(audit))
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert not any(name.startswith("on") for name, _ in page.attributes)
+    made = write_audit(tmp_path / "out", audit, looks_of(found), found.classes, page_of(audit))
+    lists = [path for path in made if path.name == "second-look.csv"]
+    assert len(set(lists)) == len(HOSTILE_NAMES)
+    assert all(path.parents[2] == tmp_path / "out" for path in lists)
 
 
 def test_the_text_says_that_sites_are_compared_with_each_other():
