@@ -127,7 +127,8 @@ def rows_of(key: dict[str, Any], folder: str, missing: list[str]) -> Iterator[di
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return test Dice by place and the share of the gap that each variant closes, as Markdown."""
-    names = list(VARIANTS)
+    run = {row["variant"] for row in rows}
+    names = [name for name in VARIANTS if name in run]
     lines = [
         "| data | annotators | seeds | " + " | ".join(names) + " |",
         "|---|---|---|" + "---|" * len(names),
@@ -137,11 +138,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         here = [row for row in rows if (row["data"], row["setting"]) == (data, noise)]
         seeds = sorted({row["seed"] for row in here})
         found = {(row["variant"], row["seed"]): 100 * row["dice"] for row in here}
-        whole = [seed for seed in seeds if all((name, seed) in found for name in names)]
+        if noise == "clean":  # the ceiling is FedAvg itself
+            found |= {("clean", seed): found["FedAvg", seed] for seed in seeds}
+        asked = names if noise != "clean" else ["FedAvg", "redraw", "clean"]
+        whole = [seed for seed in seeds if all((name, seed) in found for name in asked)]
         cells = []
         for name in names:
-            dice = np.array([found[name, seed] for seed in whole])
-            cells.append(f"{dice.mean():.1f} ± {dice.std():.1f}" if whole else "-")
+            dice = np.array([found[name, seed] for seed in whole if (name, seed) in found])
+            cells.append(f"{dice.mean():.1f} ± {dice.std():.1f}" if len(dice) else "-")
             if noise != "clean":
                 for seed in whole:
                     low, high = found["FedAvg", seed], found["clean", seed]
@@ -181,10 +185,11 @@ def main() -> None:
             key = {"data": data, "setting": noise, "seed": seed}
             key |= {"size": arguments.size, "sites": arguments.sites}
             done = {row["variant"] for row in found if key.items() <= row.items()}
-            missing = [name for name in arguments.variants if name not in done]
-            for row in (
-                rows_of(data, folder, noise, seed, missing, arguments.size) if missing else ()
-            ):
+            wanted = [name for name in arguments.variants if (noise, name) != ("clean", "clean")]
+            missing = [name for name in wanted if name not in done]
+            if not missing:
+                continue
+            for row in rows_of(key, folder, missing):
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(data, noise, seed, row["variant"], f"{row['dice']:.4f}", flush=True)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.geometry import signed_distance
+from feda3i.quality.edges import edge_offset
 
 # The pixels on either side of a border have distances -0.5 and +0.5, diagonal neighbours 0.91.
 ON_BORDER = 1.0
@@ -102,8 +103,15 @@ def _by_contour(look: Look) -> float:
     return contour_gap(look.drawn, look.predicted, look.spacing)[0]
 
 
+def _by_edges(look: Look) -> float:
+    """Compare with the border that the image shows; stretched pixels count by their mean size."""
+    size = 1.0 if look.spacing is None else float(np.mean(look.spacing))
+    return size * edge_offset(look.image, look.drawn)
+
+
 ESTIMATORS: dict[str, Estimator] = {
     "contour": Estimator("contour", _by_contour, needs_model=True),
+    "edges": Estimator("edges", _by_edges, needs_model=False),
 }
 """By name; ``contour`` comes first because every audit with a model can use it."""
 

@@ -10,7 +10,7 @@ What changes against FedAvg
     0.6 of its inner radius. Everything else is done by the other method that ``then`` names, FedAvg
     by default, which sees the moved masks only. FedA3I then weighs what offset remains.
 The border that is meant
-    Good annotators do not draw on the border of best contrast exactly: in dermoscopy some 2 px
+    Good annotators do not draw on the border of best contrast exactly: in dermoscopy some 3 px
     outside of it, at 256 px a side. Trusted masks tell (b0). Give the number, ``b0``, that
     ``quality.measure_edges`` finds for them; or name sites whose masks are trusted, ``trusted``:
     their offset is b0 from the second round on. Without either, the border in the image is taken

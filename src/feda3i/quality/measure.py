@@ -28,7 +28,7 @@ HIGH, WIDEST = 0.95, 15  # a peak this wide (pixels at 256) at this height has n
 FARTHEST = 8.0  # pixels at 256: trusted masks farther from the edge follow another border
 LEAST_AGREEMENT = 0.8  # Spearman's rho of the two estimators over sites
 DRAWS = 64  # of the bootstrap; the jackknife erred by a factor of two either way
-SMALLEST_ERROR = 0.1  # pixels at 256: cases that agree to the bit were drawn by a computer
+SMALLEST_ERROR = 0.1  # pixels of the image: distances between pixels come in steps
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     if not (math.isfinite(shift) and math.isfinite(error)):
         return Offset.unknown(number, "a few cases decide whether there is a border")
     scale = max(np.shape(masks)[1:]) / SIDE
-    return Offset(-shift * scale, max(error, SMALLEST_ERROR) * scale, number)
+    return Offset(-shift * scale, max(error * scale, SMALLEST_ERROR), number)
 
 
 def _error(evidence: Evidence) -> float:

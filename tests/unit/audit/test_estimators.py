@@ -94,3 +94,14 @@ def test_rows_say_what_was_drawn_found_and_seen():
     assert rows[0].offsets["contour"] == pytest.approx(3, abs=0.3)
     assert math.isnan(rows[1].offsets["contour"])
     assert math.isnan(rows[2].offsets["contour"])
+
+
+def test_edges_need_no_model_and_know_the_size_of_a_pixel():
+    yy, xx = np.mgrid[:96, :96] - 48
+    away = np.hypot(yy, xx)
+    image = np.where(away < 25, 80, 160).astype(np.uint8)[..., None]
+    measure = ESTIMATORS["edges"].measure
+    assert not ESTIMATORS["edges"].needs_model
+    assert measure(Look(image, away < 29)) == pytest.approx(4, abs=0.5)
+    assert measure(Look(image, away < 29, spacing=[0.5, 0.5])) == pytest.approx(2, abs=0.25)
+    assert math.isnan(measure(Look(np.zeros_like(image), away < 29)))
