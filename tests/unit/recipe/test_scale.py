@@ -1,0 +1,55 @@
+"""Built-in recipes give every method what its paper gives it, at their own scale."""
+
+import math
+
+import pytest
+
+from feda3i.recipe import load
+from feda3i.recipe.files import built_in
+
+SMALL = sorted(name for name in built_in() if name.endswith("-small"))
+FULL = [name.removesuffix("-small") for name in SMALL]
+METHODS = ("elr", "fedcorr", "feddm", "fednoro", "rmd")
+PAPER_ROUNDS, PAPER_EPOCHS, PAPER_STEPS = 100, 5, 250
+
+
+def steps_of_a_round(recipe):
+    cases = recipe.data.options()["cases"]
+    return recipe.train.epochs * math.ceil(cases / recipe.train.batch)
+
+
+@pytest.mark.parametrize("name", ["demo", *SMALL])
+def test_the_survey_comes_after_as_many_local_steps_as_in_the_paper(name):
+    recipe = load(name)
+    steps = recipe.method.options()["t1"] * steps_of_a_round(recipe)
+    assert 0.95 * PAPER_STEPS <= steps <= 1.05 * PAPER_STEPS
+
+
+@pytest.mark.parametrize("name", ["demo", *SMALL])
+def test_the_minority_is_more_than_a_handful_of_sites(name):
+    assert 0.2 * load(name).data.options()["sites"] > 5
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_full_recipes_draw_the_published_noise(name):
+    recipe = load(name)
+    assert recipe.noise.options()["mode"] == "faithful"
+    assert recipe.rounds == PAPER_ROUNDS
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_phases_of_other_methods_are_cut_in_proportion(name):
+    recipe = load(name)
+    options = {method: load(name, [f"method={method}"]).method.options() for method in METHODS}
+    steps, share = steps_of_a_round(recipe), recipe.rounds / PAPER_ROUNDS
+    first, second = options["fedcorr"]["t1"], options["fedcorr"]["t2"]
+    assert first * steps >= 2 * PAPER_STEPS / 10 > (first - 1) * steps
+    assert second == max(1, round(10 * share) - first)
+    visits = recipe.rounds * recipe.train.epochs / (PAPER_ROUNDS * PAPER_EPOCHS)
+    assert options["elr"]["beta"] == pytest.approx(0.99 ** (1 / visits), abs=5e-4)
+    assert options["feddm"]["stop"] == 50 * share
+    warm_up = recipe.method.options()["t1"]
+    assert options["fednoro"]["s1"] == options["rmd"]["t1"] == warm_up
+    ramp = (options["fednoro"]["end"] - warm_up) / (recipe.rounds - warm_up)
+    assert ramp == pytest.approx(39 / 90, abs=0.5 / (recipe.rounds - warm_up))
+    assert options["rmd"]["strong_statistics"] is False
