@@ -86,6 +86,10 @@ class Method(BaseModel):
         """
         return 0
 
+    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Return what in the final state gives reason to doubt the result; nothing by default."""
+        return ()
+
     # -- site -------------------------------------------------------------------------------------
 
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:

@@ -39,7 +39,7 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -242,6 +242,12 @@ class FedA3I(Method):
         if self.t1 == "auto":
             return 0
         return min(self.t1, rounds) if self._uses_quality() else rounds
+
+    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Say so if restarts of the mixture mostly gave other groups."""
+        if "rating" not in state:
+            return ()
+        return quality.doubts(quality.Rating.from_dict(state["rating"]))
 
     # -- site -------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from feda3i.quality.measure import (
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.rating import Part, Rating, balance_by_offset, rate_sites, restrict
 from feda3i.quality.regions import Regions, boundary_regions, find_regions
-from feda3i.quality.say import say_lines
+from feda3i.quality.say import doubts, say_lines
 from feda3i.quality.shift import correction, redraw, shift_mask
 from feda3i.quality.survey import STATISTICS, SiteSurvey, learning_difficulty, survey_site
 from feda3i.quality.weights import (
@@ -48,6 +48,7 @@ __all__ = [
     "colour_profile",
     "contour_offset",
     "correction",
+    "doubts",
     "edge_offset",
     "edge_offsets",
     "effective_sites",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i.quality.numbers import FloatArray
 from feda3i.seeding import derive
@@ -36,12 +38,21 @@ def fit_gaussians(
         return None
 
 
+RESTARTS = 20
+"""Single starts of a mixture that are compared with the best of several."""
+
+
 @dataclass(frozen=True)
 class Split:
-    """Posterior of the larger group per rated row (``None``: one group), and how it was found."""
+    """Posterior of the larger group per rated row (``None``: one group), and how it was found.
+
+    ``agreement`` is the share of single starts that part the rows in the same way; ``NaN`` without
+    a mixture.
+    """
 
     larger: FloatArray | None
     reason: str
+    agreement: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -76,9 +87,17 @@ class Mixture:
             one = self._fit(rows, 1, 1)
             if one is not None and one.bic(rows) <= model.bic(rows):
                 return Split(None, f"one Gaussian fits better than {what} (BIC), one group")
-        means = model.means_[:, 0] - (model.means_[:, 1] if rows.shape[1] == 2 else 0.0)
-        larger = model.predict_proba(rows)[:, int(np.argmax(means))]
-        return Split(np.asarray(larger, dtype=np.float64), what + again)
+        larger = _larger(model, rows)
+        return Split(larger, what + again, self._agreement(rows, larger > 0.5))
+
+    def _agreement(self, rows: FloatArray, larger: NDArray[np.bool_]) -> float:
+        """Return the share of single starts, as the authors make one, that give these groups."""
+        same = 0
+        for number in range(RESTARTS):
+            seed = derive(self.seed, "gmm-restart", number) % 2**32
+            model = fit_gaussians(rows, 2, seed, iterations=self.iterations)
+            same += model is not None and np.array_equal(_larger(model, rows) > 0.5, larger)
+        return same / RESTARTS
 
     def _fit(self, rows: FloatArray, components: int, more: int) -> Any:
         return fit_gaussians(
@@ -88,3 +107,10 @@ class Mixture:
             initialisations=self.initialisations * more,
             iterations=self.iterations * (1 if more == 1 else 10),
         )
+
+
+def _larger(model: Any, rows: FloatArray) -> FloatArray:
+    """Return the posterior of the component with more q1 - q2, ``(site,)``."""
+    means = model.means_[:, 0] - (model.means_[:, 1] if rows.shape[1] == 2 else 0.0)
+    larger: FloatArray = model.predict_proba(rows)[:, int(np.argmax(means))]
+    return np.asarray(larger, dtype=np.float64)

@@ -6,6 +6,7 @@ also found where there are none, so every result says in words how it came about
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ Rule = Literal["mixture", "sign", "difference", "midrange", "none"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 # No mean cross-entropy of a usable model is near this; beyond it covariances lose their digits.
 LARGEST_Q = 1e6
+DOUBTFUL = 0.5
+"""With less agreement than this, one start more often gives other groups than these."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Grouping:
     rule, reason
         What was asked for (``"balance"``: sides of the centre, not groups), and the path taken in
         words.
+    agreement
+        Share of single starts of the mixture that give these groups; ``NaN`` without a mixture.
     """
 
     labels: tuple[Label, ...]
@@ -49,9 +54,15 @@ class Grouping:
     strength: FloatArray
     rule: Rule | Literal["balance"]
     reason: str
+    agreement: float = math.nan
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether a single start, as the authors make one, rather gives other groups."""
+        return self.agreement < DOUBTFUL
 
     def members(self, label: Label) -> NDArray[np.intp]:
         """Return the positions of the sites with this label."""
@@ -69,6 +80,7 @@ class Grouping:
             "strength": to_json(self.strength),
             "rule": self.rule,
             "reason": self.reason,
+            "agreement": None if math.isnan(self.agreement) else self.agreement,
         }
 
     @classmethod
@@ -80,6 +92,7 @@ class Grouping:
             strength=from_json(data["strength"]),
             rule=data["rule"],
             reason=data["reason"],
+            agreement=float(from_json(data.get("agreement"))),
         )
 
 
@@ -135,7 +148,8 @@ def group_sites(
             posterior[position] = split.larger[row]
             labels[position] = "larger" if split.larger[row] > 0.5 else "smaller"
     reason = "; ".join(part for part in (split.reason, remark) if part)
-    return Grouping(tuple(labels), posterior, strengths(q, labels), rule, reason)
+    strength = strengths(q, labels)
+    return Grouping(tuple(labels), posterior, strength, rule, reason, split.agreement)
 
 
 def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:

@@ -47,6 +47,7 @@ def say_lines(
     unusual = unusual[np.argsort(-np.abs(ratio[unusual]), kind="stable")]
     reasons = dict.fromkeys(part.grouping.reason for part in rating.parts)
     lines = [f"survey of {len(rating.sites)} sites: {'; '.join(reasons)}"]
+    lines += doubts(rating)
     for where in unusual[:most]:
         name = present[where]
         lines.append(
@@ -56,6 +57,22 @@ def say_lines(
     if len(unusual) > most:
         lines.append(f"and {len(unusual) - most} more sites, see the survey in events.jsonl")
     return lines
+
+
+def doubts(rating: Rating) -> list[str]:
+    """Return a sentence for every grouping that another start of the mixture rather would not give.
+
+    The mixture is started several times and the likeliest fit counts. Where single starts mostly
+    end elsewhere, the two groups are not plain in the sites' numbers.
+    """
+    several = len({(part.statistic, part.class_number) for part in rating.parts}) > 1
+    return [
+        f"the groups are doubtful{f' ({part.statistic}, class {part.class_number})' * several}: "
+        f"{part.grouping.agreement:.0%} of single starts of the mixture give them; a longer "
+        f"warm-up (t1), more sites or safe = true help".replace("%", " %")
+        for part in rating.parts
+        if part.grouping.is_doubtful
+    ]
 
 
 def why(rating: Rating, name: str) -> str:
