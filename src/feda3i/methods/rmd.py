@@ -25,7 +25,7 @@ Departures
     The teacher gets no gradient from its pupil (in the authors' code it does). The divergence is
     KL(teacher || student), as for the authors' LIDC data (reversed for ACDC), and is computed from
     logits, because log(sigmoid) overflows. The deformation is a rotation and a zoom by bilinear
-    sampling, one draw per batch; elastic > 0 adds displaced control points (the authors' largest
+    sampling, one draw per image; elastic > 0 adds displaced control points (the authors' largest
     standard deviation is 26 pixels). Pixels from outside the frame repeat the border and stay in
     the ranking, as in the authors' code. Volumes are flipped but not rotated. Adam as for every
     method. Networks without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout.
@@ -51,7 +51,7 @@ from torch.nn import functional
 from feda3i.core.messages import Numbers
 from feda3i.methods.base import Method
 from feda3i.methods.parts.coteaching import distil, exchange
-from feda3i.methods.parts.warps import Warp, draw_flips, draw_places
+from feda3i.methods.parts.warps import Warp, Warps, draw_flips, draw_places
 
 if TYPE_CHECKING:
     from feda3i.core.site import Batch, Site
@@ -151,21 +151,21 @@ class RMD(Method):
         """Return the share of pixels left out for their loss after t complete rounds."""
         return self.tau * min(t / max(self.t1 - 1, 1), 1.0)
 
-    def disturb(self, site: Site, batch: Batch) -> tuple[Warp, Tensor]:
-        """Draw a warp for the batch; return it and the warped images, noisy in later rounds."""
-        scope = (batch.epoch, int(batch.positions[0]))
-        rng = site.rng("augment", *scope)
-        flips = draw_flips(rng, len(site.shape))
+    def disturb(self, site: Site, batch: Batch) -> tuple[Warps, Tensor]:
+        """Draw a warp per image; return them and the warped images, noisy in later rounds."""
+        warps = Warps(tuple(self._warp(site, batch.epoch, int(p)) for p in batch.positions))
         if site.round - 1 < self.warp_from:
-            warp = Warp(flips)
-            return warp, warp(batch.images)
-        places = None
-        if len(site.shape) == 2:
-            places = draw_places(rng, site.shape, displacement=self.elastic)
-        warp = Warp(flips, places)
-        generator = site.torch_rng("augment-noise", *scope)
+            return warps, warps(batch.images)
+        generator = site.torch_rng("augment-noise", batch.epoch, int(batch.positions[0]))
         noise = torch.randn(batch.images.shape, generator=generator).to(batch.images)
-        return warp, (warp(batch.images) + 255.0 * self.noise * noise).clamp(0.0, 255.0)
+        return warps, (warps(batch.images) + 255.0 * self.noise * noise).clamp(0.0, 255.0)
+
+    def _warp(self, site: Site, epoch: int, position: int) -> Warp:
+        rng = site.rng("augment", epoch, position)
+        flips = draw_flips(rng, len(site.shape))
+        if site.round - 1 < self.warp_from or len(site.shape) != 2:
+            return Warp(flips)
+        return Warp(flips, draw_places(rng, site.shape, displacement=self.elastic))
 
     def strong(self, site: Site, batch: Batch, images: Tensor) -> list[Tensor]:
         """Return both networks' logits of the disturbed images, with dropout in the encoder."""

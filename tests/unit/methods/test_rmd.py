@@ -192,12 +192,12 @@ def test_the_second_pass_moves_the_running_statistics_only_if_asked_to(tmp_path)
 def test_disturbances_grow_with_the_rounds(tmp_path):
     early = site_of(tmp_path, "rmd", round=10)
     warp, images = early.method.disturb(early, early.batch(np.arange(4)))
-    assert warp.places is None
+    assert all(one.places is None for one in warp.each)
     assert torch.equal(warp(images), early.batch(np.arange(4)).images)
     late = site_of(tmp_path, "rmd", round=11)
     batch = late.batch(np.arange(4))
     warp, images = late.method.disturb(late, batch)
-    assert warp.places is not None
+    assert all(one.places is not None for one in warp.each)
     noise = images - warp(batch.images)
     inside = (images > 0) & (images < 255)
     assert noise[inside].std() == pytest.approx(0.02 * 255, rel=0.1)
@@ -209,9 +209,9 @@ def test_draws_differ_between_batches_epochs_rounds_and_sites(tmp_path):
     site = site_of(tmp_path, "rmd", round=11)
     other = site_of(tmp_path, "rmd", round=12)
     grids = [
-        s.method.disturb(s, s.batch(np.array(where), epoch))[0].places
+        s.method.disturb(s, s.batch(np.array(where), epoch))[0].each[0].places
         for s, where, epoch in ((site, [0, 1], 0), (site, [2, 3], 0), (site, [0, 1], 1))
-    ] + [other.method.disturb(other, other.batch(np.array([0, 1])))[0].places]
+    ] + [other.method.disturb(other, other.batch(np.array([0, 1])))[0].each[0].places]
     for i, one in enumerate(grids):
         assert all(not torch.equal(one, two) for two in grids[i + 1 :])
 
@@ -236,3 +236,17 @@ def test_a_batch_with_too_few_reliable_pixels_is_not_distilled(tmp_path):
     weak = [site.network.a(batch.images), site.network.b(batch.images)]
     expected = sum(exchange(weak, batch.masks, 0.995))
     torch.testing.assert_close(site.method.step(site, batch), expected)
+
+
+@pytest.mark.parametrize("round", [5, 11])
+def test_every_image_of_a_batch_is_warped_in_its_own_way(tmp_path, round):
+    site = site_of(tmp_path, "rmd", round=round)
+    batch = site.batch(np.arange(4))
+    warps, _ = site.method.disturb(site, batch)
+    assert len({(warp.flips, str(warp.places)) for warp in warps.each}) > 1
+    together = warps(batch.images)
+    for row, warp in enumerate(warps.each):
+        torch.testing.assert_close(together[row], warp(batch.images[row : row + 1])[0])
+    # The draw belongs to the image, not to its place in a batch.
+    alone, _ = site.method.disturb(site, site.batch(np.array([2])))
+    assert torch.equal(alone(batch.images[2:3])[0], together[2])

@@ -46,6 +46,23 @@ class Warp:
         )
 
 
+@dataclass(frozen=True)
+class Warps:
+    """One warp per case of a batch.
+
+    >>> x = torch.arange(4.0).reshape(2, 1, 1, 2)
+    >>> Warps((Warp(), Warp(flips=(1,))))(x).flatten().tolist()
+    [0.0, 1.0, 3.0, 2.0]
+    """
+
+    each: tuple[Warp, ...]
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Return ``(case, channel, *space)``, each case warped in its own way, channels alike."""
+        rows = zip(self.each, batch.split(1), strict=True)
+        return torch.cat([warp(case) for warp, case in rows])
+
+
 def draw_flips(rng: np.random.Generator, dimensions: int) -> tuple[int, ...]:
     """Draw which axes to mirror; all subsets are equally likely, the empty one included."""
     return tuple(axis for axis in range(dimensions) if rng.random() < 0.5)
