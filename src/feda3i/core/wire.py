@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from feda3i.core import statistics
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Order, Reply, Task, Wire
 from feda3i.errors import WireError, nearest
 
-ALWAYS: dict[Task, tuple[str, ...]] = {"fit": ("loss",), "survey": (), "act": ()}
-"""Numbers that every method sends: the mean training loss of a fit."""
+ALWAYS: dict[Task, tuple[str, ...]] = {
+    "fit": ("loss",),
+    "survey": (),
+    "act": (),
+    "measure": statistics.NUMBERS,
+}
+"""Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
 
 
 def check_order(order: Order, wire: Wire, layout: Layout) -> None:
@@ -24,15 +30,18 @@ def check_order(order: Order, wire: Wire, layout: Layout) -> None:
 def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     """Raise ``WireError`` unless a reply holds all declared numbers, and nothing else."""
     where = f"the {reply.task} reply of site {reply.site}"
-    declared = {"fit": wire.fit, "survey": wire.survey, "act": ()}
-    expected = (*ALWAYS[reply.task], *declared[reply.task])
+    declared = {"fit": wire.fit, "survey": wire.survey}
+    expected = (*ALWAYS[reply.task], *declared.get(reply.task, ()))
     _declared(where, "number", list(reply.numbers), expected)
     lacking = [name for name in expected if name not in reply.numbers]
     if lacking:
         raise WireError(f"{where} lacks the declared number '{lacking[0]}'")
-    for name, value in reply.numbers.items():
-        entries = classes if name in wire.per_class else None
-        _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
+    if reply.task == "measure":
+        statistics.check_statistics(where, reply.numbers, layout)
+    else:
+        for name, value in reply.numbers.items():
+            entries = classes if name in wire.per_class else None
+            _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
     if isinstance(reply.cases, bool) or not isinstance(reply.cases, int) or reply.cases < 1:
         raise WireError(f"{where}: expected a number of cases of at least 1, found {reply.cases!r}")
     if (reply.params is not None) != (reply.task == "fit"):

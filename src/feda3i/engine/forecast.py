@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 import time
@@ -112,6 +113,8 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
     scorings += bool(recipe.rounds % recipe.evaluate.every)
     # The last round also scores the training cases, and a survey looks at them once.
     scored = scorings * len(federation.test) + (1 + bool(job.method.wire.survey)) * sum(sizes)
+    measured = sum(job.measures(number) for number in range(1, recipe.rounds + 1))
+    scored += measured * sum(sizes)
     layout = job.layout
     network = 4 * layout.size + 8 * layout.integers
     arrays = [federation.train.images, federation.train.masks]
@@ -124,7 +127,7 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
         process_bytes=max(peak_memory() - case_bytes, 0),
         case_bytes=case_bytes,
         server_bytes=min(len(sizes) * network, IN_MEMORY),
-        down=network * (1 + len(job.method.wire.networks)),
+        down=network * (1 + len(job.method.wire.networks) + math.ceil(measured / recipe.rounds)),
         up=network,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 from feda3i.core.aggregation import Fold
 from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, Task
 from feda3i.core.server import Gathered, Server
+from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
@@ -56,6 +57,8 @@ class Round:
             self._ask_before("act", self._sites(plan.act), plan)
         replies, params = self._fit(plan)
         self.server.params = params
+        if self.job.measures(self.number):
+            self._measure()
         self.method.digest(self.server, replies)
         share = replies.share_of_cases()
         loss = replies.number("loss")
@@ -108,6 +111,17 @@ class Round:
         if gathered is not None:
             return replies, self.method.merge(self.server, replies, gathered)
         return replies, fold.result(expected_weight=float(_in_order(list(share.values()))))
+
+    def _measure(self) -> None:
+        """Put exact running statistics over all sites' images in the place of averaged ones."""
+        layout, asked = self.server.layout, self._sites(None)
+        answers = list(self._ask("measure", asked, Plan(), self.server.params))
+        kept = tuple(answer for answer in answers if isinstance(answer, Reply))
+        missing = tuple(answer for answer in answers if isinstance(answer, Missing))
+        if missing:
+            self.server.record(measure_missing={miss.site: miss.reason for miss in missing})
+        replies = Replies("measure", self.number, kept, missing)
+        self.server.params = with_statistics(self.server.params, layout, replies)
 
     def _ask(
         self, task: Task, sites: Sequence[str], plan: Plan, params: Params

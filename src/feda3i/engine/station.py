@@ -7,6 +7,7 @@ memory from before it, so that an order repeated after a crash finds what it fou
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -19,15 +20,15 @@ from numpy.typing import NDArray
 
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
-from feda3i.core.messages import Numbers, Order, Reply
+from feda3i.core.messages import TASKS, Numbers, Order, Reply
 from feda3i.core.site import Site
+from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError
 
 Memory = dict[str, NDArray[Any]]
-_TASKS = {"survey": 0, "act": 1, "fit": 2}
 
 
 class Station:
@@ -54,7 +55,7 @@ class Station:
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
         self.predictor.load(order.params)
-        memory = self.recall(order)
+        memory = {} if order.task == "measure" else self.recall(order)
         had_memory = bool(memory)
         site = self._site(order, memory)
         numbers = self._do(order, site)
@@ -70,10 +71,18 @@ class Station:
 
     def _do(self, order: Order, site: Site) -> Numbers:
         method = self.job.method
+        if order.task == "measure":
+            return self._measure(site)
         if order.task == "act":
             method.act(site)
             return {}
         return method.survey(site) if order.task == "survey" else method.fit(site)
+
+    def _measure(self, site: Site) -> Numbers:
+        """Look at all cases in batches as large as in training; the method has no part in it."""
+        parts = np.array_split(np.arange(len(site)), math.ceil(len(site) / site.training.batch))
+        images = (site.batch(part).images for part in parts)
+        return measure(site.network, self.layout, images)
 
     def _site(self, order: Order, memory: Memory) -> Site:
         return Site(
@@ -135,7 +144,7 @@ class Station:
 
 
 def _key(order: Order) -> tuple[int, int]:
-    return order.round, _TASKS[order.task]
+    return order.round, TASKS.index(order.task)
 
 
 def _safe(site: str) -> str:

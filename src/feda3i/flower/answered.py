@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from feda3i.basics.files import write_file
-from feda3i.core.messages import Order
+from feda3i.core.messages import TASKS, Order
 from feda3i.errors import RunError
-
-_TASKS = ("survey", "act", "fit")
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class Answered:
         last = self.last()
         if last is None:
             return f"first order in round {order.round}" if order.round > 1 else ""
-        place = order.round, _TASKS.index(order.task)
-        before = last[0], _TASKS.index(last[1])
+        tasks: tuple[str, ...] = TASKS
+        place, before = (order.round, tasks.index(order.task)), (last[0], tasks.index(last[1]))
         if place <= before:
             return f"repeated: {order.task} of round {order.round} after {last[1]} of {last[0]}"
         if order.round > last[0] + 1:

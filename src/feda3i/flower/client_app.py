@@ -1,4 +1,4 @@
-"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit and score.
+"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit, measure and score.
 
 A new process runs for every message, so nothing is kept in memory: cases are read again (from the
 packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
@@ -78,6 +78,12 @@ def survey(message: Message, context: Context) -> Message:
 @app.query("act")
 def act(message: Message, context: Context) -> Message:
     """Do what the method asks before the training, and send nothing of it."""
+    return _answer(message, context, _carry_out)
+
+
+@app.query("measure")
+def measure(message: Message, context: Context) -> Message:
+    """Measure BatchNorm's statistics of the received network without training it."""
     return _answer(message, context, _carry_out)
 
 

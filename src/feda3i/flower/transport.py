@@ -32,7 +32,13 @@ from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
 from feda3i.flower.spool import Spool
 
-TYPES = {"fit": "train", "survey": "query.survey", "act": "query.act", "score": "evaluate"}
+TYPES = {
+    "fit": "train",
+    "survey": "query.survey",
+    "act": "query.act",
+    "measure": "query.measure",
+    "score": "evaluate",
+}
 _LOOK_AROUND = 1.0
 """Seconds between two looks at who is connected."""
 

@@ -5,30 +5,54 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from feda3i.errors import RecipeError
+from feda3i.errors import RecipeError, nearest
 from feda3i.models.inputs import InputScale
 
 _CONV: dict[int, Any] = {2: nn.Conv2d, 3: nn.Conv3d}
-_NORM: dict[int, Any] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_BATCH: dict[int, Any] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_INSTANCE: dict[int, Any] = {2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d}
+NORMS = ("batch", "group", "instance")
+GROUPS = 8
+"""Groups of channels of GroupNorm, or as many of them as divide a layer's channels."""
 _POOL: dict[int, Any] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
 _LINEAR = {2: "bilinear", 3: "trilinear"}
 
 
-class Block(nn.Sequential):
-    """Twice (convolution of three, BatchNorm, ReLU)."""
+@dataclass(frozen=True)
+class Form:
+    """What all blocks of a network have in common."""
 
-    def __init__(self, enter: int, middle: int, leave: int, momentum: float, dim: int) -> None:
+    dimensions: int
+    norm: str
+    momentum: float
+
+    def make_norm(self, channels: int) -> nn.Module:
+        """Return a layer that normalises so many channels."""
+        if self.norm == "group":
+            return nn.GroupNorm(math.gcd(GROUPS, channels), channels)
+        if self.norm == "instance":
+            made: nn.Module = _INSTANCE[self.dimensions](channels, affine=True)
+        else:
+            made = _BATCH[self.dimensions](channels, momentum=self.momentum)
+        return made
+
+
+class Block(nn.Sequential):
+    """Twice (convolution of three, normalisation, ReLU)."""
+
+    def __init__(self, enter: int, middle: int, leave: int, form: Form) -> None:
         steps: list[nn.Module] = []
         for before, after in ((enter, middle), (middle, leave)):
             steps += [
-                _CONV[dim](before, after, 3, padding=1),
-                _NORM[dim](after, momentum=momentum),
+                _CONV[form.dimensions](before, after, 3, padding=1),
+                form.make_norm(after),
                 nn.ReLU(inplace=True),
             ]
         super().__init__(*steps)
@@ -37,10 +61,10 @@ class Block(nn.Sequential):
 class Up(nn.Module):
     """Double the size, put the skip in front, and reduce."""
 
-    def __init__(self, enter: int, leave: int, momentum: float, dim: int) -> None:
+    def __init__(self, enter: int, leave: int, form: Form) -> None:
         super().__init__()
-        self.mode = _LINEAR[dim]
-        self.block = Block(enter, enter // 2, leave, momentum, dim)
+        self.mode = _LINEAR[form.dimensions]
+        self.block = Block(enter, enter // 2, leave, form)
 
     def forward(self, x: Tensor, skip: Tensor) -> Tensor:
         """Return features of the skip's size in space."""
@@ -86,11 +110,14 @@ class UNet(nn.Module):
         ``"normalised"`` computes (x - 128) / 64 first, ``"paper"`` feeds raw intensities.
     dimensions
         2 or 3 dimensions in space.
+    norm
+        ``"batch"``: BatchNorm, as in the paper. ``"group"`` (8 groups) and ``"instance"``:
+        GroupNorm and InstanceNorm look at one case at a time and keep no running statistics.
 
     Notes
     -----
-    Any size of at least 16 per side works. Training with a single case needs 32, because BatchNorm
-    cannot take statistics of one value.
+    Any size of at least 16 per side works. Training with a single case, or with InstanceNorm,
+    needs 32, because there are no statistics of one value.
 
     >>> net = UNet(channels=3)
     >>> sum(p.numel() for p in net.parameters())
@@ -112,21 +139,22 @@ class UNet(nn.Module):
         momentum: float = 0.1,
         input: str = "normalised",
         dimensions: int = 2,
+        norm: str = "batch",
     ) -> None:
         super().__init__()
-        _check(channels, classes, width, momentum, dimensions)
-        w, m, d = width, momentum, dimensions
+        _check(channels, classes, width, momentum, dimensions, norm)
+        w, d, form = width, dimensions, Form(dimensions, norm, momentum)
         self.scale = InputScale(input)
         self.pool = _POOL[d](2)
-        self.inc = Block(channels, w, w, m, d)
-        self.down1 = Block(w, 2 * w, 2 * w, m, d)
-        self.down2 = Block(2 * w, 4 * w, 4 * w, m, d)
-        self.down3 = Block(4 * w, 8 * w, 8 * w, m, d)
-        self.down4 = Block(8 * w, 8 * w, 8 * w, m, d)
-        self.up1 = Up(16 * w, 4 * w, m, d)
-        self.up2 = Up(8 * w, 2 * w, m, d)
-        self.up3 = Up(4 * w, w, m, d)
-        self.up4 = Up(2 * w, w, m, d)
+        self.inc = Block(channels, w, w, form)
+        self.down1 = Block(w, 2 * w, 2 * w, form)
+        self.down2 = Block(2 * w, 4 * w, 4 * w, form)
+        self.down3 = Block(4 * w, 8 * w, 8 * w, form)
+        self.down4 = Block(8 * w, 8 * w, 8 * w, form)
+        self.up1 = Up(16 * w, 4 * w, form)
+        self.up2 = Up(8 * w, 2 * w, form)
+        self.up3 = Up(4 * w, w, form)
+        self.up4 = Up(2 * w, w, form)
         self.outc = _CONV[d](w, classes, 1)
         self.dropout = nn.ModuleList(StageDropout() for _ in range(5))
 
@@ -181,7 +209,9 @@ class UNet(nn.Module):
                 module.rate, module.generator = rate, source
 
 
-def _check(channels: int, classes: int, width: int, momentum: float, dimensions: int) -> None:
+def _check(
+    channels: int, classes: int, width: int, momentum: float, dimensions: int, norm: str
+) -> None:
     for name, value in (("channels", channels), ("classes", classes), ("width", width)):
         if not isinstance(value, int) or value < 1:
             raise RecipeError(f"unet {name}: expected a whole number from 1, found {value!r}")
@@ -189,3 +219,8 @@ def _check(channels: int, classes: int, width: int, momentum: float, dimensions:
         raise RecipeError(f"unet momentum: expected a number in (0, 1], found {momentum!r}")
     if dimensions not in _CONV:
         raise RecipeError(f"unet dimensions: expected 2 or 3, found {dimensions!r}")
+    if norm not in NORMS:
+        raise RecipeError(
+            f"unet norm: expected one of {', '.join(NORMS)}, found {norm!r}"
+            f"{nearest(str(norm), NORMS)}"
+        )

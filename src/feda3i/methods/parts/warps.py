@@ -59,8 +59,8 @@ class Warps:
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Return ``(case, channel, *space)``, each case warped in its own way, channels alike."""
-        rows = zip(self.each, batch.split(1), strict=True)
-        return torch.cat([warp(case) for warp, case in rows])
+        rows = zip(self.each, batch, strict=True)
+        return torch.cat([warp(case[None]) for warp, case in rows])
 
 
 def draw_flips(rng: np.random.Generator, dimensions: int) -> tuple[int, ...]:
