@@ -27,16 +27,15 @@ def signed_distance(
 ) -> NDArray[np.float32]:
     """Return the exact Euclidean distance of every pixel to the border, negative inside.
 
-    The distance to the nearest pixel of the other side, less half a pixel: the two pixels on either
-    side of a straight border have -0.5 and +0.5. The frame is not a border.
+    The distance to the nearest pixel of the other side, less half a pixel in that direction: the
+    two pixels on either side of a straight border have -0.5 and +0.5. The frame is not a border.
 
     Parameters
     ----------
     mask
         ``(*space)``, one or more dimensions; non-zero is inside.
     spacing
-        Size of a pixel along each axis; distances are then in its unit and half of the smallest
-        size is subtracted.
+        Size of a pixel along each axis; distances are then in its unit.
 
     Returns
     -------
@@ -53,17 +52,62 @@ def signed_distance(
         )
     if not inside.any() or inside.all():
         return np.full(inside.shape, -np.inf if inside.any() else np.inf, np.float32)
-    if inside.ndim == 2 and spacing is None:
+    if spacing is not None:
+        sizes = np.asarray(spacing, dtype=np.float64)
+        signed = np.where(inside, -_to_border(inside, sizes), _to_border(~inside, sizes))
+        return signed.astype(np.float32)
+    if inside.ndim == 2:
         bits = inside.view(np.uint8)
         to_border = cv2.distanceTransform(bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
         outside = cv2.distanceTransform(1 - bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     else:
         from scipy import ndimage
 
-        to_border = ndimage.distance_transform_edt(inside, sampling=spacing)
-        outside = ndimage.distance_transform_edt(~inside, sampling=spacing)
-    half = 0.5 * min(spacing) if spacing is not None else 0.5
-    return np.where(inside, half - to_border, outside - half).astype(np.float32)
+        to_border = ndimage.distance_transform_edt(inside)
+        outside = ndimage.distance_transform_edt(~inside)
+    return np.where(inside, 0.5 - to_border, outside - 0.5).astype(np.float32)
+
+
+def _to_border(inside: NDArray[np.bool_], sizes: Floats) -> Floats:
+    """Return the distance of inner pixels to the nearest outer one, less half a pixel on the way.
+
+    A pixel's extent along a direction u is |u * size|: its side along an axis, and the same in
+    every direction where all sides are equal.
+    """
+    from scipy import ndimage
+
+    places = ndimage.distance_transform_edt(
+        inside, sampling=sizes, return_distances=False, return_indices=True
+    )
+    square, half = np.zeros(inside.shape), np.zeros(inside.shape)
+    for axis, size in enumerate(sizes):
+        along = np.arange(inside.shape[axis]).reshape(
+            [-1 if a == axis else 1 for a in range(inside.ndim)]
+        )
+        step = ((places[axis] - along) * size) ** 2
+        square += step
+        half += step * size**2
+    length = np.sqrt(square)
+    return length - 0.5 * np.sqrt(half) / np.maximum(length, 1e-12)
+
+
+def touched_faces(mask: NDArray[Any], spacing: Sequence[float] | Floats) -> Floats:
+    """Return how much of the border each pixel on either side of it holds, in pixels of contour.
+
+    A pixel that shares a face with the other side counts 1 / size of the pixel across that face
+    (the largest such value): its part of the border's area, where a pixel's volume is one.
+    """
+    inside = np.asarray(mask) != 0
+    held = np.zeros(inside.shape)
+    for axis, size in enumerate(spacing):
+        first, second = (
+            tuple(part if a == axis else slice(None) for a in range(inside.ndim))
+            for part in (slice(None, -1), slice(1, None))
+        )
+        crosses = np.where(inside[first] != inside[second], 1.0 / size, 0.0)
+        np.maximum(held[first], crosses, out=held[first])
+        np.maximum(held[second], crosses, out=held[second])
+    return held
 
 
 def outer_contours(mask: Binary) -> tuple[list[Points], bool]:

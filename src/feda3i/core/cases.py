@@ -75,6 +75,17 @@ class Cases:
         """Return the number of image channels."""
         return int(self.images.shape[-1])
 
+    def voxels(self) -> NDArray[np.float64] | None:
+        """Return ``(case, dimension)`` sizes of voxels relative to the smallest side of each case.
+
+        ``None`` for pictures, whose contours are drawn and measured in pixels as in the paper, and
+        for volumes whose sides are equal or unknown.
+        """
+        if self.spacing is None or len(self.shape) != 3:
+            return None
+        sizes: NDArray[np.float64] = self.spacing / self.spacing.min(axis=1, keepdims=True)
+        return None if np.allclose(sizes, 1.0, rtol=0, atol=1e-3) else sizes
+
     def take(self, index: Index) -> Cases:
         """Return the cases at these positions (copies the pixels)."""
         return Cases(

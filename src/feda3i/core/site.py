@@ -127,6 +127,11 @@ class Site:
         for start in range(0, len(order), self.training.batch):
             yield self.batch(order[start : start + self.training.batch], epoch)
 
+    def voxels(self) -> NDArray[np.float64] | None:
+        """Return ``(case, dimension)`` relative sizes of voxels; ``None`` where sides are equal."""
+        sizes = self.cases.voxels()
+        return None if sizes is None else sizes[self.index]
+
     # -- network ----------------------------------------------------------------------------------
 
     def load(self, params: Params, network: nn.Module | None = None) -> None:

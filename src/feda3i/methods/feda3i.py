@@ -255,7 +255,11 @@ class FedA3I(Method):
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
         masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
         found = quality.survey_site(
-            masks, classes=site.classes, fewest_cases=self.fewest_cases, offsets=self.safe
+            masks,
+            classes=site.classes,
+            fewest_cases=self.fewest_cases,
+            offsets=self.safe,
+            spacing=site.voxels(),
         )
         unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
         mean = unused if self.statistic == "contour" else found.mean

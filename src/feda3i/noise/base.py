@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError, RecipeError, check_option, shown
-from feda3i.geometry import Binary, signed_distance
+from feda3i.geometry import Binary, label_components, signed_distance
 from feda3i.seeding import Draws, generator
 
 Mask = NDArray[Any]
@@ -134,6 +134,7 @@ def noise_by_class(
     rng: Draws,
     change: Callable[[Binary, np.random.Generator], Binary],
     dimensions: tuple[int, ...] = (2, 3),
+    is_nested: bool = False,
 ) -> Mask:
     """Apply a change of binary masks to each class of a label map in turn.
 
@@ -148,6 +149,9 @@ def noise_by_class(
         The generator to draw from, or a seed.
     change
         Takes a C-contiguous binary mask (0, 1) and the generator, returns a new binary mask.
+    is_nested
+        A hole of a class that holds higher classes alone is not a hole: whoever draws the outer
+        structure draws over the inner one. So no background opens between two that shrink.
     """
     check_mask(mask, dimensions)
     classes, rng = classes_of(mask), generator(rng)
@@ -157,13 +161,27 @@ def noise_by_class(
     noisy = np.zeros_like(mask)
     for value in classes:
         region = np.ascontiguousarray(mask == value).view(np.uint8)
+        if is_nested:
+            region |= _nested(mask, region, value)
         noisy[change(region, rng) != 0] = value
     return noisy
 
 
-def core_of(mask: Binary) -> Binary:
+def _nested(mask: Mask, region: Binary, value: int) -> Binary:
+    """Return the holes of a class's region in which there are higher classes and nothing else."""
+    # The background is face-connected where the foreground is connected by corners.
+    openings, count = label_components(1 - region, is_diagonal=False)
+    lowest = np.full(count + 1, np.iinfo(np.int64).max)
+    np.minimum.at(lowest, openings.reshape(-1), mask.reshape(-1).astype(np.int64))
+    for axis in range(mask.ndim):  # what reaches the frame is not a hole
+        for end in (0, -1):
+            lowest[np.unique(np.take(openings, end, axis))] = 0
+    return (lowest > value)[openings].view(np.uint8)
+
+
+def core_of(mask: Binary, spacing: Sequence[float] | None = None) -> Binary:
     """Return the pixels within one pixel of the greatest depth: what is left of a lost object."""
-    depth = -signed_distance(mask)
+    depth = -signed_distance(mask, spacing)
     if not np.isfinite(depth).all():
         return mask.copy()
     is_deep: NDArray[np.bool_] = (depth > 0) & (depth >= depth.max() - 1.0)

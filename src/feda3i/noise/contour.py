@@ -120,7 +120,8 @@ class ContourEvolution:
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D mask or label map."""
-        return noise_by_class(mask, rng, self._change, dimensions=(2,))
+        is_nested = self.mode == "robust"  # the published algorithm fills every hole by itself
+        return noise_by_class(mask, rng, self._change, dimensions=(2,), is_nested=is_nested)
 
     def evolve(self, mask: Mask, rng: Draws) -> Evolution:
         """Return the noisy mask of a 2-D binary mask and what was done to each contour."""

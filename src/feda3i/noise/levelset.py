@@ -49,7 +49,8 @@ class SignedDistanceEvolution:
     start
         Where the spread is largest: ``random`` border pixel, or the ``fixed`` first in scan order.
     spacing
-        Size of a pixel along each axis; ``None`` means one.
+        Size of a pixel along each axis; ``None`` means one, or for volumes of a data set that knows
+        their voxels, the size of those relative to the smallest side.
 
     >>> ball = np.linalg.norm(np.mgrid[:48, :48, :48] - 24.0, axis=0) <= 14
     >>> noisy = SignedDistanceEvolution(4.0, 0.0)(ball, np.random.default_rng(0))
@@ -93,7 +94,11 @@ class SignedDistanceEvolution:
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a mask or label map with one to four dimensions."""
-        return noise_by_class(mask, rng, self._change, dimensions=(1, 2, 3, 4))
+        return noise_by_class(mask, rng, self._change, dimensions=(1, 2, 3, 4), is_nested=True)
+
+    def for_spacing(self, spacing: Sequence[float]) -> SignedDistanceEvolution:
+        """Return the same noise for pixels of this size; a size that was given stays."""
+        return self if self.spacing is not None else replace(self, spacing=tuple(spacing))
 
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
         if self.spacing is not None and len(self.spacing) != mask.ndim:
@@ -118,7 +123,8 @@ class SignedDistanceEvolution:
     def _shift_border(
         self, component: Binary, sizes: NDArray[np.float64], rng: np.random.Generator
     ) -> Binary:
-        distance = signed_distance(component, None if self.spacing is None else sizes.tolist())
+        spacing = None if self.spacing is None else sizes.tolist()
+        distance = signed_distance(component, spacing)
         if np.isinf(distance[(0,) * distance.ndim]):  # the component fills its box: no border
             return component.copy()
         border = np.argwhere((distance < 0) & (distance >= -sizes.max()))
@@ -130,7 +136,7 @@ class SignedDistanceEvolution:
         spread = 0.5 * self.sigma * (1.0 + _bump(axes, start * sizes, cell))
         bias = np.clip(self.mu + spread * field, -self.clip, self.clip)
         noisy = (distance <= bias).view(np.uint8)
-        return noisy if noisy.any() else core_of(component)
+        return noisy if noisy.any() else core_of(component, spacing)
 
 
 def _radius(volume: float, dimensions: int) -> float:

@@ -103,9 +103,21 @@ def _makes_noise(kind: Any) -> bool:
 
 
 def noisy_case(
-    model: NoiseModel, annotator: Annotator, mask: Mask, seed: int, site: str, case: str
+    model: NoiseModel,
+    annotator: Annotator,
+    mask: Mask,
+    seed: int,
+    site: str,
+    case: str,
+    spacing: Sequence[float] | None = None,
 ) -> tuple[Mask, NoisyCase]:
-    """Return the noisy mask of one case; its draws depend on (seed, site, case) only."""
+    """Return the noisy mask of one case; its draws depend on (seed, site, case) only.
+
+    ``spacing`` is the size of a voxel along each axis, for models that measure distances in volumes
+    (``for_spacing``).
+    """
+    if spacing is not None and hasattr(model, "for_spacing"):
+        model = model.for_spacing(spacing)
     noisy = model(mask, seeding.rng(seed, "noise", site, case))
     if noisy.shape != mask.shape or noisy.dtype != mask.dtype:
         raise DataError(
@@ -129,6 +141,7 @@ def apply_noise(
     options: Mapping[str, Any] | None = None,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
+    spacing: NDArray[np.float64] | None = None,
 ) -> NoisyMasks:
     """Return the masks of all cases as the annotators of their sites would draw them.
 
@@ -148,6 +161,8 @@ def apply_noise(
         Processes; the result is the same for any number.
     progress
         Called with the number of cases just finished.
+    spacing
+        ``(case, dimension)`` size of a voxel along each axis; ``None`` if all sides are equal.
 
     >>> masks = np.zeros((2, 64, 64), np.uint8); masks[:, 20:44, 20:44] = 1
     >>> sites, drawer = {"s": np.array([0, 1])}, {"s": Annotator(3, 1)}
@@ -163,7 +178,13 @@ def apply_noise(
     noisy, rows = np.array(masks), []
     jobs = list(_jobs(sites, annotators, name, dict(options or {}), seed))
     tasks = (
-        (site, maker, np.asarray(masks[positions]), [ids[i] for i in positions])
+        (
+            site,
+            maker,
+            np.asarray(masks[positions]),
+            [ids[i] for i in positions],
+            None if spacing is None else spacing[positions],
+        )
         for site, maker, positions in jobs
     )
     results = ordered_map(_noise_of, tasks, min(max(workers, 1), len(jobs) or 1))
@@ -177,6 +198,7 @@ def apply_noise(
 
 Maker = tuple[str, Annotator, dict[str, Any], int]
 Portion = tuple[str, Maker, NDArray[np.intp]]
+PortionTask = tuple[str, Maker, Masks, list[str], NDArray[np.float64] | None]
 
 
 def _jobs(
@@ -194,11 +216,12 @@ def _jobs(
             yield site, maker, positions[first : first + CHUNK]
 
 
-def _noise_of(task: tuple[str, Maker, Masks, list[str]]) -> tuple[Masks, list[NoisyCase]]:
-    site, (name, annotator, options, seed), masks, ids = task
+def _noise_of(task: PortionTask) -> tuple[Masks, list[NoisyCase]]:
+    site, (name, annotator, options, seed), masks, ids, spacing = task
     model = build_model(name, annotator, options)
     noisy, rows = np.empty_like(masks), []
     for k, case in enumerate(ids):
-        noisy[k], row = noisy_case(model, annotator, masks[k], seed, site, case)
+        voxel = None if spacing is None else spacing[k].tolist()
+        noisy[k], row = noisy_case(model, annotator, masks[k], seed, site, case, voxel)
         rows.append(row)
     return noisy, rows

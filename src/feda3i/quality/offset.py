@@ -7,19 +7,22 @@ compares a site with the others; it says nothing about all of them together.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import signed_distance
+from feda3i.geometry import signed_distance, touched_faces
 from feda3i.quality.numbers import FloatArray
 
 # The pixels on either side of a border have distances -0.5 and +0.5, diagonal neighbours 0.91.
 ON_BORDER = 1.0
 
 
-def contour_offset(drawn: ArrayLike, predicted: ArrayLike) -> float:
+def contour_offset(
+    drawn: ArrayLike, predicted: ArrayLike, spacing: Sequence[float] | None = None
+) -> float:
     """Return how far the drawn contour lies outside the predicted one, in pixels.
 
     The mean signed distance from one contour to the other, measured both ways; negative if the mask
@@ -29,6 +32,8 @@ def contour_offset(drawn: ArrayLike, predicted: ArrayLike) -> float:
     ----------
     drawn, predicted
         ``(*space)``, not zero inside; any number of dimensions.
+    spacing
+        Size of a pixel along each axis; the offset is then in pixels of the smallest side.
 
     Returns
     -------
@@ -47,10 +52,21 @@ def contour_offset(drawn: ArrayLike, predicted: ArrayLike) -> float:
     if not one.any() or one.all() or not two.any() or two.all():
         return math.nan
     window = _surroundings(one | two)
+    if spacing is not None and max(spacing) > min(spacing):
+        return _uneven_offset(one[window], two[window], np.asarray(spacing) / min(spacing))
     from_one, from_two = signed_distance(one[window]), signed_distance(two[window])
     outside = from_two[np.abs(from_one) < ON_BORDER].mean(dtype=np.float64)
     inside = from_one[np.abs(from_two) < ON_BORDER].mean(dtype=np.float64)
     return float((outside - inside) / 2)
+
+
+def _uneven_offset(one: NDArray[np.bool_], two: NDArray[np.bool_], sizes: FloatArray) -> float:
+    """Return the same where pixels are not as long as they are wide: every face by its area."""
+    ways = [
+        float(np.average(signed_distance(other, sizes.tolist()), weights=touched_faces(own, sizes)))
+        for own, other in ((one, two), (two, one))
+    ]
+    return (ways[0] - ways[1]) / 2
 
 
 def site_offset(offsets: ArrayLike, fewest: int = 2) -> FloatArray:

@@ -10,6 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from feda3i.geometry import touched_faces
+
 Mask = NDArray[np.bool_]
 Window = tuple[slice, ...]
 
@@ -43,13 +45,14 @@ class Regions:
         return planes[0], planes[1]
 
 
-def boundary_regions(mask: ArrayLike) -> tuple[Mask, Mask]:
+def boundary_regions(mask: ArrayLike, spacing: Sequence[float] | None = None) -> tuple[Mask, Mask]:
     """Return the inner and the outer band of a mask, boolean arrays of its shape.
 
     With d the exact Euclidean distance to the nearest pixel of the other kind and d* the smaller of
     its two maxima (inside and outside), a band holds the pixels of its side with d <= d*. Usually
     the inner band is the whole object and the outer one a ring of the same width. Distances are in
-    pixels, in any number of dimensions. An empty or full mask has no contour: both bands are empty.
+    pixels, in any number of dimensions, or in the unit of ``spacing``, the size of a pixel along
+    each axis. An empty or full mask has no contour: both bands are empty.
 
     >>> inner, outer = boundary_regions([[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]])
     >>> outer.astype(int).tolist()
@@ -57,7 +60,7 @@ def boundary_regions(mask: ArrayLike) -> tuple[Mask, Mask]:
     """
     drawn = np.asarray(mask) != 0
     inner, outer = np.zeros_like(drawn), np.zeros_like(drawn)
-    regions = find_regions(drawn)
+    regions = find_regions(drawn, spacing)
     if regions is not None:
         flat = regions.unpack()
         inner[regions.window] = flat[0].reshape(inner[regions.window].shape)
@@ -65,7 +68,7 @@ def boundary_regions(mask: ArrayLike) -> tuple[Mask, Mask]:
     return inner, outer
 
 
-def find_regions(mask: Mask) -> Regions | None:
+def find_regions(mask: Mask, spacing: Sequence[float] | None = None) -> Regions | None:
     """Return the bands of a boolean mask, or ``None`` if it is empty or full.
 
     Only the object's surroundings are transformed. One pixel around its bounding box holds the
@@ -75,24 +78,56 @@ def find_regions(mask: Mask) -> Regions | None:
     box = _bounding_box(mask)
     if box is None:
         return None
-    near = _grow(box, 1, mask.shape)
+    near = _grow(box, [1] * mask.ndim, mask.shape)
     if mask[near].all():
         return None
+    if spacing is not None and max(spacing) > min(spacing):
+        return _uneven_regions(mask, box, near, spacing)
     inside = _distance(mask[near])
     # Squared distances are whole numbers: comparing those is exact, single-precision roots are not.
     reach = round(float(inside.max()) ** 2)
-    window = _grow(box, math.ceil(math.sqrt(reach)), mask.shape)
+    window = _grow(box, [math.ceil(math.sqrt(reach))] * mask.ndim, mask.shape)
     drawn = mask[window]
     outside = _distance(~drawn)
     if drawn.shape == mask.shape:  # otherwise some pixel beyond the window is farther than reach
         reach = min(reach, round(float(outside.max()) ** 2))
     limit = math.sqrt(reach + 0.5)
-    planes = np.zeros((2, *drawn.shape), dtype=np.bool_)
+    contour = (_touching(inside) + _touching(outside)) / 2
+    return Regions(mask.shape, window, _bits(mask, near, window, inside, outside, limit), contour)
+
+
+def _uneven_regions(
+    mask: Mask, box: Sequence[tuple[int, int]], near: Window, spacing: Sequence[float]
+) -> Regions:
+    """Return the bands where a pixel is not as long as it is wide: volumes of thick slices."""
+    from scipy import ndimage
+
+    sizes = np.asarray(spacing, dtype=np.float64) / min(spacing)
+    inside = ndimage.distance_transform_edt(mask[near], sampling=sizes)
+    reach = float(inside.max())
+    window = _grow(box, [math.ceil(reach / size) for size in sizes], mask.shape)
+    drawn = mask[window]
+    outside = ndimage.distance_transform_edt(~drawn, sampling=sizes)
+    if drawn.shape == mask.shape:
+        reach = min(reach, float(outside.max()))
+    bits = _bits(mask, near, window, inside, outside, reach * (1 + 1e-9))
+    return Regions(mask.shape, window, bits, float(touched_faces(drawn, sizes).sum()) / 2)
+
+
+def _bits(
+    mask: Mask,
+    near: Window,
+    window: Window,
+    inside: NDArray[np.floating],
+    outside: NDArray[np.floating],
+    limit: float,
+) -> NDArray[np.uint8]:
+    """Pack both bands: what is no farther from the contour than the limit, on either side."""
+    planes = np.zeros((2, *mask[window].shape), dtype=np.bool_)
     planes[0][_relative(near, window)] = (inside <= limit) & mask[near]
     np.less_equal(outside, limit, out=planes[1])
-    planes[1] &= ~drawn
-    contour = (_touching(inside) + _touching(outside)) / 2
-    return Regions(mask.shape, window, np.packbits(planes.reshape(2, -1), axis=1), contour)
+    planes[1] &= ~mask[window]
+    return np.packbits(planes.reshape(2, -1), axis=1)
 
 
 def _distance(inside: Mask) -> NDArray[np.floating]:
@@ -124,9 +159,9 @@ def _bounding_box(mask: Mask) -> list[tuple[int, int]] | None:
     return box
 
 
-def _grow(box: Sequence[tuple[int, int]], by: int, shape: tuple[int, ...]) -> Window:
-    pairs = zip(box, shape, strict=True)
-    return tuple(slice(max(start - by, 0), min(stop + by, side)) for (start, stop), side in pairs)
+def _grow(box: Sequence[tuple[int, int]], by: Sequence[int], shape: tuple[int, ...]) -> Window:
+    sides = zip(box, by, shape, strict=True)
+    return tuple(slice(max(start - n, 0), min(stop + n, side)) for (start, stop), n, side in sides)
 
 
 def _relative(near: Window, window: Window) -> Window:

@@ -7,7 +7,7 @@ all that leaves a site.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -74,7 +74,10 @@ class SiteSurvey:
 
 
 def learning_difficulty(
-    logits: ArrayLike | Tensor, mask: ArrayLike, statistic: Statistic = "mean"
+    logits: ArrayLike | Tensor,
+    mask: ArrayLike,
+    statistic: Statistic = "mean",
+    spacing: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     """Return the inner and the outer difficulty of one case, from logits.
 
@@ -87,6 +90,8 @@ def learning_difficulty(
     statistic
         ``"mean"``: mean cross-entropy over the band (paper). ``"contour"``: its sum divided by the
         contour's length, which a wide band does not dilute.
+    spacing
+        Size of a pixel along each axis; ``None`` if all are equal.
 
     Returns
     -------
@@ -103,7 +108,7 @@ def learning_difficulty(
         raise DataError(
             f"expected logits and mask of one shape, found {values.shape} and {drawn.shape}"
         )
-    regions = find_regions(drawn)
+    regions = find_regions(drawn, spacing)
     column = STATISTICS.index(_known(statistic))
     if regions is None:
         return float("nan"), float("nan")
@@ -118,6 +123,7 @@ def survey_site(
     fewest_cases: int = 1,
     cache: RegionsCache | None = None,
     offsets: bool = False,
+    spacing: ArrayLike | None = None,
 ) -> SiteSurvey:
     """Return a site's difficulty per class, from one pass over its cases.
 
@@ -135,7 +141,11 @@ def survey_site(
         fixed set of masks in one order.
     offsets
         Also measure how far the masks lie outside the model's contour.
+    spacing
+        ``(case, dimension)`` size of a pixel along each axis, for volumes of thick slices; ``None``
+        if all sides are equal.
     """
+    sizes = None if spacing is None else np.asarray(spacing, dtype=np.float64)
     cache = {} if cache is None else cache
     away: list[list[float]] = [[] for _ in range(classes)]
     sums = np.zeros((classes, len(STATISTICS), 2))
@@ -149,15 +159,16 @@ def survey_site(
                 f"expected logits (case, class, *space) {expected}, found {values.shape}"
             )
         for one, given in zip(values, drawn, strict=True):
+            voxel = None if sizes is None else sizes[position].tolist()
             for k in range(classes):
                 if (position, k) not in cache:
-                    cache[position, k] = find_regions(given == k + 1)
+                    cache[position, k] = find_regions(given == k + 1, voxel)
                 regions = cache[position, k]
                 if regions is not None:
                     sums[k] += _difficulty(one[k], regions)
                     cases[k] += 1
                     if offsets:
-                        away[k].append(contour_offset(given == k + 1, one[k] > 0))
+                        away[k].append(contour_offset(given == k + 1, one[k] > 0, voxel))
             position += 1
     usable = cases >= max(fewest_cases, 1)
     q = np.where(usable[:, None, None], sums / np.maximum(cases, 1)[:, None, None], np.nan)

@@ -104,6 +104,7 @@ def with_noise(
         "seed": _seed(recipe),
         "name": recipe.noise.name,
         "options": _model_options(recipe),
+        "spacing": cases.voxels(),
     }
     where = (cases.masks, cases.ids, federation.sites, annotators)
     noisy = (

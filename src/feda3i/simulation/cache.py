@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
 from feda3i.errors import RunError
 from feda3i.noise.base import Annotator
 from feda3i.noise.noisy_masks import Masks, NoisyCase, NoisyMasks, Sites, apply_noise
 
-FORMAT = 1  # raised when a noise model draws differently: old files are then not used
+FORMAT = 2  # raised when a noise model draws differently: old files are then not used
 
 
 def noise_key(
@@ -30,6 +31,7 @@ def noise_key(
     seed: int,
     name: str,
     options: Mapping[str, Any],
+    spacing: NDArray[np.float64] | None = None,
 ) -> str:
     """Return the SHA-256 of everything the noisy masks depend on."""
     facts = {
@@ -40,6 +42,8 @@ def noise_key(
         "annotators": {site: asdict(annotators[site]) for site in sorted(sites)},
         "sites": {site: [ids[i] for i in sites[site]] for site in sorted(sites)},
     }
+    if spacing is not None:
+        facts["spacing"] = spacing.tolist()
     sha = hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode())
     sha.update(f"{masks.dtype}{masks.shape}".encode())
     for mask in masks:  # one by one: a memory-mapped set is never read whole
@@ -57,6 +61,7 @@ def cached_noise(
     seed: int,
     name: str = "contour",
     options: Mapping[str, Any] | None = None,
+    spacing: NDArray[np.float64] | None = None,
 ) -> NoisyMasks:
     """Return ``apply_noise(...)``, read from ``folder/noise-KEY.npz`` if it was drawn before.
 
@@ -64,12 +69,28 @@ def cached_noise(
     silently drawn again, because results that were made with it are then in doubt.
     """
     key = noise_key(
-        masks, ids, sites, annotators, seed=seed, name=name, options=dict(options or {})
+        masks,
+        ids,
+        sites,
+        annotators,
+        seed=seed,
+        name=name,
+        options=dict(options or {}),
+        spacing=spacing,
     )
     path = folder / f"noise-{key[:16]}.npz"
     if path.is_file():
         return _read(path, key)
-    drawn = apply_noise(masks, ids, sites, annotators, seed=seed, name=name, options=options)
+    drawn = apply_noise(
+        masks,
+        ids,
+        sites,
+        annotators,
+        seed=seed,
+        name=name,
+        options=options,
+        spacing=spacing,
+    )
     note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
     packed = io.BytesIO()
     np.savez_compressed(packed, masks=drawn.masks, note=np.array(json.dumps(note)))

@@ -12,6 +12,7 @@ from feda3i.engine.run import describe, job_of, play, resume
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
+from feda3i.flower.records import MAX_TEXT
 from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
@@ -88,7 +89,7 @@ FAULTS = {
     "older protocol": (lambda r: header_of(r, protocol=0), "protocol 0"),
     "another site's name": (lambda r: header_of(r, site="site-01"), "expected an answer to"),
     "not JSON": (lambda r: header_of(r, body="{"), "not JSON"),
-    "huge text": (lambda r: header_of(r, body=" " * 2**21), "at most"),
+    "huge text": (lambda r: header_of(r, body=" " * (MAX_TEXT + 1)), "at most"),
     "crash": (lambda r: Message(Error(8, "killed"), reply_to=r), "crashed"),
 }
 
