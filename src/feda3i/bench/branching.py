@@ -51,7 +51,9 @@ def _plain_rounds(name: str, options: str, rounds: int) -> int:
 def family_of(recipe: Recipe) -> str:
     """Return a name that recipes have in common if one may begin with the rounds of the other."""
     values = recipe.shared()
-    for key in ("engine", "title", "methods", "rounds"):
+    # A run that measures statistics in its last round is no beginning of a longer one.
+    is_alike = recipe.model.statistics != "exact-last"
+    for key in ("engine", "title", "methods", *(["rounds"] if is_alike else [])):
         values.pop(key, None)
     if last_shared(recipe) > 0:
         values["method"] = {"loss": values["method"].get("loss", "ce")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,25 +23,39 @@ ROWS = {
 
 def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
     """Run the three methods on the same cases, then show a table and pictures."""
-    from feda3i.engine.run import run
     from feda3i.simulation.federation import federation_of
 
     base = load(recipe, [f"seed={seed}"])
     folder = _free(out)
     federation = federation_of(base)
     _introduce(base, federation)
-    results = {}
     try:
-        for method in ROWS:
-            chosen = base if method == base.method.name else _with_method(base, method)
-            chosen = chosen.model_copy(update={"title": f"{method:6}"})
-            results[method] = run(
-                chosen, folder / method, federation=federation, listener=listener(quiet)
-            )
+        results = _runs(base, folder, federation, quiet)
     except KeyboardInterrupt:
         print(f"\ninterrupted; what is finished lies in {folder}", file=sys.stderr)
         sys.exit(130)
     _show(folder, base, federation, results)
+
+
+def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> dict[str, Result]:
+    """Run every method; FedA3I goes on from FedAvg's warm-up, which is its own to the bit."""
+    from feda3i.bench.branching import last_shared
+    from feda3i.bench.together import run_or_branch
+
+    results = {}
+    with tempfile.TemporaryDirectory(prefix="feda3i-demo-") as shared:
+        for method in ROWS:
+            chosen = base if method == base.method.name else _with_method(base, method)
+            chosen = chosen.model_copy(update={"title": f"{method:6}"})
+            results[method] = run_or_branch(
+                chosen,
+                folder / method,
+                federation,
+                Path(shared),
+                [last_shared(base)],
+                listener(quiet),
+            )
+    return results
 
 
 def _with_method(base: Recipe, method: str) -> Recipe:

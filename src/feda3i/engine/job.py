@@ -86,7 +86,7 @@ class Job:
 
     def _check_statistics(self, network: nn.Module, layout: Layout) -> None:
         check_norms(network, layout)
-        if type(self.method).models is not Method.models:
+        if not self.method.scores_merged():
             raise RecipeError(
                 f'model.statistics = "{self.recipe.model.statistics}": method '
                 f"'{self.recipe.method.name}' scores networks of its own, not the merged one that "

@@ -70,6 +70,10 @@ class Method(BaseModel):
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}
 
+    def scores_merged(self) -> bool:
+        """Return whether the merged network is what is scored, as it is by default."""
+        return type(self).models is Method.models
+
     def phases(self, rounds: int, state: Mapping[str, Any]) -> Mapping[str, int | None]:
         """Return from which round on each part of the method acts; empty if all do from the first.
 

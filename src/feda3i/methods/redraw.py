@@ -33,7 +33,7 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -209,6 +209,14 @@ class Redraw(Method):
     def models(self, server: Server) -> dict[str, Params]:
         """Return the other method's models."""
         return self.other.models(server)
+
+    def scores_merged(self) -> bool:
+        """Return whether the other method scores the merged network."""
+        return self.other.scores_merged()
+
+    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Return the other method's doubts."""
+        return self.other.doubts(state)
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return the other method's phases, and from when on masks are moved if not at once."""

@@ -13,10 +13,15 @@ from feda3i.methods import REGISTRY
 from feda3i.report import html
 from feda3i.report.html import Column, Html, Section
 from feda3i.report.run.compare import Group
-from feda3i.report.run.log import RunLog
+from feda3i.report.run.log import RunLog, table_of
 
 NUMBER = 8
 """Bytes of a number on the wire."""
+STATISTICS = (
+    "Also, because of model.statistics: for every BatchNorm layer the number of values that "
+    "entered it, and their mean and variance by channel, over all training images of the site. "
+    "A simulation does not count their bytes."
+)
 HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
@@ -40,6 +45,8 @@ def _group(group: Group) -> list[Html]:
     body = [html.tag("h3", group.title)]
     words = _words(kind)
     body.append(html.paragraph(words))
+    if table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged":
+        body.append(html.paragraph(STATISTICS))
     size = model_size(run.path / "model.safetensors")
     counted = _counted(run)
     if counted:

@@ -1,0 +1,75 @@
+"""Play a run of several that share their beginning, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from feda3i.bench.branching import Branches, begin_from, last_shared
+from feda3i.core.cases import Federation
+from feda3i.engine.run import Result, describe, job_of, resume, run
+from feda3i.log.console import Listener
+from feda3i.recipe import Recipe
+
+
+class Keeper(Listener):
+    """Pass on everything to another listener, and keep checkpoints that other runs begin with."""
+
+    def __init__(
+        self, other: Listener, branches: Branches, path: Path, wanted: Collection[int]
+    ) -> None:
+        self._other, self._branches, self._path, self._wanted = other, branches, path, wanted
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._other.note(text)
+
+    def doing(self, text: str) -> None:
+        """Pass it on."""
+        self._other.doing(text)
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Pass it on."""
+        self._other.begin(title, rounds, done)
+
+    def site(self, answered: int, asked: int) -> None:
+        """Pass it on."""
+        self._other.site(answered, asked)
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Keep the checkpoint if its round is wanted, and pass on what came out."""
+        if event["round"] in self._wanted:
+            self._branches.keep(self._path, self._wanted)
+        self._other.round(event)
+
+    def end(self) -> None:
+        """Pass it on."""
+        self._other.end()
+
+
+def run_or_branch(
+    recipe: Recipe,
+    path: Path,
+    federation: Federation,
+    branches: Path,
+    wanted: Collection[int],
+    listener: Listener,
+) -> Result:
+    """Run a recipe, from a checkpoint of another run where that is its own beginning to the bit.
+
+    Parameters
+    ----------
+    branches
+        The folder in which the runs leave checkpoints for each other.
+    wanted
+        Rounds whose checkpoints others may begin with.
+    """
+    kept = Branches(branches, recipe, describe(federation))
+    saved = kept.best()
+    if saved is not None:
+        begin_from(saved, path, job_of(recipe, federation), federation)
+        return resume(path, federation=federation, listener=listener)
+    if last_shared(recipe):
+        listener = Keeper(listener, kept, path, wanted)
+    return run(recipe, path, federation=federation, listener=listener)
