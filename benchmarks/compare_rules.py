@@ -107,6 +107,10 @@ def _branch(
     }
     if "rating" in server.state:
         row.update(_survey_facts(server, mu))
+    else:  # everybody has a say by number of cases: the bias that a grouping has to beat
+        cases = np.array([server.sites[site] for site in mu], dtype=float)
+        bias = cases / cases.sum() @ np.array(list(mu.values()))
+        row["residual_bias"] = float(256 / server.format.shape[0] * bias)
     return row
 
 
@@ -124,8 +128,8 @@ def _survey_facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
         "spearman": float(spearmanr(part.q[:, 0] - part.q[:, 1], truth).statistic),
         "grouped_right": float(np.mean(right)) if part.grouping.rule != "none" else None,
         "residual_bias": float(scale * (weights @ truth)),
-        "residual_bias_fedavg": float(scale * (cases / cases.sum() @ truth)),
         "effective_sites": quality.effective_sites(weights),
+        "agreement": part.grouping.to_dict()["agreement"],
         "reason": part.grouping.reason,
     }
 
