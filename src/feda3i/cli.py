@@ -296,7 +296,8 @@ def audit(
         Path | None, typer.Option(help="Folder to write; default: audit, or RUN/audit.")
     ] = None,
     estimator: Annotated[
-        list[str] | None, typer.Option(help="How offsets are measured; several are compared.")
+        list[str] | None,
+        typer.Option(help="contour (by a model) or edges (by the images); default: both."),
     ] = None,
     quiet: Quiet = False,
     trust_code: TrustCode = False,
@@ -313,7 +314,7 @@ def audit(
             retrain=retrain,
             survey=survey,
             trusted=trusted,
-            estimators=estimator or ["contour"],
+            estimators=estimator or (),
             margin=margin,
             steps=steps,
             out=out,

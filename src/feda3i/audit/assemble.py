@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from feda3i.audit.judge import judge, site_numbers
+from feda3i.audit.judge import SiteNumbers, judge, site_numbers
 from feda3i.audit.looks import SecondLook, second_looks
 from feda3i.audit.measure import CaseRow
 from feda3i.audit.result import READ, READ_TRUSTED, Audit
@@ -30,8 +31,7 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
         if material.surveyed:
             sites = dict(material.surveyed[number - 1])
         else:
-            rows = [row for row in material.rows if row.class_number == number]
-            sites = {site: site_numbers(mine) for site, mine in by_site(rows).items()}
+            sites = _measured(material, number)
         said, found = judge(
             sites,
             class_name=class_name,
@@ -51,9 +51,20 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
         findings=tuple(findings),
         notes=material.notes,
         read=READ_TRUSTED if trusted else READ,
+        is_absolute=bool(trusted),
         true=dict(material.true) if material.true else {},
         seed=material.seed,
     )
+
+
+def _measured(material: Material, number: int) -> dict[str, SiteNumbers]:
+    """Return the numbers of each site for one class."""
+    rows = [row for row in material.rows if row.class_number == number]
+    whole = material.whole[number - 1] if material.whole else {}
+    return {
+        site: replace(site_numbers(mine), answers=whole.get(site, {}))
+        for site, mine in by_site(rows).items()
+    }
 
 
 def looks_of(material: Material) -> dict[str, list[SecondLook]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from feda3i.audit.result import Audit, SiteFinding
-from feda3i.audit.writing import by_size, unit_sign, why_not
+from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
 from feda3i.report.html.axes import Axis, room
@@ -59,13 +59,18 @@ def page_of(audit: Audit) -> str:
 def _cards(audit: Audit) -> Html:
     counts = Counter(one.verdict for one in audit.findings)
     what = "sites" if len(audit.overall) == 1 else "sites and classes"
+    zero = _zero(audit)
     items: list[tuple[str, object, object]] = [
-        ("draw larger", counts["larger"], f"{what}, than the middle one"),
-        ("draw smaller", counts["smaller"], f"{what}, than the middle one"),
+        ("draw larger", counts["larger"], f"{what}, than {zero}"),
+        ("draw smaller", counts["smaller"], f"{what}, than {zero}"),
         ("in line", counts["in line"], f"within {audit.margin:.1f} {unit_sign(audit.unit)}"),
         ("cannot tell", counts["cannot tell"], "reasons below" if counts["cannot tell"] else ""),
     ]
     return html.cards(items)
+
+
+def _zero(audit: Audit) -> str:
+    return "the trusted masks" if audit.is_absolute else "the middle one"
 
 
 def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
@@ -90,7 +95,7 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         keys.append(("the truth, which only simulations know", dot_key("circle", 6, "none")))
     more = len([one for one in findings if one.relative is not None]) - len(shown)
     caption = (
-        f"How far each site draws outside (right) or inside (left) the middle one, in "
+        f"How far each site draws outside (right) or inside (left) {_zero(audit)}, in "
         f"{audit.unit}, with 95 % intervals. The grey band is called in line."
         f"{f' {more} more sites are in the table.' if more else ''}"
     )
@@ -115,7 +120,8 @@ def _frame(x: Axis, height: float, audit: Audit) -> Html:
         words = {"x": place, "y": bottom + 20, "text_anchor": "middle"}
         parts.append(html.tag("text", f"{value:+g}" if value else "0", **words))
     middle = (x.places[0] + x.places[1]) / 2
-    label = f"smaller   -   drawn beside the middle, {unit_sign(audit.unit)}   -   larger"
+    zero = "trusted masks" if audit.is_absolute else "the middle"
+    label = f"smaller   -   drawn beside {zero}, {unit_sign(audit.unit)}   -   larger"
     parts.append(
         html.tag("text", label, x=middle, y=bottom + 40, text_anchor="middle", class_="label")
     )
@@ -150,7 +156,9 @@ def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
 
 
 def _true_beside(audit: Audit) -> dict[str, float]:
-    """Return the true offsets less that of the middle site, in simulations."""
+    """Return the true offsets from the audit's zero, in simulations."""
+    if audit.is_absolute:
+        return audit.true
     if len(audit.true) < 2:
         return {}
     import numpy as np
@@ -164,16 +172,18 @@ def _true_beside(audit: Audit) -> dict[str, float]:
 def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     unit = unit_sign(audit.unit)
     true = _true_beside(audit)
+    others = estimators_in(audit)[1:]
     columns = [
         Column("site"),
         Column("draws"),
-        Column(f"by, {unit}", "number", 1, f"offset beside the middle site, in {audit.unit}"),
+        Column(f"by, {unit}", "number", 1, f"offset beside {_zero(audit)}, in {audit.unit}"),
         Column("95 % interval", hint="by the bootstrap over the site's cases"),
-        Column("sure", "number", 0, "probability that the site lies on this side of the middle"),
+        *(Column(f"by {name}, {unit}", "number", 1, "a second opinion") for name in others),
+        Column("sure", "number", 0, "probability that the site lies on this side of zero"),
         Column(f"wobble, {unit}", "number", 1, "how much the gap varies along a contour"),
         Column(f"spread, {unit}", "number", 1, "how much the offset varies from case to case"),
         Column("cases", "number"),
-        *([Column(f"true, {unit}", "number", 1, "beside the middle; simulation")] if true else []),
+        *([Column(f"true, {unit}", "number", 1, "beside zero; simulation")] if true else []),
     ]
     rows: list[list[object]] = []
     for one in findings:
@@ -186,6 +196,7 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
             Cell(html.badge(TONES[one.verdict], one.verdict), one.verdict),
             by,
             Cell(ends, one.low, style="white-space:nowrap"),
+            *(_opinion(one, name) for name in others),
             sure,
             one.wobble,
             one.spread,
@@ -198,6 +209,11 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         rows,
         sites=[one.site for one in findings],
     )
+
+
+def _opinion(one: SiteFinding, name: str) -> Cell:
+    value = one.by_estimator.get(name)
+    return Cell("cannot tell") if value is None else Cell(f"{value:+.1f}", value)
 
 
 def _reading(audit: Audit) -> Html:

@@ -1,8 +1,9 @@
-"""How far outside a mask was drawn, by one estimator or another; all have one shape.
+"""How far outside the border a mask was drawn, by one estimator or another.
 
-An estimator is a pure function of one case and class: it returns an offset, positive if the mask
-was drawn outside of where the estimator puts the border, ``NaN`` where it cannot say. Sites are
-compared by the median over their cases, so a constant error of an estimator does no harm.
+An estimator is a pure function of one case and class. It returns an offset, positive if the mask
+was drawn outside the border that the estimator sees, ``NaN`` where it cannot tell. A site's offset
+is the median over its cases unless the estimator has a better way to combine them (``of_site``).
+Sites are compared with each other, so a constant error of an estimator does no harm.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.geometry import signed_distance
 from feda3i.quality.edges import edge_offset
+from feda3i.quality.measure import Offset, measure_edges
 
 # The pixels on either side of a border have distances -0.5 and +0.5, diagonal neighbours 0.91.
 ON_BORDER = 1.0
@@ -48,11 +50,21 @@ class Look:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A named way to measure an offset."""
+    """A named way to measure an offset.
+
+    Parameters
+    ----------
+    measure
+        Return the offset of one case, in the unit of its spacing.
+    of_site
+        Return a site's offset from all its cases at once, in pixels, with its standard error or
+        the reason why it cannot be told; ``None``: the median over cases is used.
+    """
 
     name: str
     measure: Callable[[Look], float]
     needs_model: bool
+    of_site: Callable[[Sequence[Look]], Offset] | None = None
 
 
 def contour_gap(
@@ -104,20 +116,29 @@ def _by_contour(look: Look) -> float:
 
 
 def _by_edges(look: Look) -> float:
-    """Compare with the border that the image shows; stretched pixels count by their mean size."""
-    size = 1.0 if look.spacing is None else float(np.mean(look.spacing))
-    return size * edge_offset(look.image, look.drawn)
+    return edge_offset(look.image, look.drawn) * pixel_size(look)
+
+
+def _edges_of_site(looks: Sequence[Look]) -> Offset:
+    return measure_edges([look.image for look in looks], [look.drawn for look in looks])
 
 
 ESTIMATORS: dict[str, Estimator] = {
     "contour": Estimator("contour", _by_contour, needs_model=True),
-    "edges": Estimator("edges", _by_edges, needs_model=False),
+    "edges": Estimator("edges", _by_edges, needs_model=False, of_site=_edges_of_site),
 }
-"""By name; ``contour`` comes first because every audit with a model can use it."""
+"""By name: ``contour`` compares masks with a model's, ``edges`` with the borders in the images."""
+DEFAULT = ("contour", "edges")
+"""The first judges; the second shares no evidence with it and confirms or contradicts."""
+
+
+def pixel_size(look: Look) -> float:
+    """Return the mean size of a pixel along the axes; 1 without spacing."""
+    return 1.0 if look.spacing is None else float(np.mean(look.spacing))
 
 
 def estimators_of(names: Sequence[str]) -> list[Estimator]:
-    """Return estimators by name; ``RecipeError`` for a name that there is not."""
+    """Return estimators by name; ``RecipeError`` for an unknown name."""
     for name in names:
         if name not in ESTIMATORS:
             raise RecipeError(

@@ -18,6 +18,8 @@ from feda3i.audit.interval import (
 )
 from feda3i.audit.measure import CaseRow
 from feda3i.audit.result import Overall, SiteFinding, Verdict
+from feda3i.audit.second_opinion import beside, compared, offset_of_cases, with_agreement
+from feda3i.quality.measure import Offset
 from feda3i.quality.numbers import FloatArray
 
 FEWEST = 6
@@ -28,20 +30,19 @@ LEAST_DICE = 0.5
 """Median agreement of model and masks, over the sites, below which the model is too weak."""
 ALIKE = 0.05
 """Sites are told apart if such differences would come by chance less often than this."""
-AGREE = 0.8
-"""Correlation over sites of two estimators below which they contradict each other."""
 
 
 @dataclass(frozen=True)
 class SiteNumbers:
-    """What is needed of a site to judge it: its cases' offsets, or their median and its error.
+    """What is needed of a site to judge it: its cases' offsets, or one offset and its error.
 
     Parameters
     ----------
     offsets
-        ``(case,)`` by estimator, finite; empty if the site sent two numbers only.
-    two
-        ``(offset, standard error)`` if that is all there is.
+        ``(case,)`` by estimator, finite; empty if the site sent its offset only.
+    answers
+        Offsets of the whole site by estimator; they go before the medians of ``offsets``. If
+        there are trusted masks, these offsets start from them.
     wobble, spread, found, dice
         Medians over cases; share of cases in which the model found something.
     """
@@ -49,7 +50,7 @@ class SiteNumbers:
     cases: int
     measured: int
     offsets: Mapping[str, FloatArray] = field(default_factory=dict)
-    two: tuple[float, float] | None = None
+    answers: Mapping[str, Offset] = field(default_factory=dict)
     wobble: float = math.nan
     spread: float = math.nan
     found: float = math.nan
@@ -74,8 +75,10 @@ def judge(
     trusted
         Offsets of trusted masks by estimator; zero is then where those were drawn.
     """
-    why_not = {name: _unfit(one) for name, one in sites.items()}
-    weak = _weak(sites)
+    estimators = _estimators(sites)
+    first = estimators[0]
+    why_not = {name: _unfit(one, first) for name, one in sites.items()}
+    weak = _weak(sites, first)
     if weak:
         why_not = dict.fromkeys(why_not, weak)
     rated = [name for name, reason in why_not.items() if not reason]
@@ -83,7 +86,8 @@ def judge(
         alone = f"{len(rated)} site could be measured: there is nobody to compare with"
         why_not = {name: reason or alone for name, reason in why_not.items()}
         rated = []
-    judged = _Judged(rated, sites, trusted, seed, class_name) if rated else None
+    judged = _Judged(rated, sites, first, trusted, seed, class_name) if rated else None
+    more = {name: _by(name, sites, trusted) for name in estimators[1:]}
     findings = []
     for name, one in sites.items():
         found = SiteFinding(
@@ -98,8 +102,29 @@ def judge(
         )
         if judged is not None and not why_not[name]:
             found = judged.complete(found, rated.index(name), unit, margin)
-        findings.append(found)
-    return _overall(class_name, judged, len(sites), weak, trusted is not None), findings
+        others = {key: by[name] for key, by in more.items()}
+        findings.append(compared(found, first, others, margin))
+    overall = _overall(class_name, judged, len(sites), weak, trusted is not None)
+    return with_agreement(overall, findings, estimators), findings
+
+
+def _estimators(sites: Mapping[str, SiteNumbers]) -> list[str]:
+    found = [name for one in sites.values() for name in (*one.offsets, *one.answers)]
+    return list(dict.fromkeys(found)) or ["contour"]
+
+
+def _by(
+    name: str, sites: Mapping[str, SiteNumbers], trusted: Mapping[str, FloatArray] | None
+) -> dict[str, Offset]:
+    """Return what another estimator says of every site, beside the middle or the trusted masks."""
+    empty = np.zeros(0)
+    if any(name in one.answers for one in sites.values()):
+        return beside(
+            {site: one.answers[name] for site, one in sites.items()},
+            None if trusted is None else 0.0,
+        )
+    found = {site: offset_of_cases(one.offsets.get(name, empty)) for site, one in sites.items()}
+    return beside(found, None if trusted is None else _median(trusted.get(name, empty)))
 
 
 def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
@@ -146,38 +171,31 @@ class _Judged:
         self,
         rated: Sequence[str],
         sites: Mapping[str, SiteNumbers],
+        first: str,
         trusted: Mapping[str, FloatArray] | None,
         seed: int,
         scope: str,
     ) -> None:
         here = [sites[name] for name in rated]
-        names = list(here[0].offsets) or ["contour"]
         self.is_trusted = trusted is not None
-        self.offset, draws = _draw(here, names[0], seed, f"{scope} {names[0]}")
+        self.offset, draws = _draw(here, first, seed, f"{scope} {first}")
         self.error = draws.std(axis=0, ddof=1)
         if trusted is None:
             self.relative, moved = beside_middle(self.offset), beside_middle(draws)
+        elif first in here[0].answers:
+            self.relative, moved = self.offset, draws
         else:
-            zero = trusted[names[0]]
+            zero = trusted[first]
             self.relative = self.offset - np.median(zero)
-            moved = draws - resample([zero], seed, f"{scope} {names[0]} trusted")
+            moved = draws - resample([zero], seed, f"{scope} {first} trusted")
         self.ends = interval(moved)
         self.sure = np.where(self.relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
-        self.by_name = {names[0]: self.relative}
-        for name in names[1:]:
-            found = np.array([_median(one.offsets[name]) for one in here])
-            middle = _median(found[np.isfinite(found)] if trusted is None else trusted[name])
-            self.by_name[name] = found - middle
 
     def complete(self, finding: SiteFinding, row: int, unit: str, margin: float) -> SiteFinding:
         """Return a site's finding with its numbers and verdict."""
         low, high = self.ends[row]
         relative = float(self.relative[row])
         verdict, reason = _verdict(relative, low, high, margin, unit, self.is_trusted)
-        contrary = [n for n, v in self.by_name.items() if _is_contrary(v[row], relative, margin)]
-        if contrary and verdict in ("larger", "smaller"):
-            verdict = "cannot tell"
-            reason += f"; but the estimator {contrary[0]} finds the opposite"
         return replace(
             finding,
             verdict=verdict,
@@ -187,16 +205,16 @@ class _Judged:
             low=float(low),
             high=float(high),
             sure=float(self.sure[row]),
-            by_estimator={name: _number(float(v[row])) for name, v in self.by_name.items()},
         )
 
 
 def _draw(
     here: Sequence[SiteNumbers], name: str, seed: int, scope: str
 ) -> tuple[FloatArray, FloatArray]:
-    if here[0].two is not None:
-        pairs = np.array([one.two for one in here], dtype=np.float64)
-        return pairs[:, 0], normal_draws(pairs[:, 0], pairs[:, 1], seed, scope)
+    if name in here[0].answers:
+        found = [one.answers[name] for one in here]
+        offset, error = (np.array([getattr(f, key) for f in found]) for key in ("offset", "error"))
+        return offset, normal_draws(offset, error, seed, scope)
     values = [one.offsets[name] for one in here]
     return np.array([np.median(v) for v in values]), resample(values, seed, scope)
 
@@ -214,14 +232,10 @@ def _verdict(
     return "cannot tell", "the interval is too wide: too few cases, or they differ too much"
 
 
-def _is_contrary(value: float, relative: float, margin: float) -> bool:
-    return math.isfinite(value) and abs(value) >= margin and value * relative < 0
-
-
-def _unfit(one: SiteNumbers) -> str:
+def _unfit(one: SiteNumbers, first: str) -> str:
     """Return why a site cannot be judged; nothing if it can."""
-    if one.two is not None and not all(map(math.isfinite, one.two)):
-        return "it sent no offset"
+    if first in one.answers:
+        return one.answers[first].reason
     if math.isfinite(one.found) and one.found < LEAST_FOUND:
         return f"the model finds nothing in {percent(1 - one.found)} of its cases"
     if one.measured < FEWEST:
@@ -229,8 +243,10 @@ def _unfit(one: SiteNumbers) -> str:
     return ""
 
 
-def _weak(sites: Mapping[str, SiteNumbers]) -> str:
-    """Return why the model cannot be used for any site; nothing if it can."""
+def _weak(sites: Mapping[str, SiteNumbers], first: str) -> str:
+    """Return why the model cannot be used for any site; nothing if it can, or is not used."""
+    if any(first in one.answers for one in sites.values()):
+        return ""
     found, dice = (
         _finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice")
     )
@@ -255,7 +271,6 @@ def _overall(
     count = len(offset)
     chance = differ_by_chance(offset, error)
     trust = reliability(offset, error)
-    agreement = _agreement(judged)
     if count < 2:
         said = "one site, compared with trusted masks"
     elif chance > ALIKE:
@@ -269,18 +284,7 @@ def _overall(
             f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {percent(trust)} of the "
             f"spread of their offsets is not chance"
         )
-    if agreement is not None and agreement < AGREE:
-        said += f"; the estimators agree badly (Spearman {agreement:.2f}): look before you believe"
-    return Overall(class_name, count, chance, trust, agreement, said)
-
-
-def _agreement(judged: _Judged) -> float | None:
-    from scipy.stats import spearmanr
-
-    pairs = list(judged.by_name.values())[:2]
-    if len(pairs) < 2 or len(pairs[0]) < 4 or not np.isfinite(pairs).all():
-        return None
-    return _number(float(spearmanr(pairs[0], pairs[1]).statistic))
+    return Overall(class_name, count, chance, trust, None, said)
 
 
 def _median(values: FloatArray) -> float:

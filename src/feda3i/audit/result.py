@@ -12,13 +12,15 @@ Verdict = Literal["larger", "smaller", "in line", "cannot tell"]
 FORMAT = 1
 
 READ = (
-    "Sites are compared with each other, zero is the middle one: the model draws as most of them "
-    "do, so an audit cannot tell whether all of them draw too large or too small.",
+    "The answer is relative: sites are compared with each other, zero is the middle one, and "
+    "nobody can tell whether all of them draw too large or too small. With --trusted masks the "
+    "answer becomes absolute.",
     "An interval covers the chance of which cases a site happens to have (bootstrap, 95 %); it "
     "does not cover the model's own mistakes.",
 )
 READ_TRUSTED = (
-    "Sites are compared with trusted masks: zero is where those were drawn.",
+    "The answer is absolute: sites are compared with trusted masks, zero is where those were "
+    "drawn.",
     READ[1],
 )
 
@@ -44,7 +46,9 @@ class SiteFinding:
     spread
         Standard deviation of the offset over cases, from their quartiles.
     by_estimator
-        ``relative`` by every estimator.
+        ``relative`` by every estimator; ``None`` where it cannot tell.
+    silent
+        Why an estimator cannot tell, by its name.
     reason
         Why the verdict is what it is, in words.
     """
@@ -63,6 +67,7 @@ class SiteFinding:
     wobble: float | None = None
     spread: float | None = None
     by_estimator: dict[str, float | None] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class Overall:
     reliability
         0..1: share of the offsets' spread over sites that is not chance.
     agreement
-        Spearman's correlation over sites of the first two estimators; ``None`` with one.
+        Spearman's correlation of the first two estimators over the sites that both can tell;
+        ``None`` with one estimator or fewer than four such sites.
     said
         The same in words.
     """
@@ -101,6 +107,8 @@ class Audit:
         Of every distance: ``px``, ``px of the original images`` or ``mm``.
     margin
         Differences below this are called "in line".
+    is_absolute
+        Whether zero is where trusted masks were drawn, and not the middle site.
     read
         How to read it: what an audit can and cannot tell.
     true
@@ -115,6 +123,7 @@ class Audit:
     findings: tuple[SiteFinding, ...]
     notes: tuple[str, ...] = ()
     read: Sequence[str] = READ
+    is_absolute: bool = False
     true: dict[str, float] = field(default_factory=dict)
     seed: int = 0
 

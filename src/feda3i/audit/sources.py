@@ -12,6 +12,7 @@ from feda3i.audit.cross_fit import STEPS, cross_predict, parts, warm_up_recipe
 from feda3i.audit.estimators import estimators_of
 from feda3i.audit.judge import FEWEST, SiteNumbers
 from feda3i.audit.measure import CaseRow, measure_cases
+from feda3i.audit.whole_sites import Answers, measure_sites
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
 from feda3i.core.predictor import Predictor
 from feda3i.log.console import Listener
@@ -35,6 +36,8 @@ class Material:
         One per case and class; empty for an audit from a survey.
     trusted
         The same for masks that are known to be good.
+    whole
+        By class, what estimators say that look at all cases of a site together.
     surveyed
         By class, what each site sent; empty if cases were measured.
     true
@@ -48,6 +51,7 @@ class Material:
     classes: tuple[str, ...]
     rows: tuple[CaseRow, ...] = ()
     trusted: tuple[CaseRow, ...] = ()
+    whole: Sequence[Answers] = ()
     surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
     notes: tuple[str, ...] = ()
     true: Mapping[str, float] | None = None
@@ -99,6 +103,7 @@ def from_federation(
         for (cases, sites), masks in zip(others, guess.others, strict=True)
     ]
     rows += more[0]
+    portions = [(train, _sites(federation)), (in_own_pixels(test)[0], sites_of_test)]
     kept, said = without_seen(rows)
     return Material(
         title=title,
@@ -108,6 +113,7 @@ def from_federation(
         classes=federation.classes,
         rows=tuple(kept),
         trusted=tuple(more[1]) if trusted is not None else (),
+        whole=measure_sites(portions, trusted=trusted, **options),
         notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,

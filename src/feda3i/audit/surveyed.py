@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,10 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
 from feda3i.log.events import read_events
 from feda3i.quality import Rating
+from feda3i.quality.measure import Offset
 from feda3i.quality.rating import Part
 
+SILENT = "it sent no offset"
 NOTES = (
     "the model had seen these masks in its warm-up, so offsets may come out a little small",
     "wobble, spread and single cases stay at the sites; each can run feda3i audit for itself",
@@ -68,14 +71,13 @@ def _numbers(
     part: Part, sites: tuple[str, ...], cases: Mapping[str, int]
 ) -> dict[str, SiteNumbers]:
     offset = np.full((len(sites), 2), np.nan) if part.offset is None else part.offset
-    return {
-        site: SiteNumbers(
-            cases=cases.get(site, 0),
-            measured=cases.get(site, 0),
-            two=(float(offset[row, 0]), float(offset[row, 1])),
-        )
-        for row, site in enumerate(sites)
-    }
+    found = {}
+    for site, (value, error) in zip(sites, offset.tolist(), strict=True):
+        number = cases.get(site, 0)
+        is_sent = math.isfinite(value) and math.isfinite(error)
+        answer = Offset(value, error, number) if is_sent else Offset.unknown(number, SILENT)
+        found[site] = SiteNumbers(number, number, answers={"contour": answer})
+    return found
 
 
 def _cases(folder: RunFolder) -> dict[str, int]:

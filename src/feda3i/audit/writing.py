@@ -25,14 +25,17 @@ LEFT = (0, 1, 2)
 def text_of(audit: Audit) -> str:
     """Return the audit as a table for a terminal, with what was found and how to read it."""
     is_several = len(audit.overall) > 1
-    rows = [HEAD, *(_cells(one) for one in by_size(audit.findings))]
-    keep = [k for k in range(len(HEAD)) if k != 1 or is_several]
+    others = estimators_in(audit)[1:]
+    head = (*HEAD, *(f"by {name}" for name in others))
+    rows = [head, *(_cells(one, others) for one in by_size(audit.findings))]
+    keep = [k for k in range(len(head)) if k != 1 or is_several]
     widths = {k: max(len(row[k]) for row in rows) for k in keep}
     lines = [f"{audit.title}: audit of annotation quality", f"judged by {audit.how}", ""]
     for row in rows:
         cells = [row[k].ljust(widths[k]) if k in LEFT else row[k].rjust(widths[k]) for k in keep]
         lines.append("  ".join(cells).rstrip())
-    lines += ["", f"in {audit.unit}; sites within {audit.margin:.1f} of the middle are in line"]
+    zero = "the trusted masks" if audit.is_absolute else "the middle"
+    lines += ["", f"in {audit.unit}; sites within {audit.margin:.1f} of {zero} are in line"]
     lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
     lines += [f"cannot tell: {why}" for why in why_not(audit.findings, is_several)]
     lines += [f"NOTE: {note}" for note in audit.notes]
@@ -40,12 +43,14 @@ def text_of(audit: Audit) -> str:
 
 
 def why_not(findings: Sequence[SiteFinding], is_several: bool) -> list[str]:
-    """Return why sites were not judged, those with the same reason together."""
+    """Return why sites were not judged, or not by every estimator; equal reasons together."""
     reasons: dict[str, list[str]] = {}
     for one in findings:
+        name = f"{one.site} ({one.class_name})" if is_several else one.site
         if one.verdict == "cannot tell":
-            name = f"{one.site} ({one.class_name})" if is_several else one.site
             reasons.setdefault(one.reason, []).append(name)
+        for estimator, reason in one.silent.items():
+            reasons.setdefault(f"by {estimator}, {reason}", []).append(name)
     return [
         f"{', '.join(names[:5])}{f' and {len(names) - 5} more' if len(names) > 5 else ''}: {reason}"
         for reason, names in reasons.items()
@@ -54,8 +59,8 @@ def why_not(findings: Sequence[SiteFinding], is_several: bool) -> list[str]:
 
 def csv_of(audit: Audit) -> str:
     """Return one line per site and class."""
-    names = [name for name in vars(audit.findings[0]) if name != "by_estimator"]
-    estimators = list(dict.fromkeys(n for one in audit.findings for n in one.by_estimator))
+    names = [name for name in vars(audit.findings[0]) if name not in ("by_estimator", "silent")]
+    estimators = estimators_in(audit)
     several = estimators if len(estimators) > 1 else []
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -112,6 +117,11 @@ def write_audit(
     return made
 
 
+def estimators_in(audit: Audit) -> list[str]:
+    """Return the names of the estimators that an audit used; the first one judged."""
+    return list(dict.fromkeys(name for one in audit.findings for name in one.by_estimator))
+
+
 def unit_sign(unit: str) -> str:
     """Return a unit for the head of a column."""
     return "mm" if unit == "mm" else "px"
@@ -125,7 +135,8 @@ def by_size(findings: Sequence[SiteFinding]) -> list[SiteFinding]:
     )
 
 
-def _cells(one: SiteFinding) -> tuple[str, ...]:
+def _cells(one: SiteFinding, others: Sequence[str]) -> tuple[str, ...]:
+    more = [one.by_estimator.get(name) for name in others]
     ends = "" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
     return (
         one.site,
@@ -137,6 +148,7 @@ def _cells(one: SiteFinding) -> tuple[str, ...]:
         "-" if one.wobble is None else f"{one.wobble:.1f}",
         "-" if one.spread is None else f"{one.spread:.1f}",
         str(one.cases),
+        *("cannot tell" if value is None else f"{value:+.1f}" for value in more),
     )
 
 

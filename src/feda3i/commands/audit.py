@@ -29,7 +29,7 @@ class Wish:
     retrain: bool = False
     survey: bool = False
     trusted: Path | None = None
-    estimators: Sequence[str] = ("contour",)
+    estimators: Sequence[str] = ()
     margin: float | None = None
     steps: int = 250
     out: Path | None = None
@@ -69,6 +69,7 @@ def _check(wish: Wish) -> None:
 
 
 def _material(wish: Wish) -> Material:
+    from feda3i.audit.estimators import DEFAULT
     from feda3i.audit.sources import from_federation
     from feda3i.audit.surveyed import from_survey
     from feda3i.engine.run_folder import RunFolder
@@ -89,7 +90,7 @@ def _material(wish: Wish) -> Material:
         federation,
         model,
         title=recipe.title or path.name,
-        estimators=wish.estimators,
+        estimators=wish.estimators or DEFAULT,
         listener=listener(wish.quiet),
         trusted=trusted,
         steps=wish.steps,

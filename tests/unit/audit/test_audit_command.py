@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from scipy.stats import spearmanr
 from feda3i import recipe
 from feda3i.audit import cross_fit, sources
 from feda3i.audit.assemble import build_audit, looks_of
-from feda3i.audit.estimators import ESTIMATORS, Estimator, contour_gap
+from feda3i.audit.estimators import DEFAULT, ESTIMATORS, Estimator, contour_gap
 from feda3i.audit.sources import from_federation, without_seen
+from feda3i.audit.whole_sites import measure_sites
+from feda3i.audit.writing import text_of
 from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
 from feda3i.engine.run import run
@@ -109,6 +112,49 @@ def test_an_estimator_without_a_model_trains_none(monkeypatch):
     assert audit.how == "the images alone, without a model"
     assert all(one.relative is not None and one.wobble is None for one in audit.findings)
     assert all(look.departure >= 0 for looks in looks_of(found).values() for look in looks)
+
+
+def test_contour_and_edges_agree_on_clear_images(monkeypatch):
+    wanted = recipe.load("demo", ["data.sites=8", "data.cases=10", "data.size=64"])
+    federation = federation_of(wanted)
+    clean, good = federation.clean_masks, federation.test
+    for trusted in (None, good):
+        others = [good.masks[:0]] + ([] if trusted is None else [good.masks])
+        monkeypatch.setattr(sources, "cross_predict", lambda *_, o=others: (clean, o))
+        found = from_federation(
+            wanted,
+            federation,
+            None,
+            title="t",
+            estimators=DEFAULT,
+            listener=Silent(),
+            trusted=trusted,
+        )
+        audit = build_audit(found)
+        assert audit.is_absolute == (trusted is not None)
+        known = [one for one in audit.findings if not one.silent]
+        assert len(known) >= 4
+        assert audit.overall[0].agreement > 0.8
+        text = text_of(audit)
+        assert "by edges" in text
+        assert ("answer is absolute" if trusted else "answer is relative") in text
+        if trusted is not None:
+            wrong = [one.by_estimator["edges"] - audit.true[one.site] for one in known]
+            assert abs(np.median(wrong)) < 1
+
+
+def test_images_without_borders_are_not_told_by_edges():
+    cases = federation_of(recipe.load("demo", SMALL)).train
+    blank = replace(cases, images=np.full_like(cases.images, 90))
+    names = ["A"] * len(blank)
+    (answers,) = measure_sites([(blank, names)], classes=1, estimators=DEFAULT)
+    assert answers["A"]["edges"].reason == "no border stands out in the images"
+    assert measure_sites([(blank, names)], classes=1, estimators=["contour"]) == [{}]
+    wide = replace(cases, spacing=np.full((len(cases), 2), 0.5))
+    (one,), (half,) = (
+        measure_sites([(given, names)], classes=1, estimators=["edges"]) for given in (cases, wide)
+    )
+    assert half["A"]["edges"].offset == pytest.approx(one["A"]["edges"].offset / 2)
 
 
 def test_seen_masks_count_only_if_there_are_no_others():

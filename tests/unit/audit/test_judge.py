@@ -1,6 +1,7 @@
 """Verdicts: what is told, with which certainty, and what cannot be told and why."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from feda3i.audit.interval import (
 )
 from feda3i.audit.judge import FEWEST, SiteNumbers, judge, site_numbers
 from feda3i.audit.measure import CaseRow
+from feda3i.quality.measure import Offset
 from feda3i.seeding import rng
 
 ASK = {"class_name": "lesion", "unit": "px", "margin": 1.0}
@@ -25,7 +27,7 @@ def site(mean, spread=1.0, cases=16, found=1.0, dice=0.9, name=0, **more):
     values = mean + spread * rng(3, "site", name, cases).standard_normal(cases)
     offsets = {"contour": values}
     offsets.update({key: value * np.ones(cases) for key, value in more.items()})
-    return SiteNumbers(cases, cases, offsets, None, 1.0, spread, found, dice)
+    return SiteNumbers(cases, cases, offsets, {}, 1.0, spread, found, dice)
 
 
 def verdicts(sites, **more):
@@ -120,10 +122,11 @@ def test_cases_that_differ_too_much_are_no_verdict():
 
 
 def test_two_numbers_per_site_are_enough():
-    two = {"a": (0.0, 0.2), "b": (0.3, 0.2), "c": (5.0, 0.3), "d": (-0.2, 0.2), "e": (None, None)}
+    two = {"a": (0.0, 0.2), "b": (0.3, 0.2), "c": (5.0, 0.3), "d": (-0.2, 0.2)}
+    answers = {name: Offset(*pair, 8) for name, pair in two.items()}
+    answers["e"] = Offset.unknown(8, "it sent no offset")
     sites = {
-        name: SiteNumbers(8, 8, two=tuple(math.nan if v is None else v for v in pair))
-        for name, pair in two.items()
+        name: SiteNumbers(8, 8, answers={"contour": answer}) for name, answer in answers.items()
     }
     _, found = verdicts(sites)
     assert found["c"].verdict == "larger"
@@ -163,9 +166,51 @@ def test_a_second_estimator_may_be_silent():
     sites = {f"s{k}": site(2.0 * k, 0.3, name=k, edge=2.0 * k) for k in range(5)}
     sites["s4"].offsets["edge"] = np.zeros(0)
     overall, found = verdicts(sites)
-    assert overall.agreement is None
+    assert overall.agreement == pytest.approx(1.0)  # over the four sites that both can tell
     assert found["s4"].by_estimator["edge"] is None
+    assert found["s4"].silent == {"edge": "it can measure 0 cases, 2 are needed"}
     assert found["s4"].verdict == "larger"
+    sites["s3"].offsets["edge"] = np.zeros(0)
+    assert verdicts(sites)[0].agreement is None
+
+
+def with_answers(answers):
+    """Return sites at 0, 1, 2, ... px by contour, whose edges say something else."""
+    return {
+        f"s{k}": replace(site(float(k), 0.3, name=k), answers={"edges": answer})
+        for k, answer in enumerate(answers)
+    }
+
+
+def test_only_a_certain_offset_of_the_whole_site_contradicts():
+    for error, verdict in [(0.5, "cannot tell"), (5.0, "larger")]:
+        edges = [Offset(float(k), 0.2, 16) for k in range(5)]
+        edges[4] = Offset(-2.0, error, 16)
+        _, found = verdicts(with_answers(edges))
+        assert found["s4"].verdict == verdict
+        assert found["s4"].by_estimator["edges"] == pytest.approx(-3.0)  # beside the median, 1
+
+
+def test_a_site_that_the_first_estimator_cannot_judge_keeps_the_second_opinion():
+    sites = with_answers([Offset(float(k), 0.2, 16) for k in range(5)])
+    sites["s4"] = replace(sites["s4"], found=0.1)
+    _, found = verdicts(sites)
+    assert found["s4"].verdict == "cannot tell"
+    assert found["s4"].by_estimator == {"contour": None, "edges": 2.0}
+
+
+def test_offsets_of_whole_sites_may_judge_alone_even_beside_a_weak_model():
+    answers = [Offset(0.1 * k, 0.2, 16) for k in range(4)] + [Offset(5.0, 0.3, 16)]
+    sites = {
+        f"s{k}": SiteNumbers(16, 16, answers={"edges": answer}, dice=0.1)
+        for k, answer in enumerate(answers)
+    }
+    _, found = verdicts(sites)
+    assert found["s4"].verdict == "larger"
+    assert found["s0"].verdict == "in line"
+    # With trusted masks they start from those already: nothing is taken off again.
+    _, found = verdicts(sites, trusted={"edges": np.full(8, 3.0)})
+    assert found["s4"].relative == 5.0
 
 
 def test_numbers_of_rows():

@@ -98,7 +98,7 @@ def test_hostile_names_are_text_in_every_file(tmp_path):
 
 def test_the_text_says_that_sites_are_compared_with_each_other():
     text = text_of(build_audit(material()))
-    assert "Sites are compared with each other" in text
+    assert "The answer is relative: sites are compared with each other" in text
     assert "larger" in text
     assert "secret" not in text
 
