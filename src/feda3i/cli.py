@@ -35,9 +35,9 @@ TrustCode = Annotated[
     typer.Option("--trust-code", help="Load the plug-ins that the file names: they run as you."),
 ]
 AllowUnused = Annotated[
-    bool, typer.Option("--allow-unused", help="Pictures that are in no case are no error.")
+    bool, typer.Option("--allow-unused", help="Accept pictures that belong to no case.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 
 
 def _show_version(is_asked: bool) -> None:
@@ -75,7 +75,7 @@ def run(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            help="A .toml file or the name of a built-in recipe; without it: their list.",
+            help="A .toml file or the name of a built-in recipe; none: list them.",
             autocompletion=complete.recipes,
         ),
     ] = None,
@@ -112,7 +112,7 @@ def resume(
 def bench(
     grid: Annotated[
         str | None,
-        typer.Argument(help="A .toml file or the name of a built-in grid; without it: their list."),
+        typer.Argument(help="A .toml file or the name of a built-in grid; none: list them."),
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -130,7 +130,7 @@ def bench(
         int | None, typer.Option(min=1, max=256, help="Runs side by side; default: one per core.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say how many runs there are and how long.")
+        bool, typer.Option("--dry-run", help="Only count the runs and estimate their time.")
     ] = False,
     show: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
     quiet: Quiet = False,
@@ -194,7 +194,7 @@ def predict(
     images: Annotated[Path, typer.Argument(help="An image or a folder of images.")],
     out: Annotated[Path, typer.Option(help="Folder for the masks.")],
     overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace masks that are there already.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing masks.")] = False,
     trust_code: TrustCode = False,
 ) -> None:
     """Write masks for new images, at their own resolution."""
@@ -215,7 +215,7 @@ def report(
         typer.Option(
             min=0,
             max=200,
-            help="Show so many cases, worst first: the file then holds images. 0: none.",
+            help="Also show this many cases, worst first; the file then contains images.",
         ),
     ] = 0,
     data: Annotated[
@@ -238,7 +238,7 @@ def plot(
         typer.Option(help="Folder for the pictures; default: RUN/pictures, or pictures."),
     ] = None,
     formats: Annotated[
-        str, typer.Option(help="Of png, svg and pdf, with commas: svg and pdf are for papers.")
+        str, typer.Option(help="png, svg, pdf, separated by commas; svg and pdf are for papers.")
     ] = "png,svg",
 ) -> None:
     """Draw runs: test curves (seeds of one recipe as a band), the survey, weights by stage."""
@@ -253,10 +253,10 @@ def track(
     to: Annotated[str, typer.Option(help="tensorboard or mlflow.")] = "tensorboard",
     target: Annotated[
         str | None,
-        typer.Option(help="Folder (TensorBoard) or tracking URI (MLflow); default: theirs."),
+        typer.Option(help="Folder (TensorBoard) or tracking URI (MLflow); default: their own."),
     ] = None,
 ) -> None:
-    """Copy runs to TensorBoard or MLflow; engine.track does it while a run goes on."""
+    """Copy runs to TensorBoard or MLflow; with engine.track, a run does so itself."""
     from feda3i.commands.track import track as command
 
     command(folders, to, target)
@@ -283,7 +283,7 @@ def audit(
         bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")
     ] = False,
     trusted: Annotated[
-        Path | None, typer.Option(help="Folder of images with good masks: they become zero.")
+        Path | None, typer.Option(help="Folder of images whose masks are right: they define zero.")
     ] = None,
     margin: Annotated[
         float | None,
@@ -358,14 +358,14 @@ def check(
     ],
     size: Annotated[int | None, typer.Option(help="Size to train at, in pixels.")] = None,
     classes: Annotated[
-        str, typer.Option(help="Names of the mask values 1, 2, ..., with commas.")
+        str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
     ] = "",
     group: Annotated[
         str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
     ] = None,
     allow_unused: AllowUnused = False,
     mail: Annotated[
-        Path | None, typer.Option(help="Write a summary free of names and pixels here.")
+        Path | None, typer.Option(help="Write a summary without names and pixels here.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=256)] = None,

@@ -121,7 +121,7 @@ def outcome_of(
     stop_after: int | None = None,
     lose: tuple[str, tuple[int, ...]] = ("", ()),
 ) -> Outcome:
-    """Run a recipe in a temporary folder, broken off and resumed or with a lost site if asked."""
+    """Run a recipe in a temporary folder, if asked with an interruption or a lost site."""
     with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary:
         path = Path(temporary) / "run"
         if stop_after is not None:
@@ -130,7 +130,7 @@ def outcome_of(
             except KeyboardInterrupt:
                 sha = resume(path, federation=federation, trust_code=True).sha256
             else:
-                raise AssertionError("the run ended before it could be broken off")
+                raise AssertionError("the run ended before it could be interrupted")
         elif lose[0]:
             sha = _play_losing(recipe, federation, path, lose)
         else:
@@ -192,7 +192,7 @@ def resumes_exactly(subject: Subject) -> None:
 
 
 def survives_a_missing_site(subject: Subject) -> None:
-    """Lose a site in any round: the run goes on, and weights still sum to one."""
+    """Lose a site in any round: the run continues, and weights still sum to one."""
     for round in (1, 2, 3):
         federation = tiny_federation()
         sites = as_trained(federation, subject.recipe().method.name).names()

@@ -45,13 +45,13 @@ def explain(error: BaseException, command: str = "") -> tuple[str, int]:
         return _of_the_system(error, command), 1
     return (
         f"this is a bug in feda3i: {summary(error)}\nPlease report it; CONTRIBUTING.md says where. "
-        f"The details lie in {write_details(error)}; read them before you send them, they may "
+        f"The details are in {write_details(error)}; read them before you send them, they may "
         f"name files of yours"
     ), 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether this is want of memory, which torch and OpenCV report as errors of their own."""
+    """Return whether memory ran out, which torch and OpenCV report as their own errors."""
     if isinstance(error, MemoryError):
         return True
     text = str(error)

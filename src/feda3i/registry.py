@@ -90,7 +90,7 @@ def is_plugin(module: str) -> bool:
 
 
 def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
-    """Return what a plug-in's code loads; whatever goes wrong in it is told as its error."""
+    """Return what a plug-in's code loads; whatever goes wrong there is reported as its error."""
     try:
         return load()
     except (FedA3IError, ModuleNotFoundError, MemoryError):

@@ -1,4 +1,4 @@
-"""Plain values from recipes, files and command lines: what they may be before anybody reads them.
+"""Plain values from recipes, files and command lines: what is allowed, checked before use.
 
 A value that is wrong everywhere (not a number, more digits than a machine word, nested without end,
 text that is no text) is refused here once, so that no later code meets it.

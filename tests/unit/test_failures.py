@@ -35,7 +35,7 @@ def test_a_bug_says_that_it_is_one_and_where_the_details_lie(failing):
     assert "this is a bug in feda3i: KeyError: 'rounds'" in err
     assert "report" in err
     assert "Traceback" not in out + err
-    details = Path(re.search(r"details lie in (\S+?);", err)[1])
+    details = Path(re.search(r"details are in (\S+?);", err)[1])
     assert "Traceback" in details.read_text()
     assert details.stat().st_mode & 0o077 == 0
 

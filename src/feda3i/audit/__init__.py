@@ -1,4 +1,4 @@
-"""The audit of annotation quality: who draws larger or smaller than the others, and how surely.
+"""The audit of annotation quality: who draws larger or smaller, and how sure that is.
 
 ``measure_cases`` compares masks with a model case by case (at the site), ``judge`` compares sites
 with each other (anywhere), ``second_looks`` ranks a site's cases (at the site). Nothing here trains

@@ -26,7 +26,7 @@ from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 
 STEPS = 250
-"""Optimiser steps of a site of middling size: the least after which a survey tells anything."""
+"""Optimiser steps of a site of median size: with fewer, a survey says nothing."""
 ROUNDS = 10
 FOLDS = 2
 AT_ONCE = 64
@@ -36,7 +36,7 @@ AT_ONCE = 64
 def warm_up_recipe(
     recipe: Recipe, federation: Federation, steps: int = STEPS, share: float = 1 / FOLDS
 ) -> Recipe:
-    """Return a recipe of plain averaging whose middling site takes about so many steps.
+    """Return a recipe of plain averaging with about this many steps at a site of median size.
 
     ``share`` is the part of its cases that a site trains on.
     """

@@ -83,7 +83,7 @@ def judge(
         why_not = dict.fromkeys(why_not, weak)
     rated = [name for name, reason in why_not.items() if not reason]
     if len(rated) < 2 and trusted is None:
-        alone = f"{len(rated)} site could be measured: there is nobody to compare with"
+        alone = f"{len(rated)} site could be measured: there is no other site to compare it with"
         why_not = {name: reason or alone for name, reason in why_not.items()}
         rated = []
     judged = _Judged(rated, sites, first, trusted, seed, class_name) if rated else None
@@ -276,8 +276,10 @@ def _overall(
     elif chance > ALIKE:
         said = (
             f"the {count} sites differ no more than by chance (p = {chance:.2f}): no groups can be "
-            f"told apart{'' if is_trusted else ', and whether all draw alike wrongly neither'}"
+            f"told apart"
         )
+        if not is_trusted:
+            said += ", nor can anyone tell whether all are wrong in the same way"
     else:
         said = (
             f"{count} of {sites} sites could be measured and do differ (p "

@@ -181,7 +181,7 @@ def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
 
 
 def margin_of(cases: Cases) -> float:
-    """Return the margin in the cases' unit: a part of the middling case's side."""
+    """Return the margin in the cases' unit: a part of the median case's side."""
     size = np.ones((1, len(cases.shape))) if cases.spacing is None else cases.spacing
     return MARGIN * float(np.median(np.mean(size * np.array(cases.shape), axis=1)))
 

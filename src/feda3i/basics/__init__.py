@@ -1,1 +1,1 @@
-"""What every room uses and nobody should write twice: files, parallel calls, memory."""
+"""Plumbing for every package: files, parallel calls, memory."""

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and hashes of pixels."""
+"""Atomic writes (no reader ever sees half a file), and hashes of pixels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def need_file_name(path: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o666) -> None:
-    """Write a file under a temporary name and rename it: it is whole or not there.
+    """Write a file atomically: under a temporary name, which is then renamed.
 
     Parameters
     ----------

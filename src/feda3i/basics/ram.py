@@ -1,4 +1,4 @@
-"""Is there enough memory? Asked before much of it is taken: later the system would kill us."""
+"""Is there enough memory? Asked in advance, because the system would kill the process later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def available() -> int:
-    """Return how many bytes this process can still take; a very large number if nobody tells."""
+    """Return how many bytes this process can still take; very many if unknown."""
     found = [2**62]
     found += [size for size in (_field(Path("/proc/meminfo"), "MemAvailable:"), _left()) if size]
     for limit in _LIMITS:

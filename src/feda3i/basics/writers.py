@@ -1,4 +1,4 @@
-"""Pictures, arrays, tables and figures as files: whole or not there, in folders made if need be."""
+"""Write pictures, arrays, tables and figures atomically; missing folders are created."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A bench: a grid of runs, each in a folder of its own, and what their results say together."""
+"""A bench: a grid of runs, each in its own folder, and what their results say together."""

@@ -1,4 +1,4 @@
-"""Play a grid: skip what is done, share beginnings, keep all cores busy, survive a kill."""
+"""Run a grid: skip what is done, share beginnings, keep all cores busy, survive a kill."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Conductor:
             self._end(process, name, f"FAILED: {told['failed']}")
         elif "died" in told:
             why = f"its process ended with code {told['died']}"
-            self.failed[name] = f"{why}; start the bench again, it goes on from there"
+            self.failed[name] = f"{why}; start the bench again to continue from there"
             self._end(process, name, f"FAILED: {why}", is_alive=False)
 
     def _end(self, process: Process, name: str, text: str, is_alive: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What a bench tells while it works: runs done, runs under way, time left."""
+"""What a bench reports while it works: runs done, runs under way, time left."""
 
 from __future__ import annotations
 

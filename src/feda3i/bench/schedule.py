@@ -1,4 +1,4 @@
-"""Which run is started next, and how much of the machine it gets: decisions without any doing."""
+"""Which run is started next, and how much of the machine it gets: decisions only."""
 
 from __future__ import annotations
 

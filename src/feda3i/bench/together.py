@@ -1,4 +1,4 @@
-"""Play a run of several that share their beginning, in this process."""
+"""Execute, in this process, one of several runs that share their beginning."""
 
 from __future__ import annotations
 

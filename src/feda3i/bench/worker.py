@@ -1,4 +1,4 @@
-"""A process that plays one run of a bench after the other.
+"""A process that executes the runs of a bench one after the other.
 
 It reads orders as lines of JSON and answers with lines of JSON: one per round, one at the end of a
 run. It lives for the whole bench, so that libraries and cases are loaded once, not once per run;
@@ -52,7 +52,7 @@ class Player:
         self._federations: OrderedDict[str, Any] = OrderedDict()
 
     def play(self, order: Mapping[str, Any]) -> None:
-        """Play one run to its end and write its result; a failure is told, not raised."""
+        """Finish one run and write its result; a failure is reported, not raised."""
         try:
             self._play(order)
         except FedA3IError as error:

@@ -1,4 +1,4 @@
-"""The shape of every command: plain help that tells each argument, hints that come once.
+"""What all commands share: plain help for every argument, and hints that appear once.
 
 typer 0.20, the newest that Flower allows, puts a backslash before ``[required]`` in plain help,
 loses the text of positional arguments from click 8.5 on, and repeats click's "Did you mean".
@@ -54,7 +54,7 @@ class Group(TyperGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; the nearest name is told by click, or by typer where click does not."""
+        """Find the command; click, or else typer, suggests the nearest name."""
         self.suggest_commands = not hasattr(click, "NoSuchCommand")
         return super().resolve_command(ctx, args)
 

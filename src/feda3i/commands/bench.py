@@ -96,7 +96,7 @@ def _play(plan: Plan, out: Path, results: Path, jobs: int | None, quiet: bool) -
     try:
         conductor.play()
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on", file=sys.stderr)
+        print("\ninterrupted; repeat the command to continue", file=sys.stderr)
         sys.exit(130)
     finally:
         progress.end()

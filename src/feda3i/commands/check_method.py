@@ -1,4 +1,4 @@
-"""``feda3i check method NAME``: whether a method of your own keeps every promise."""
+"""``feda3i check method NAME``: whether your method keeps every promise."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
     try:
         results = _runs(base, folder, federation, quiet)
     except KeyboardInterrupt:
-        print(f"\ninterrupted; what is finished lies in {folder}", file=sys.stderr)
+        print(f"\ninterrupted; finished runs are in {folder}", file=sys.stderr)
         sys.exit(130)
     _show(folder, base, federation, results)
 
 
 def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> dict[str, Result]:
-    """Run every method; FedA3I goes on from FedAvg's warm-up, which is its own to the bit."""
+    """Run every method; FedA3I continues from FedAvg's warm-up, equal to its own."""
     from feda3i.bench.branching import last_shared
     from feda3i.bench.together import run_or_branch
 

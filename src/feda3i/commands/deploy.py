@@ -20,7 +20,7 @@ app = App(help="Run a consortium over the network: keys and certificates, checks
 @app.command()
 def init(
     out: Annotated[Path, typer.Argument(help="Folder to make.")],
-    sites: Annotated[str, typer.Option(help="Names of the sites, with commas: A,B,C.")],
+    sites: Annotated[str, typer.Option(help="Names of the sites, separated by commas: A,B,C.")],
     address: Annotated[
         str, typer.Option(help="host:port at which sites reach the server's proxy.")
     ] = "localhost:8443",
@@ -28,7 +28,8 @@ def init(
         int, typer.Option(min=1, max=65535, help="Port of the SuperLink on the server itself.")
     ] = 8000,
     server: Annotated[
-        Path | None, typer.Option(help="Where server/ will lie; default: where it is written.")
+        Path | None,
+        typer.Option(help="Where server/ will be in use; default: where it is now."),
     ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="Folder of run folders on the server; default: OUT/runs.")
@@ -108,7 +109,7 @@ def run(
     ] = None,
     server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
     name: Annotated[str, typer.Option(help="Name of the run folder.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with that run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue that run.")] = False,
 ) -> None:
     """Start a run at the server, show its rounds, and wait for its end."""
     need_flower()
@@ -127,7 +128,7 @@ def run(
     name = name or own_name
     folder = Path(read_env(server / "server.env")["FEDA3I_RUNS"]) / name
     if not resume and not is_free(folder):
-        raise RunError(f"'{folder}' exists; go on with it (--resume) or choose another --name")
+        raise RunError(f"'{folder}' exists; continue it (--resume) or choose another --name")
     app_folder = write_app(server / "apps" / name, loaded, name, is_resumed=resume)
     with Control(server) as control:
         number = control.start(app_folder)
@@ -136,7 +137,7 @@ def run(
             for event in control.follow(number, folder):
                 print(_line(event), flush=True)
         except KeyboardInterrupt:
-            print(f"the run goes on; stop it with: flwr stop {number}", file=sys.stderr)
+            print(f"the run continues; stop it with: flwr stop {number}", file=sys.stderr)
             raise
     print(f"sha256 {(folder / 'DONE').read_text().strip()}")
     report = report_at_end([folder], folder)

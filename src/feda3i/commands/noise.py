@@ -35,7 +35,7 @@ def apply(
     seed: Seed = 0,
     noise: Name = "contour",
     option: Choices = None,
-    site: Annotated[str, typer.Option(help="Name of the site: part of what the draws use.")] = "",
+    site: Annotated[str, typer.Option(help="Name of the site; other names give other noise.")] = "",
     relative: Annotated[
         bool, typer.Option(help="mu and sigma are meant at 256 px and scale with the mask.")
     ] = False,

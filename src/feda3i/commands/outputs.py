@@ -1,4 +1,4 @@
-"""Where ``feda3i predict`` writes: names that never collide, and no file of the user's replaced."""
+"""Where ``feda3i predict`` writes: names never collide, and no file of the user's is replaced."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from feda3i.commands.app import App, Workers, progress_bar
 if TYPE_CHECKING:
     from feda3i.prepare.work import Prepared
 
-app = App(help="Bring a data set into the form that training reads. Nothing is downloaded.")
+app = App(help="Convert a data set to the form that training reads. Nothing is downloaded.")
 
 Source = Annotated[Path, typer.Argument(help="Folder or archive as its owner distributes it.")]
 Target = Annotated[Path, typer.Argument(help="Folder to write; nothing is written elsewhere.")]

@@ -76,7 +76,7 @@ def resume(folder: Path, quiet: bool, trust_code: bool = False) -> None:
 
 
 def listener(quiet: bool) -> Listener:
-    """Return who is told about the progress."""
+    """Return the listener for progress messages."""
     return Silent() if quiet else Live()
 
 

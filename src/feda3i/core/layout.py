@@ -1,4 +1,4 @@
-"""Where each tensor of a network lies in the flat vectors, and to which stage it belongs."""
+"""Where each tensor of a network is in the flat vectors, and which stage it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From images to probabilities and masks: the one way that everybody predicts.
+"""From images to probabilities and masks: every prediction takes this path.
 
 Stations, the server's scoring, ``evaluate``, ``predict``, reports and scripts of one's own all call
 this, so that a picture is prepared in the same way whoever asks.

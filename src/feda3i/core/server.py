@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from feda3i.core.predictor import Predictor
 
 IN_MEMORY = 512 * 2**20
-"""Gathered replies above this many bytes lie in a file, so that memory stays bounded."""
+"""Gathered replies above this many bytes go to a file, so that memory stays bounded."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ class Site:
 
     @property
     def layout(self) -> Layout:
-        """Return where the network's tensors lie in flat vectors."""
+        """Return where the network's tensors are in flat vectors."""
         return self.predictor.layout
 
     @property

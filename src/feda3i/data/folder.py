@@ -98,7 +98,7 @@ def folder(
     sites
         Number of sites; not needed with real sites (partition ``by-folder``).
     cases, test
-        At most so many cases per site, and test cases in all; drawn, not cut off.
+        At most this many cases per site, and test cases in total; drawn, not cut off.
     partition
         ``iid``, ``by-source``, ``dirichlet`` or ``by-folder``; by default ``by-folder`` if there
         are several folders and ``sites`` is not given, else ``iid``.

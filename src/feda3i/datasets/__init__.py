@@ -3,7 +3,7 @@
 A file of this room with ``DATASET = function`` is found by its name.
 
 Options that the built-in ones share: ``path`` (prepared folder or plain tree), ``sites`` (number),
-``cases`` (at most so many per site), ``test`` (at most so many test cases), ``size`` (pixels),
+``cases`` (at most this many per site), ``test`` (at most this many test cases), ``size`` (pixels),
 ``partition``, ``seed``, ``workers``.
 """
 

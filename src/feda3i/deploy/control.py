@@ -1,4 +1,4 @@
-"""Speak to a SuperLink's control interface from the server itself: register keys, start runs.
+"""Talk to a SuperLink's control interface from the server itself: register keys, start runs.
 
 ``python -m feda3i.deploy.control register KEYS`` is what the server's start script calls. A site's
 name is the name of its key file; it is the server's word for that site, whatever the site says.
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Status:
-    """How a run of Flower stands: ``finished:completed`` is the only good end."""
+    """State of a Flower run: ``finished:completed`` is the only good end."""
 
     text: str
     details: str
@@ -118,7 +118,7 @@ class Control:
         return int(answer.run_id)
 
     def status(self, run: int) -> Status:
-        """Return how a run stands."""
+        """Return the state of a run."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
         answer = self._ask(lambda: self._client.ListRuns(ListRunsRequest(run_id=run)))

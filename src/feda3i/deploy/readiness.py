@@ -152,7 +152,7 @@ def _state(folder: Path) -> str:
     if settings.data is not None and settings.state.resolve().is_relative_to(
         settings.data.resolve()
     ):
-        raise _Wrong("state-dir lies inside data-dir; choose another folder")
+        raise _Wrong("state-dir is inside data-dir; choose another folder")
     free = shutil.disk_usage(settings.state).free
     if free < SPACE:
         raise _Wrong(

@@ -1,4 +1,4 @@
-"""What a consortium is made of, in ``consortium.toml`` of the operator's folder."""
+"""What a consortium consists of, in ``consortium.toml`` of the operator's folder."""
 
 from __future__ import annotations
 

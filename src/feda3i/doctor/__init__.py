@@ -1,1 +1,1 @@
-"""The site doctor: look at a site's cases before anybody trains on them."""
+"""The site doctor: look at a site's cases before anyone trains on them."""

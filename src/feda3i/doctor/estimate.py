@@ -27,7 +27,7 @@ class Estimate:
     epochs: int = EPOCHS
 
     def minutes(self, cases: int) -> float:
-        """Return the minutes of one round at a site with so many cases."""
+        """Return the minutes of one round at a site with this many cases."""
         return cases * self.epochs / self.images_per_second / 60
 
 

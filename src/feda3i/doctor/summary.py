@@ -98,7 +98,7 @@ def summary_text(summary: dict[str, Any]) -> str:
 
 
 def report_text(report: Checkup) -> str:
-    """Return the summary and, below it, the names that stay in the house."""
+    """Return the summary and, below it, the names, which stay at the site."""
     text = "\n".join(
         [
             summary_text(summarise_checkup(report)),

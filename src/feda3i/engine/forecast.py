@@ -133,7 +133,7 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
 
 
 def peak_memory() -> int:
-    """Return the most bytes that this process has held so far; 0 where nobody tells."""
+    """Return the most bytes that this process has held so far; 0 where the system does not say."""
     try:
         import resource
     except ImportError:  # no such count on this system

@@ -65,7 +65,7 @@ class Job:
             )
 
     def check_memory(self, cases: int) -> None:
-        """Raise ``RecipeError`` if a step of a site with so many cases cannot fit into memory."""
+        """Raise ``RecipeError`` if a training step on this many cases does not fit into memory."""
         from feda3i import models
 
         model, batch = self.recipe.model, min(cases, self.recipe.train.batch)

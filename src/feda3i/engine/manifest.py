@@ -19,7 +19,7 @@ from feda3i.recipe.trust import Code, named_code
 FORMAT = 1
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
 COMPARED = ("sha256", "test_sha256", "sites_sha256", "cases", "test", "sites", "classes")
-"""What must be the same of the data when a run goes on."""
+"""What must not change in the data before a run is resumed."""
 
 
 def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run says of itself: a method that never came to act, a training that went wrong.
+"""What a run says about itself: a method that never took effect, a training that went wrong.
 
 A finished run looks like success. These notes tell when it is not what its name promises.
 """

@@ -1,4 +1,4 @@
-"""A run folder to look at: what was run, what came of it, and its model."""
+"""A run folder for reading: what was run, its results and its model."""
 
 from __future__ import annotations
 

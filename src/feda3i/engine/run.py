@@ -1,4 +1,4 @@
-"""Start a run, resume it, and bring it to its end."""
+"""Start a run, resume it, and finish it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(
     path
         The run folder to make.
     listener
-        Who is told about the progress; nobody by default.
+        Receives progress messages; none by default.
     federation
         The cases, if already at hand; by default they are made from the recipe.
     """
@@ -189,7 +189,7 @@ def play(
 ) -> Result:
     """Play all rounds that are left, with any engine, and finish the run folder.
 
-    What ``changed`` since the run began (versions, processor) is told and noted in the log.
+    What ``changed`` since the run began (versions, processor) is reported and noted in the log.
     """
     server, first = _server(folder, job, transport)
     for line in changed:
@@ -261,7 +261,7 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
 
 
 def _look_around(server: Server, transport: Transport, number: int, log: EventLog) -> None:
-    """Take in sites that have come since the last round; on the local engine nobody comes late."""
+    """Take in sites that have come since the last round; on the local engine there are none."""
     sites = transport.sites()
     joined = {site: cases for site, cases in sites.items() if site not in server.sites}
     if joined:

@@ -2,8 +2,8 @@
 
 A folder is a run from the moment its manifest is there; before, it holds nothing of worth.
 
-Everything is written whole or not at all. The checkpoint names how far the event log reached when
-it was written; a resume cuts the log there, so that no round is told twice.
+All files are written atomically. The checkpoint names how far the event log reached when
+it was written; a resume cuts the log there, so that no round appears twice.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class RunFolder:
         check_kinds(path)
         if not folder.is_run and any(path.iterdir()) and is_free(path):
             raise RunError(
-                f"'{path}' never became a run: it was broken off before its first files were "
+                f"'{path}' never became a run: it was interrupted before its first files were "
                 f"written, and nothing is lost. Start it again: feda3i run RECIPE --out {path}"
             )
         manifest = folder.manifest()

@@ -176,7 +176,7 @@ class _Worker:
 
     def _death(self) -> str:
         code = self._process.wait()
-        why = "it was killed, perhaps for want of memory" if code == -9 else "see the lines above"
+        why = "it was killed, perhaps for lack of memory" if code == -9 else "see the lines above"
         return (
             f"worker process {self.number + 1} ended with code {code}: {why}; "
             f"engine.workers=1 runs all sites in one process"

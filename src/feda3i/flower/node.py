@@ -1,4 +1,4 @@
-"""What a site decides for itself: its name, where its cases and its memory lie, what it refuses.
+"""What a site decides for itself: its name, where it keeps its cases and memory, what it refuses.
 
 All of it comes from the node's own settings (``flower-supernode --node-config``), which the server
 never sees. The recipe comes from the server and is checked here again.

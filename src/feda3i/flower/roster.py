@@ -1,4 +1,4 @@
-"""Who is there: nodes are greeted when they come, and what they say of themselves is checked."""
+"""Who is there: nodes are greeted when they connect, and what they claim is checked."""
 
 from __future__ import annotations
 

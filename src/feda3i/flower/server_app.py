@@ -1,4 +1,4 @@
-"""The server's side: a ``ServerApp`` that plays the same round loop over Flower's grid.
+"""The server's side: a ``ServerApp`` that runs the same round loop over Flower's grid.
 
 What is the server's own matter comes from its environment and is never told to sites:
 ``FEDA3I_RUNS`` (folder of run folders), ``FEDA3I_SITES`` (names, with commas), ``FEDA3I_TEST``

@@ -1,4 +1,4 @@
-"""Answers that came before their turn: a bounded amount in memory, the rest in a file."""
+"""Answers that arrived before their turn: a bounded amount in memory, the rest in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The round loop's orders over Flower's grid: an own polling loop with deadlines and a quorum.
+"""The round loop's orders over Flower's grid, with its own polling, deadlines and a quorum.
 
 Every order is one message. Replies are pulled one at a time and handed on in the order of the
 orders. A site that is offline, or that is restarted in the middle of a round, is asked (again) as

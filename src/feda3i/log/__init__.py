@@ -1,1 +1,1 @@
-"""What a run says while it goes on: the event log and the console."""
+"""What a run reports while it works: the event log and the console."""

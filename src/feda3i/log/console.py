@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 OFTEN = 30.0
-"""Seconds between two lines of a log within a round; the first site of a run is told at once."""
+"""Seconds between two lines of a log within a round; a run's first site appears at once."""
 
 
 class Listener:
@@ -83,7 +83,7 @@ class Live(Listener):
         self._print(text)
 
     def doing(self, text: str) -> None:
-        """Show what is under way: nobody should wait for a first round in front of nothing."""
+        """Show what is under way: a first round may take long, and silence looks like a hang."""
         self._print(f"{text} ...")
 
     def begin(self, title: str, rounds: int, done: int) -> None:
@@ -139,7 +139,7 @@ class Live(Listener):
         self._print(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
 
     def _left(self, done: float) -> float:
-        """Return the seconds left after so many rounds, parts of one included."""
+        """Return the seconds left after this many rounds, which may include a part of one."""
         played = done - self._done_before
         spent = self._clock() - self._started
         return spent / played * (self._rounds - done) if played > 0 else 0.0

@@ -7,7 +7,7 @@ What changes against FedAvg
     After T1 rounds of FedAvg the server surveys the sites once: how hard does the warmed-up model
     find a site's masks just inside and just outside their contour (q, Eq. 3 and 4)? A mixture of
     two Gaussians over all q parts the sites into those that draw larger and those that draw smaller
-    (Eq. 5); within its group a site weighs the more the less noise it shows, and the two groups
+    (Eq. 5); within a group, sites that show less noise get more weight, and the two groups
     share the say r : 1 - r (Eq. 6). From then on stage j of L is averaged with
     alpha_j * quality + (1 - alpha_j) * quantity weights, alpha_j = (j - 1) / (L - 1) (Eq. 7).
     Training at the sites is unchanged.
@@ -70,7 +70,7 @@ class FedA3I(Method):
         Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
         by less than ``settled`` (relative) in two rounds, at half of the run at the latest.
     safe
-        Balance the sites within bounds, so that nobody is silenced or crowned; ``False`` is the
+        Balance the sites within bounds, so that no site is silenced or dominates; ``False`` is the
         paper's rule.
     r
         The say of the group that draws larger, 0..1; ``"share"`` is the group's share of the sites,
@@ -89,7 +89,7 @@ class FedA3I(Method):
     fewest_cases
         Cases with a contour below which a site is not rated.
     repeat_every
-        Survey again every so many rounds; 0 is once, as in the paper.
+        Survey again every this many rounds; 0: only once, as in the paper.
     """
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10

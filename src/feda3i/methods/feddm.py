@@ -97,7 +97,7 @@ class FedDM(Method):
         )
 
     def trusted_share(self, done: int, rounds: int) -> float:
-        """Return p_t after so many rounds of a run."""
+        """Return p_t after this many rounds of a run."""
         stop = self.stop if self.stop_share is None else max(1.0, self.stop_share * rounds)
         return 1.0 - self.ratio * min(done / stop, 1.0)
 

@@ -103,7 +103,7 @@ class FedNoRo(Method):
         )
 
     def teacher_share(self, done: int) -> float:
-        """Return lambda_t after so many rounds."""
+        """Return lambda_t after this many rounds."""
         if self.end <= self.s1:
             return self.a
         x = (min(max(done, self.s1), self.end) - self.s1) / (self.end - self.s1)

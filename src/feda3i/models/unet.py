@@ -34,7 +34,7 @@ class Form:
     momentum: float
 
     def make_norm(self, channels: int) -> nn.Module:
-        """Return a layer that normalises so many channels."""
+        """Return a layer that normalises this many channels."""
         if self.norm == "group":
             return nn.GroupNorm(math.gcd(GROUPS, channels), channels)
         if self.norm == "instance":

@@ -1,4 +1,4 @@
-"""Prepare a folder of one's own: pictures, a CSV table, NIfTI or DICOM, one folder per site."""
+"""Prepare your own folder: pictures, a CSV table, NIfTI or DICOM, one folder per site."""
 
 from __future__ import annotations
 

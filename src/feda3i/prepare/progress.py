@@ -1,4 +1,4 @@
-"""What a preparation has done so far, one JSON line per pair: it may be stopped at any time."""
+"""What a preparation has done so far, one JSON line per pair, so it may stop at any time."""
 
 from __future__ import annotations
 

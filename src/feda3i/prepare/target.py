@@ -22,7 +22,7 @@ def check_places(source: Path, folder: Path) -> None:
     inner, outer = folder.resolve(), source.resolve()
     if inner == outer or outer in inner.parents or inner in outer.parents:
         raise DataError(
-            f"'{folder}' and '{source}' lie in each other: choose a folder outside the source"
+            f"'{folder}' and '{source}' are inside one another: choose a folder outside the source"
         )
     if folder.exists() and not folder.is_dir():
         raise DataError(f"expected a folder to write to, found a file: '{folder}'")

@@ -1,4 +1,4 @@
-"""Turn pairs of files into a prepared folder: parallel, streaming, resumable, always equal bytes.
+"""Turn pairs of files into a prepared folder: parallel, streaming, resumable, same bytes.
 
 Every case is written under a temporary name and renamed, then noted in a journal. A repeated run
 trusts nothing: a case is skipped only if the published files hash as noted and our pixels do too.

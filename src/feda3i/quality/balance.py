@@ -2,7 +2,7 @@
 
 The paper's rule fits two groups and gives each half of the say, most of it to its best member.
 With few sites a group may hold one of them, which then has half of the say, and the noisiest of
-each group has none. Here nobody is silenced or crowned: the weights change as little as it takes
+each group has none. Here no site is silenced or dominates: the weights change as little as it takes
 for the weighted offset to lie in the middle between the two ends, within bounds, and the fewer
 the sites and the less certain their offsets, the less they change at all.
 """

@@ -234,7 +234,7 @@ def _list_folder(
 
 
 def _unreadable(name: str, error: OSError) -> Problem:
-    return Problem("error", "unreadable file", name, f"{error.strerror}: mend or remove it")
+    return Problem("error", "unreadable file", name, f"{error.strerror}: repair or remove it")
 
 
 def _readable(name: str) -> str:

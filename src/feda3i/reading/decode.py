@@ -139,7 +139,7 @@ def _read_one(kind: str, image: bytes, masks: list[bytes], options: Options) -> 
 def _read_channels(
     kind: str, images: list[bytes], masks: list[bytes], options: Options
 ) -> Iterator[RawCase]:
-    """Yield cases whose channels lie in files of their own, all grey and of one size."""
+    """Yield cases whose channels are separate files, all grey and of one size."""
     if options.channels not in (None, len(images)):
         text = f"expected {options.channels} files of one channel each, found {len(images)}"
         raise CaseError("channels differ", text)

@@ -31,7 +31,7 @@ _CORRUPT = "corrupt DICOM"
 def find_dicom(
     entries: Sequence[FileEntry], reader: Reader, volumes: bool = False
 ) -> tuple[list[Pair], list[Problem]]:
-    """Pair DICOM images with the DICOM-SEG files that refer to them, wherever these lie.
+    """Pair DICOM images with the DICOM-SEG files that refer to them, wherever these are.
 
     Folders above a file name its source and split, as for pictures; ``images`` and ``masks`` among
     them are ignored. All slices of a series belong to one group of the split.
@@ -188,7 +188,7 @@ def _pixels(image: Any, options: Options) -> NDArray[np.uint8]:
         luminance = colour @ np.array([0.299, 0.587, 0.114])
         return colour if options.channels != 1 else np.rint(luminance).astype(np.uint8)[..., None]
     if not np.isfinite(values).all() or not np.isfinite(window or 0).all():
-        raise CaseError("image values", "found values or a window that are not finite: mend it")
+        raise CaseError("image values", "found values or a window that are not finite: correct it")
     grey = window_to_bytes(np.asarray(values, np.float32), window)
     if is_inverted:
         grey = 255 - grey

@@ -127,7 +127,7 @@ def list_cases(
         listing, problems = _list_prepared(root, options)
         return listing, judge_unused(problems, unused)
     if is_unfinished(root):
-        raise DataError(f"'{root}' is half prepared: repeat the 'feda3i prepare' command to go on")
+        raise DataError(f"'{root}' is half prepared: repeat 'feda3i prepare' to continue")
     entries, pairs, problems = _find(root, group)
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")

@@ -71,7 +71,7 @@ def check_spacing(spacing: tuple[float, ...]) -> None:
     if not all(math.isfinite(side) and side > 0 for side in spacing):
         found = " x ".join(f"{side:g}" for side in spacing)
         raise CaseError(
-            "spacing", f"expected millimetres above 0, found {found}: mend the file's header"
+            "spacing", f"expected millimetres above 0, found {found}: correct the file's header"
         )
 
 
@@ -101,7 +101,7 @@ def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...
             raise CaseError("volume values", f"expected one number per voxel, found {_type(image)}")
         values = np.asarray(image.dataobj, np.float32)
     if not np.isfinite(values).all():
-        raise CaseError("volume values", "found values that are not finite: mend the file")
+        raise CaseError("volume values", "found values that are not finite: correct the file")
     order = (axis, *reversed([a for a in range(3) if a != axis]))
     return np.ascontiguousarray(values.transpose(order)), tuple(spacing[a] for a in order)
 
@@ -125,7 +125,7 @@ def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
         raise CaseError("corrupt volume", f"its numbers cannot begin at byte {offset}")
     # The header says how many bytes there are, so a bomb is never inflated beyond that.
     need = offset + int(np.prod(shape)) * header.get_data_dtype().itemsize
-    # Read before nibabel mends the header: it makes negative spacing positive without a word.
+    # Read before nibabel corrects the header: it silently makes negative spacing positive.
     spacing = [float(side) for side in np.atleast_1d(header["pixdim"])[1:4]]
     return kind.from_bytes(_inflate(data, need) if packed else data), spacing
 

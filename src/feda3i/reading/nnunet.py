@@ -1,4 +1,4 @@
-"""nnU-Net's raw layout: channels in files of their own, and classes in ``dataset.json``."""
+"""nnU-Net's raw layout: one file per channel, and classes in ``dataset.json``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that users give: checked before use, and stopped if they do not come to an end."""
+"""Patterns that users give: checked before use, and stopped if they take too long."""
 
 from __future__ import annotations
 

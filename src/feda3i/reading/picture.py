@@ -1,6 +1,6 @@
 """Read images from PNG, JPEG, TIFF and BMP, whatever way they were saved.
 
-What had to be mended is returned as notes; what cannot be mended raises ``CaseError``.
+What had to be corrected is returned as notes; what cannot be corrected raises ``CaseError``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a file lies, and what its folders say of it: image or mask, site, train or test."""
+"""Where a file is, and what its folders say about it: image or mask, site, train or test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a set of files: collected while working, told in one report at the end."""
+"""What is wrong with a set of files: collected on the way, reported together at the end."""
 
 from __future__ import annotations
 

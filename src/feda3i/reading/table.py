@@ -1,4 +1,4 @@
-"""Pairs from a CSV table: any files, wherever they lie, of any name."""
+"""Pairs from a CSV table: files anywhere, with any names."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import UNUSED, Problem
 
 Unused = Literal["error", "allow"]
-_MANY = 4  # so many folders of one case beside each other are told in one line
+_MANY = 4  # this many folders of one case side by side are summed up in one line
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where recipes lie: TOML files of your own, and those that come with the package."""
+"""Where recipes are: your own TOML files, and those that come with the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run folder says of this machine alone: where its data lie (``local.json``).
+"""What concerns this machine only: where a run finds its data (``local.json``).
 
 The recipe, the event log, the manifest and the model travel; the place of the data does not. It is
 written as the user gave it, beside the working directory that it was relative to.

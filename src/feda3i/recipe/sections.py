@@ -79,7 +79,7 @@ class EngineSection(Section):
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
     track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
-    """Where numbers by round and site are copied to while the run goes on (extra ``tracking``)."""
+    """Where the run copies its numbers by round and site while it works (extra ``tracking``)."""
 
     def sinks(self) -> tuple[str, ...]:
         """Return the names of the sinks to feed."""

@@ -37,7 +37,7 @@ def save(figure: Any, target: Target) -> None:
 
 
 def colours(count: int) -> list[str]:
-    """Return so many colours, from the beginning again if there are more than the palette has."""
+    """Return this many colours; the palette repeats if it has fewer."""
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""MLflow: one run per run folder, at MLflow's own tracking URI; a resumed run goes on with it."""
+"""MLflow: one run per run folder, at MLflow's own tracking URI; a resumed run continues it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from feda3i.basics.files import write_file
 
 EXPERIMENT = "feda3i"
 KEPT = "mlflow.txt"
-"""File of the run folder that names MLflow's own run, so that a resumed run goes on with it."""
+"""File of the run folder that names MLflow's own run, so that a resumed run continues it."""
 LONGEST = 500
 AT_ONCE = 100
 

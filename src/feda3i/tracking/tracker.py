@@ -1,4 +1,4 @@
-"""Feed events to sinks; what fails there is said once, and the run goes on."""
+"""Feed events to sinks; a failure is reported once, and the run continues."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Tracker:
                 do(sink)
             except Exception as error:  # any: it is somebody else's program, and only a copy
                 del self.sinks[name]
-                self._tell(f"NOTE: tracking by {name} stopped, the run goes on: {summary(error)}")
+                self._tell(f"NOTE: tracking by {name} stopped, the run continues: {summary(error)}")
 
 
 def open_tracker(
@@ -85,7 +85,7 @@ def open_tracker(
     first: int | None = 1,
     target: str | None = None,
 ) -> Tracker:
-    """Open sinks for a run; one that cannot be opened is told and left out.
+    """Open sinks for a run; one that cannot be opened is reported and left out.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def test_foreign_folders_and_nesting_are_refused(tmp_path, source):
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     with pytest.raises(DataError, match="not empty"):
         prepare_folder(source, tmp_path / "full", workers=1)
-    with pytest.raises(DataError, match="lie in each other"):
+    with pytest.raises(DataError, match="are inside one another"):
         prepare_folder(source, source / "out", workers=1)
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match="found a file"):

@@ -73,7 +73,7 @@ def test_a_failing_sink_is_told_once_and_left_alone():
     assert sink.params == {"seed": "1"}
     assert sink.steps == [1, 2]
     assert len(told) == 1
-    assert "the run goes on: OSError: the server is gone" in told[0]
+    assert "the run continues: OSError: the server is gone" in told[0]
 
 
 def test_an_unknown_sink_is_refused_and_a_missing_package_is_told(tmp_path, monkeypatch):

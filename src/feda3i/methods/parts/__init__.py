@@ -1,1 +1,1 @@
-"""What single methods are made of: arithmetic and pieces that are tested on their own."""
+"""Parts of single methods: arithmetic and pieces that are tested on their own."""

@@ -115,7 +115,7 @@ class RunLog:
 
     @property
     def mu(self) -> dict[str, float]:
-        """Return the true offset of each site's annotator in pixels; empty if nobody knows."""
+        """Return the true offset of each site's annotator in pixels; empty if it is unknown."""
         notes = table_of(self.data.get("notes"))
         given = {
             str(site): number_of(table_of(one).get("mu"))

@@ -1,4 +1,4 @@
-"""What a reader must know before the figures are believed."""
+"""What a reader must know before trusting the figures."""
 
 from __future__ import annotations
 

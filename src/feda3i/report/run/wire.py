@@ -1,4 +1,4 @@
-"""What left each site: in words, and counted in bytes."""
+"""What left each site: as a list, and in bytes."""
 
 from __future__ import annotations
 
