@@ -79,12 +79,12 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, mon
         "sites     2: site-01 (2), site-02 (2)",
         "noise     SIMULATED, contour, setting skin-ne: ",
         "method    feda3i (",
-        "rounds    2, 1 epoch each in batches of 8; tested after every round",
+        "rounds    2, 1 epoch each in batches of 2; tested after every round",
         "with 1 process, measured by one step here",
         "a site receives 27",
         "folder    runs/demo-feda3i-rounds2-",
         "NOTE      ",
-        "would begin in round 9",
+        "would begin in round 11",
     ):
         assert words in out
     assert list(tmp_path.iterdir()) == []

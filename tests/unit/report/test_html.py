@@ -105,7 +105,7 @@ def test_text_has_enough_contrast(scheme):
 @given(st.floats(0, 1e6))
 def test_numbers_in_coloured_cells_can_be_read(ratio):
     ground, ink = re.fullmatch("background:(#.{6});color:(#.*)", html.heat(ratio)).groups()
-    assert _contrast(_rgb(ground), _rgb("#111111" if ink == "#111" else "#ffffff")) >= 4.5
+    assert _contrast(_rgb(ground), _rgb("#000000" if ink == "#000" else "#ffffff")) >= 4.5
 
 
 def test_colours_of_the_scale_mean_more_and_less():

@@ -153,13 +153,13 @@ def heat(ratio: float, top: float = 4.0) -> str:
     ``top`` and its inverse have the strongest colours; the scale is logarithmic.
 
     >>> heat(1.0)
-    'background:#f7f7f7;color:#111'
+    'background:#f7f7f7;color:#000'
     """
     part = math.log(max(ratio, 1e-9)) / math.log(top)
     end = (27, 120, 55) if part > 0 else (118, 42, 131)
     mixed = [round(247 + (e - 247) * min(abs(part), 1.0)) for e in end]
     # Whichever of black and white has the higher contrast: both reach 4.5 at a luminance of 0.18.
-    ink = "#111" if luminance(mixed) > 0.18 else "#fff"
+    ink = "#000" if luminance(mixed) > 0.179 else "#fff"
     return f"background:#{bytes(mixed).hex()};color:{ink}"
 
 
