@@ -21,7 +21,7 @@ START, END = "<!-- rooms: python docs/make_architecture.py -->", "<!-- end of ro
 
 # From the ground up: a room may use those above it in this list, never those below.
 ROOMS = {
-    "errors": "What a user may be told, with what was expected, what was found and what to do.",
+    "errors": "Errors for users: what was expected, what was found and what to do.",
     "seeding": "Random generators made of (seed, scope...).",
     "values": "Plain values from recipes, files and command lines, checked first.",
     "registry": "Find methods, data sets, noise models and networks by name.",
@@ -29,7 +29,7 @@ ROOMS = {
     "geometry": "Masks as shapes: signed distance, contours, polygons, components.",
     "losses": "Losses on logits.",
     "metrics": "Dice, IoU, HD95, ASSD.",
-    "basics": "Files that are whole or not there, ordered parallel calls, memory.",
+    "basics": "Atomic file writes, ordered parallel calls, memory.",
     "core": "What a method may touch: messages, cases, layout, sums of networks, format, "
     "predictor, training, its site and its server.",
     "models": "Networks by name, and their stages.",

@@ -182,9 +182,7 @@ def expand(grid: Grid, real: Iterable[str] | None = None) -> list[Cell]:
     missing = sorted({s.data for s in grid.settings.values()} - names - {""})
     if grid.needs_data and missing and real is None:
         words = " ".join(f"data.{name}=PATH" for name in missing)
-        raise RecipeError(
-            f"the grid '{grid.name}' is for real data, and nobody said where they are; add {words}"
-        )
+        raise RecipeError(f"the grid '{grid.name}' needs real data; add {words}")
     points = [
         tuple(
             pair

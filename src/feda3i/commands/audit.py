@@ -61,7 +61,7 @@ def audit(wish: Wish) -> None:
 
 def _check(wish: Wish) -> None:
     if wish.model is not None and wish.retrain:
-        raise RecipeError("--model and --retrain exclude each other: a model is given or trained")
+        raise RecipeError("--model and --retrain exclude each other; choose one")
     if wish.survey and (wish.model or wish.retrain or wish.trusted or wish.overrides):
         raise RecipeError("--survey reads a run's event log alone: leave the other options out")
     if wish.margin is not None and not wish.margin > 0:

@@ -55,7 +55,7 @@ def check(
         mail.parent.mkdir(parents=True, exist_ok=True)
         write_file(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
         write_file(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())
-        print(f"\nto be mailed: {mail.with_suffix('.txt')} and {mail.with_suffix('.json')}")
+        print(f"\nsafe to mail: {mail.with_suffix('.txt')} and {mail.with_suffix('.json')}")
     if problems is not None:
         write_problems(problems, report.problems)
         print(f"all findings: {problems}")

@@ -98,7 +98,7 @@ def check(
         print(f"{'ok   ' if finding.is_fine else 'WRONG'}  {finding.name:<11}{finding.text}")
         wrong += not finding.is_fine
     if wrong:
-        raise RunError(f"{wrong} things to put right before this site can take part")
+        raise RunError(f"{wrong} things to fix before this site can take part")
 
 
 @app.command()
@@ -172,7 +172,7 @@ def check_no_path(recipe: Recipe) -> None:
     """Raise ``RecipeError`` if the recipe, which every site gets, tells a path of this machine."""
     if "path" in recipe.data.options():
         raise RecipeError(
-            "data.path would be told to every site. Use data=folder without a path: each site's "
+            "data.path would be sent to every site. Use data=folder without a path: each site's "
             "folder is in its own site.toml, test cases of the server in FEDA3I_TEST (server.env)"
         )
 

@@ -30,7 +30,7 @@ def list_names() -> None:
         print(f"{word + ':':9} {', '.join(registry.names())}")
     print(f"{'recipe:':9} {', '.join(built_in())}")
     print(
-        "\nfeda3i explain NAME says what a thing does, of a method also what leaves a site;\n"
+        "\nfeda3i explain NAME says what it does, and for a method what leaves a site;\n"
         "feda3i explain KEY (train.lr, data.size, feda3i.r) what a key of a recipe means."
     )
 

@@ -161,7 +161,7 @@ def _run(work: Callable[..., Prepared], workers: int | None, overwrite: bool) ->
         with progress_bar("prepare") as progress:
             result = work(workers=workers, overwrite=overwrite, progress=progress)
     except KeyboardInterrupt:
-        print("\nstopped; repeat the same command to go on", file=sys.stderr)
+        print("\nstopped; repeat the command to continue", file=sys.stderr)
         raise typer.Exit(130) from None
     print(result.text())
     if errors_of(result.problems):

@@ -87,7 +87,7 @@ def stop(path: Path) -> None:
     folder = RunFolder(path)
     if folder.is_run:
         trust = " --trust-code" if named_code(folder.recipe()) else ""
-        print(f"\ninterrupted; go on with: feda3i resume {path}{trust}", file=sys.stderr)
+        print(f"\ninterrupted; continue with: feda3i resume {path}{trust}", file=sys.stderr)
     sys.exit(130)
 
 

@@ -122,5 +122,5 @@ def seal(data: bytes) -> bytes:
 def unseal(data: bytes) -> bytes:
     """Return the data of ``seal``; raise ``WireError`` if it was cut or changed."""
     if len(data) < 32 or hashlib.sha256(data[32:]).digest() != data[:32]:
-        raise WireError("the file is truncated or damaged: its SHA-256 does not fit its content")
+        raise WireError("the file is truncated or damaged: its SHA-256 does not match its content")
     return data[32:]

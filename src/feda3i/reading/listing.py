@@ -76,7 +76,7 @@ class Listing:
     def _read_prepared(self, row: IndexRow) -> RawCase:
         image, mask = read_prepared(self.root, row.id, self.arrays)
         if hash_pixels(image) != row.image_sha256 or hash_pixels(mask) != row.mask_sha256:
-            raise CaseError("changed since preparation", "the pixels do not hash as the index says")
+            raise CaseError("changed since preparation", "the pixels' hash differs from the index")
         spacing = tuple(float(s) for s in row.spacing_mm.split())
         zoom = self._zoom(row, mask.shape)
         raw = RawCase(image, mask, spacing=spacing, zoom=zoom)

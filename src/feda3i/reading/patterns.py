@@ -22,7 +22,7 @@ def compile_group(pattern: str) -> re.Pattern[str]:
         found = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise RecipeError(
-            f"group: '{pattern}' is no regular expression ({error}); "
+            f"group: '{pattern}' is not a regular expression ({error}); "
             "expected for example '(?P<group>[^_]+)_.*'"
         ) from None
     if "group" not in found.groupindex:
@@ -60,7 +60,7 @@ def _limited(pattern: str, name: str) -> Iterator[None]:
 
     def stop(signum: int, frame: FrameType | None) -> None:
         raise RecipeError(
-            f"group: the pattern '{pattern}' does not come to an end on the name '{name}': "
+            f"group: the pattern '{pattern}' takes too long on the name '{name}': "
             "avoid repetitions inside repetitions"
         )
 

@@ -109,7 +109,7 @@ def _read(path: Path, key: str) -> NoisyMasks:
         raise RunError(f"'{path}' cannot be read: delete it to draw the noise again") from None
     if note["key"] != key or note["sha256"] != found.digest():
         raise RunError(
-            f"'{path}' does not hold what its hash says: delete it to draw the noise again, and "
+            f"'{path}' does not match its hash: delete it to draw the noise again, and "
             "do not trust results that were made with it"
         )
     return found

@@ -28,7 +28,9 @@ def find_masks(folder: Path) -> list[Path]:
     stems = [f.stem for f in found]
     twice = sorted({s for s in stems if stems.count(s) > 1})
     if twice:
-        raise DataError(f"'{folder}' has several files called '{twice[0]}': noise goes by the name")
+        raise DataError(
+            f"'{folder}' has several files called '{twice[0]}': noise depends on the name"
+        )
     return found
 
 

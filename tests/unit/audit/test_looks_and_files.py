@@ -121,7 +121,7 @@ def test_the_truth_of_a_simulation_is_shown_beside():
 def test_nothing_can_be_told_of_an_audit_of_nothing():
     audit = build_audit(material(sites=("A",)))
     assert audit.findings[0].verdict == "cannot tell"
-    assert "nobody to compare with" in page_of(audit)
+    assert "no other site to compare it with" in page_of(audit)
     assert "cannot tell: A" in text_of(audit)
 
 

@@ -130,7 +130,7 @@ def test_a_damaged_cache_is_an_error(tmp_path) -> None:
         masks, note = stored["masks"].copy(), stored["note"]
     masks[0, 0, 0] ^= 1
     np.savez_compressed(file, masks=masks, note=note)
-    with pytest.raises(RunError, match="does not hold what its hash says"):
+    with pytest.raises(RunError, match="does not match its hash"):
         cached_noise(tmp_path, MASKS, IDS, SITES, DRAWERS, seed=0)
     file.write_bytes(b"nonsense")
     with pytest.raises(RunError, match="cannot be read"):

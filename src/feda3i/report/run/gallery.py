@@ -95,7 +95,7 @@ def _strips(
     if log.state != "done":
         raise RunError("its run is not done, so there is no model to predict with")
     if group.method in REFERENCES and load is None and group.method != "clean":
-        raise RunError(f"'{group.method}' has no one model for all sites")
+        raise RunError(f"'{group.method}' has no single model for all sites")
     with one_thread():
         if load is not None:
             return [("Cases of the given folder", _of_folder(log, load, most, trust_code))]
@@ -114,7 +114,7 @@ def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Pi
     folder = RunFolder.open(log.path)
     if folder.manifest().get("engine") == "flower":
         raise RunError(
-            "its cases lie at its sites; a site shows its own with: feda3i report RUN --gallery 12 "
+            "its cases are at its sites; a site shows its own with: feda3i report RUN --gallery 12 "
             "--data ITS-FOLDER"
         )
     recipe = folder.recipe()
