@@ -39,7 +39,7 @@ def load_folder(
     path
         A folder made by ``feda3i prepare``, any tree of images and masks, or a CSV table.
     size
-        Side in pixels; ``None`` takes the files as they are, which must then be of one size.
+        Side in pixels; ``None``: the files as they are, all of one size.
     channels
         1, 3 or ``None`` (colour if any image has it).
     classes
@@ -51,7 +51,7 @@ def load_folder(
         ``"train"`` or ``"test"`` for that part only (as the folder divides it; validation cases
         are test cases if there are no others).
     unused
-        ``"error"`` if pictures that are in no case shall stop it, or ``"allow"``.
+        ``"error"`` refuses pictures that belong to no case, ``"allow"`` leaves them out.
     workers
         Processes (or threads) that decode; one per core by default.
     cache

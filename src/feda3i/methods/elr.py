@@ -19,7 +19,7 @@ Departures
     are (0.7, 3), (0.9, 7) and (0.9, 1). Both running targets follow from t1 and the number of
     visits k, since t0 + t1 = 1 - beta^k; there is no bias correction, as in the authors' code, so
     that at beta = 0.99 the pull reaches 63 % of its strength after 100 visits. The paper trains in
-    one place: here the memory goes on although the network is replaced by the average every round
+    one place: here the memory is kept although the network is replaced by the average every round
     (a fresh one per round would leave ELR nearly inert), and a site that skips rounds keeps what it
     had. The version with two networks and mixup (ELR+) is not used.
 """

@@ -108,7 +108,7 @@ class FedA3I(Method):
     fewest_cases: Annotated[int, Field(ge=1)] = 1
     repeat_every: Annotated[int, Field(ge=0)] = 0
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """With t1 = "auto": the share of itself that the loss must still lose in two rounds."""
+    """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
     wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
 
