@@ -86,3 +86,19 @@ def shown(value: Any, length: int = 80) -> str:
     except (ValueError, RecursionError):  # too many digits, nested too deep
         return f"a very large {type(value).__name__}"
     return text if len(text) <= length else f"{text[:length]}..."
+
+
+def printable(text: Any, length: int = 1000) -> str:
+    r"""Return text from outside as console, log and pages may show it: one line, nothing hidden.
+
+    Control characters, marks that turn or hide letters and lone surrogates are written as escapes;
+    runs of space are one space. What is not text is shown as Python shows it.
+
+    >>> printable("it\x1b[31m broke\n here")
+    'it\\x1b[31m broke here'
+    """
+    line = " ".join((text if isinstance(text, str) else shown(text))[: length + 1].split())
+    safe = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in line
+    )
+    return safe if len(safe) <= length else f"{safe[:length]}..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -137,16 +138,31 @@ class Layout:
             named[entry.name] = torch.from_numpy(part)
         return named
 
-    def check(self, params: Params) -> None:
-        """Raise ``WireError`` unless the vectors fit this network and are finite."""
+    def check(self, params: Params, limit: float = math.inf) -> None:
+        """Raise ``WireError`` unless the vectors fit this network, finite and within a limit."""
         found, expected = (
             (params.values.shape, params.counts.shape),
             ((self.size,), (self.integers,)),
         )
         if found != expected:
             raise WireError(f"expected parameters of shape {expected}, found {found}")
-        if not np.isfinite(params.values.sum(dtype=np.float64)):
+        # NaN passes through both; no sum is made that could overflow.
+        low, high = (float(f(params.values, initial=0.0)) for f in (np.min, np.max))
+        if not (math.isfinite(low) and math.isfinite(high)):
             raise WireError("the parameters hold NaN or infinite values")
+        if max(-low, high) > limit:
+            raise WireError(
+                f"expected parameters between -{limit:g} and {limit:g}, found {max(-low, high):.3g}"
+            )
+
+    def check_buffers(self, params: Params, limit: int) -> None:
+        """Raise ``WireError`` unless counts are within a limit and variances are not negative."""
+        if np.any(params.counts > limit) or np.any(params.counts < -limit):
+            raise WireError(f"expected integer buffers between -{limit} and {limit}")
+        for entry in self.floats:
+            is_variance = not entry.is_trained and entry.name.endswith("running_var")
+            if is_variance and np.any(params.values[entry.start : entry.stop] < 0):
+                raise WireError(f"expected variances of at least 0 in '{entry.name}'")
 
     def digest(self) -> str:
         """Return a short hash that two sides compare before they exchange parameters."""

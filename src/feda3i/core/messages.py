@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.errors import printable
+
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
@@ -116,10 +118,16 @@ class Reply:
 
 @dataclass(frozen=True)
 class Missing:
-    """A site that did not answer, or whose answer was refused, and why."""
+    """A site that did not answer, or whose answer was refused, and why.
+
+    The reason may quote what a site sent; what cannot be shown safely is escaped here.
+    """
 
     site: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", printable(self.reason))
 
 
 @dataclass(frozen=True)

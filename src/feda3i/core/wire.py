@@ -8,7 +8,7 @@ from typing import Any
 from feda3i.core import statistics
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Order, Reply, Task, Wire
-from feda3i.errors import WireError, nearest
+from feda3i.errors import WireError, nearest, shown
 
 ALWAYS: dict[Task, tuple[str, ...]] = {
     "fit": ("loss",),
@@ -17,6 +17,19 @@ ALWAYS: dict[Task, tuple[str, ...]] = {
     "measure": statistics.NUMBERS,
 }
 """Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
+MAX_CASES = 10**9
+"""Cases that a site can have."""
+MAX_NUMBER = 1e30
+"""The largest number in a reply: far above the loss of any network within ``MAX_VALUE``, and its
+square is far below the end of float64."""
+MAX_SECONDS = 1e8
+"""The longest time that a site can say it took: three years."""
+MAX_VALUE = 1e9
+"""The largest parameter in a reply. Trained networks stay below 1e4; with more than this, squares
+and sums on the way through a network come near the end of float32 (3.4e38), and every site's next
+training would fail for the fault of one."""
+MAX_COUNT = 2**53
+"""The largest integer buffer in a reply; it can still be counted up."""
 
 
 def check_order(order: Order, wire: Wire, layout: Layout) -> None:
@@ -42,19 +55,49 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
         for name, value in reply.numbers.items():
             entries = classes if name in wire.per_class else None
             _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
-    if isinstance(reply.cases, bool) or not isinstance(reply.cases, int) or reply.cases < 1:
-        raise WireError(f"{where}: expected a number of cases of at least 1, found {reply.cases!r}")
+            if name.endswith("_cases"):
+                _check_counts(f"{where}, '{name}'", value if isinstance(value, list) else [value])
+    check_whole(f"{where}, the number of cases", reply.cases, 1, MAX_CASES)
+    check_range(f"{where}, its seconds", reply.seconds, 0, MAX_SECONDS)
     if (reply.params is not None) != (reply.task == "fit"):
         raise WireError(f"{where}: parameters belong to a fit reply, and to nothing else")
     if reply.params is not None:
-        layout.check(reply.params)
+        layout.check(reply.params, MAX_VALUE)
+        layout.check_buffers(reply.params, MAX_COUNT)
+
+
+def check_whole(where: str, value: Any, least: int, most: int) -> None:
+    """Raise ``WireError`` unless a value from outside is a whole number in a range."""
+    if type(value) is not int or not least <= value <= most:
+        raise WireError(
+            f"{where}: expected a whole number from {least} to {most}, found {shown(value)}"
+        )
+
+
+def check_range(where: str, value: Any, least: float, most: float) -> None:
+    """Raise ``WireError`` unless a value from outside is a finite number in a range.
+
+    Integers are compared as they are: one of 400 digits has no float.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # NaN is in no range
+        raise WireError(
+            f"{where}: expected a number from {least:g} to {most:g}, found {shown(value)}"
+        )
+
+
+def _check_counts(where: str, values: list[Any]) -> None:
+    """Raise ``WireError`` unless these are numbers of cases, as integers or as floats."""
+    for value in values:
+        is_whole = isinstance(value, float) and value.is_integer()
+        check_whole(where, int(value) if is_whole else value, 0, MAX_CASES)
 
 
 def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -> None:
     for name in found:
         if name not in known:
             raise WireError(
-                f"{where} holds the {kind} '{name}', which the method does not declare on its "
+                f"{where} holds the {kind} {shown(name)}, which the method does not declare on its "
                 f"wire{nearest(name, known)}"
             )
 
@@ -69,5 +112,9 @@ def _check_number(where: str, value: Any, entries: int | None, must_be_finite: b
     for number in value if entries is not None else [value]:
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise WireError(f"{where}: expected a number, found {type(number).__name__}")
-        if must_be_finite and not math.isfinite(number):
-            raise WireError(f"{where}: expected a finite number, found {number}")
+        is_float = isinstance(number, float)
+        if is_float and not math.isfinite(number):
+            if must_be_finite:
+                raise WireError(f"{where}: expected a finite number, found {number}")
+            continue
+        check_range(where, number, -MAX_NUMBER, MAX_NUMBER)

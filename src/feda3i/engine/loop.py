@@ -142,6 +142,7 @@ class Round:
             try:
                 check_reply(answer, wire, layout, self.server.format.classes)
                 _check_origin(answer, order)
+                _check_cases(answer, self.server.sites[order.site])
             except WireError as error:
                 yield Missing(order.site, str(error))
             else:
@@ -165,6 +166,13 @@ def _check_origin(reply: Reply, order: Order) -> None:
     found, expected = (reply.task, reply.round, reply.site), (order.task, order.round, order.site)
     if found != expected:
         raise WireError(f"expected an answer to {expected}, found one to {found}")
+
+
+def _check_cases(reply: Reply, bound: int) -> None:
+    if reply.cases != bound:
+        raise WireError(
+            f"it says it trained on {reply.cases} cases; at its first hello it had {bound}"
+        )
 
 
 def _no_params(reply: Reply) -> Missing:

@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 
 from feda3i.core.layout import Layout
 from feda3i.core.messages import TASKS, Order, Params, Reply, Task
-from feda3i.errors import WireError
+from feda3i.core.wire import MAX_SECONDS, check_range
+from feda3i.errors import WireError, printable, shown, summary
 
 PROTOCOL = 1
 """Raised whenever the meaning of a message changes; both sides must have the same."""
 MAX_TEXT = 2**22
 """The longest body: the statistics of 80,000 channels of BatchNorm are the largest numbers."""
+MAX_FIELD = 200
+"""The longest text in a header."""
 _NPY_HEADER = 256
 _HEADER, _ARRAYS = "header", "arrays"
 
@@ -67,7 +70,10 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
     kinds = {"kind": str, "run": str, "round": int, "site": str, "layout": str, "protocol": int}
     known = {name: fields.get(name) for name in kinds}
     if any(type(known[name]) is not kind for name, kind in kinds.items()):
-        raise WireError(f"expected the header fields {', '.join(kinds)}, found {sorted(fields)}")
+        found = shown(sorted(fields), 300)
+        raise WireError(f"expected the header fields {', '.join(kinds)}, found {found}")
+    if any(isinstance(value, str) and len(value) > MAX_FIELD for value in known.values()):
+        raise WireError(f"expected header fields of at most {MAX_FIELD} characters")
     header = Header(**cast(Any, known))
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise WireError(f"expected a body of at most {MAX_TEXT} bytes of JSON")
@@ -99,9 +105,11 @@ def read_params(content: RecordDict, layout: Layout, names: tuple[str, ...]) -> 
         if key == _HEADER:
             continue
         if key not in allowed or not isinstance(record, ArrayRecord):
-            raise WireError(f"the message holds '{key}', which was not declared")
+            raise WireError(f"the message holds {shown(key)}, which was not declared")
         if set(record) != {"values", "counts"}:
-            raise WireError(f"expected the arrays values and counts, found {sorted(record)}")
+            raise WireError(
+                f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
+            )
         found[allowed[key]] = Params(
             _unpack(record["values"], "values", np.dtype(np.float32), layout.size),
             _unpack(record["counts"], "counts", np.dtype(np.int64), layout.integers),
@@ -115,8 +123,8 @@ def _unpack(array: Array, name: str, dtype: np.dtype[Any], length: int) -> NDArr
         raise WireError(f"'{name}': expected at most {most} bytes, found {len(array.data)}")
     try:
         vector: NDArray[Any] = array.numpy()  # flwr reads with allow_pickle=False
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        raise WireError(f"'{name}' is not an array: {error}") from None
+    except (ValueError, TypeError, EOFError, OSError, MemoryError, OverflowError) as error:
+        raise WireError(f"'{name}' is not an array: {summary(error)}") from None
     if vector.dtype != dtype or vector.shape != (length,):
         raise WireError(
             f"'{name}': expected {dtype} of shape ({length},), found {vector.dtype} of shape "
@@ -127,7 +135,14 @@ def _unpack(array: Array, name: str, dtype: np.dtype[Any], length: int) -> NDArr
 
 def size_of(content: RecordDict) -> int:
     """Return the bytes of all records of a message."""
-    return sum(int(record.count_bytes()) for record in content.values())
+    return sum(_size(record) for record in content.values())
+
+
+def _size(record: Any) -> int:
+    if isinstance(record, ConfigRecord):  # flwr's own count fails on empty texts
+        values = record.values()
+        return sum(len(v) if isinstance(v, str | bytes) else 8 for v in (*record, *values))
+    return int(record.count_bytes())
 
 
 # -- orders and replies ---------------------------------------------------------------------------
@@ -168,8 +183,10 @@ def read_reply(
     params = read_params(content, layout, ("",) if task == "fit" else ())
     unknown = set(body) - {"cases", "numbers", "seconds", "notice"}
     numbers, seconds = body.get("numbers"), body.get("seconds")
-    if unknown or not isinstance(numbers, dict) or not isinstance(seconds, int | float):
-        raise WireError(f"expected cases, numbers and seconds in a reply, found {sorted(body)}")
+    if unknown or not isinstance(numbers, dict):
+        found = shown(sorted(body), 300)
+        raise WireError(f"expected cases, numbers and seconds in a reply, found {found}")
+    check_range("the seconds of a reply", seconds, 0, MAX_SECONDS)
     reply = Reply(
         task,
         header.round,
@@ -177,12 +194,12 @@ def read_reply(
         cast(Any, body.get("cases")),  # what it is, the wire checks
         numbers,
         params.get(""),
-        seconds=float(seconds),
+        seconds=float(cast(Any, seconds)),
     )
-    return reply, str(body.get("notice", ""))[:200]
+    return reply, printable(body.get("notice", ""), 200)
 
 
 def _task(kind: str) -> Task:
     if kind not in TASKS:
-        raise WireError(f"expected one of {', '.join(TASKS)}, found '{kind[:40]}'")
+        raise WireError(f"expected one of {', '.join(TASKS)}, found {shown(kind, 40)}")
     return kind

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from feda3i import __version__
-from feda3i.errors import RunError, WireError
+from feda3i.core.wire import MAX_CASES, check_whole
+from feda3i.errors import RunError, WireError, printable
 from feda3i.flower import records
 from feda3i.flower.node import SITE_NAME
 from feda3i.flower.records import PROTOCOL, Header
@@ -27,6 +28,8 @@ REASONS = {
     7: "it refused the app",
     8: "its app crashed",
 }
+MAX_KINDS, MAX_SIDE, MAX_CASE = 1024, 2**16, 2**31
+"""Channels or classes, pixels a side, and numbers in all that one case can have."""
 HELLO_TTL = 600.0
 """Seconds that a node may take to say hello; reading its cases for the first time takes a while."""
 
@@ -69,6 +72,7 @@ class Roster:
         self._greeted: dict[int, str] = {}
         self._asked: dict[str, int] = {}
         self._shut: dict[int, str] = {}
+        self._shut_by_site: dict[str, str] = {}
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
@@ -101,7 +105,9 @@ class Roster:
     def why(self, site: str) -> str:
         """Return why a site cannot be asked now."""
         greeting = self.known.get(site)
-        return self._shut.get(greeting.node if greeting else -1, "it was not connected")
+        if greeting is None:
+            return self._shut_by_site.get(site, "it was not connected")
+        return self._shut.get(greeting.node, "it was not connected")
 
     def cases(self) -> dict[str, int]:
         """Return the number of cases of every site that was ever there, by name.
@@ -110,6 +116,37 @@ class Roster:
         """
         cases = {**self.remembered, **{site: g.cases for site, g in self.known.items()}}
         return dict(sorted(cases.items()))
+
+    def bind(self, cases: Mapping[str, int]) -> None:
+        """Hold sites to what they said before a resume; one that says otherwise now is shut out."""
+        self.remembered = dict(cases)
+        for site, greeting in list(self.known.items()):
+            try:
+                self._check_bound(site, greeting.cases)
+            except WireError as error:
+                self.drop(site, str(error))
+
+    def drop(self, site: str, reason: str) -> None:
+        """Turn a site away that had said hello, until it is started again."""
+        greeting = self.known.pop(site)
+        self._shut_by_site[site] = reason
+        self._refuse(greeting.node, site, reason)
+
+    def _refuse(self, node: int, label: str, reason: str) -> None:
+        self.refused[label] = self._shut[node] = printable(reason)
+
+    def _check_bound(self, site: str, cases: int) -> None:
+        """Raise ``WireError`` if a site had another number of cases at its first hello.
+
+        The number decides how much a site counts, so it cannot be changed on the way.
+        """
+        known = self.known.get(site)
+        bound = self.remembered.get(site, known.cases if known else cases)
+        if cases != bound:
+            raise WireError(
+                f"it says it has {cases} cases; at its first hello of this run it had {bound}. "
+                f"Give it the same cases again and restart it, or start another run"
+            )
 
     def absent(self) -> list[str]:
         """Return the expected sites that have not said hello since the run began."""
@@ -142,14 +179,16 @@ class Roster:
                 return
             if reply.has_error():
                 reason = REASONS.get(reply.error.code, "no hello")
-                raise WireError(f"{reason} ({str(reply.error.reason)[:300]})")
+                raise WireError(f"{reason} ({printable(str(reply.error.reason), 300)})")
             greeting = self._greeting(node, reply)
             self._check(greeting, registered)
         except WireError as error:
-            self.refused[label] = self._shut[node] = str(error)
+            self._refuse(node, label, str(error))
             return
-        self.refused.pop(label, None)
+        for name in (label, greeting.site):
+            self.refused.pop(name, None)
         self._shut.pop(node, None)
+        self._shut_by_site.pop(greeting.site, None)
         self.known[greeting.site] = greeting
 
     def _greeting(self, node: int, reply: Message) -> Greeting:
@@ -160,17 +199,19 @@ class Roster:
                 f"{__version__} at the site"
             )
         if header.kind == "refusal":
-            raise WireError(str(body.get("reason", "it refused"))[:500])
+            raise WireError(printable(body.get("reason", "it refused"), 500))
         shape = body.get("shape")
-        sizes: list[Any] = shape if isinstance(shape, list) and len(shape) in (2, 3) else [None]
-        numbers: list[Any] = [body.get(name) for name in ("cases", "channels", "classes")]
-        if header.kind != "hello" or any(type(n) is not int or n < 1 for n in (*numbers, *sizes)):
+        if header.kind != "hello" or not (isinstance(shape, list) and len(shape) in (2, 3)):
             raise WireError("its hello does not say cases, channels, classes and shape")
-        cases, channels, classes = numbers
-        version = str(body.get("version", ""))[:40]
-        return Greeting(
-            node, header.site, cases, header.layout, channels, classes, tuple(sizes), version
-        )
+        for name, most in (("cases", MAX_CASES), ("channels", MAX_KINDS), ("classes", MAX_KINDS)):
+            check_whole(f"its hello, {name}", body.get(name), 1, most)
+        for size in shape:
+            check_whole("its hello, the size of a case", size, 1, MAX_SIDE)
+        numbers = math.prod(shape) * max(body["channels"], body["classes"])
+        check_whole("its hello, the numbers of one case", numbers, 1, MAX_CASE)
+        version = printable(body.get("version", ""), 40)
+        sizes = (body["channels"], body["classes"], tuple(shape))
+        return Greeting(node, header.site, body["cases"], header.layout, *sizes, version)
 
     def _check(self, greeting: Greeting, registered: str) -> None:
         site = greeting.site
@@ -180,6 +221,7 @@ class Roster:
             raise WireError(f"it calls itself '{site}', its key is registered as '{registered}'")
         if self.expected and site not in self.expected:
             raise WireError(f"'{site}' is not a site of this consortium")
+        self._check_bound(site, greeting.cases)
         other = self.known.get(site)
         if other is not None and other.node != greeting.node and other.node in self._present:
             raise WireError(f"another node already answers as '{site}'")

@@ -108,10 +108,11 @@ def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float 
         roster.layout = job.layout.digest()
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
     if job is None:
-        job = _job_of_sites(recipe, roster)
+        job = _job_of_sites(recipe, roster, settings.least())
     layout = job.layout
     roster.layout = layout.digest()
     facts["sites"] = roster.cases()
+    listener.note(f"sites and their cases, as they say: {_said(roster.cases())}")
     folder, run = _open(settings, facts)
     try:
         if folder.is_done:
@@ -144,21 +145,38 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     return Job(recipe, _format(recipe, test.channels, classes, test.shape)), test, facts
 
 
-def _job_of_sites(recipe: Recipe, roster: Roster) -> Job:
-    """Return the job that all sites agree on; the server has no cases that could tell."""
-    greetings = roster.known
-    kinds = {(g.channels, g.classes, g.shape): site for site, g in sorted(greetings.items())}
-    if len(kinds) != 1:
+def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
+    """Return the job that most sites agree on; the server has no cases that could tell.
+
+    One site with other cases costs that site. Without a majority nobody can say who is wrong.
+    """
+    kinds: dict[Any, list[str]] = {}
+    for site, g in sorted(roster.known.items()):
+        kinds.setdefault((g.channels, g.classes, g.shape), []).append(site)
+    kind, sites = max(kinds.items(), key=lambda item: len(item[1]))
+    odd = sorted(set(roster.known) - set(sites))
+    if len(sites) <= len(odd) or len(sites) < least:
         found = "; ".join(
-            f"{site}: {channels} channels, {classes} classes, size {shape}"
-            for (channels, classes, shape), site in kinds.items()
+            f"{', '.join(same)}: {channels} channels, {classes} classes, size {shape}"
+            for (channels, classes, shape), same in kinds.items()
         )
         raise RunError(
             f"the sites' cases do not fit together ({found}); set data.size, data.channels and "
             f"data.classes in the recipe"
         )
-    channels, classes, shape = next(iter(kinds))
-    return Job(recipe, _format(recipe, channels, classes, shape))
+    for site in odd:
+        g = roster.known[site]
+        roster.drop(
+            site,
+            f"its cases have {g.channels} channels, {g.classes} classes and size {g.shape}; those "
+            f"of most sites {kind[0]}, {kind[1]} and {kind[2]}",
+        )
+    return Job(recipe, _format(recipe, *kind))
+
+
+def _said(cases: Mapping[str, int]) -> str:
+    total = sum(cases.values())
+    return ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
 
 
 def _format(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:

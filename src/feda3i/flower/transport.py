@@ -9,6 +9,7 @@ is kept per round at the site.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +24,15 @@ from feda3i.core.cases import Cases
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
-from feda3i.core.wire import check_reply
+from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases
-from feda3i.errors import WireError
+from feda3i.errors import WireError, printable, shown
 from feda3i.flower import records
 from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
 from feda3i.flower.spool import Spool
+from feda3i.metrics import SCORES
 
 TYPES = {
     "fit": "train",
@@ -98,7 +100,7 @@ class FlowerTransport:
     def sites(self) -> dict[str, int]:
         """Return every site that was ever there; newcomers are found here."""
         if not self.roster.remembered and self._sites.exists():
-            self.roster.remembered = json.loads(self._sites.read_text())
+            self.roster.bind(json.loads(self._sites.read_text()))
         self.roster.refresh()
         cases = self.roster.cases()
         if cases != self.roster.remembered:
@@ -197,7 +199,7 @@ class FlowerTransport:
                 if not reply.has_error():
                     return self._read(item, reply.content)
                 code, text = reply.error.code, str(reply.error.reason)
-                item.reason = f"{REASONS.get(code, f'error {code}')} ({text[:300]})"
+                item.reason = f"{REASONS.get(code, f'error {code}')} ({printable(text, 300)})"
                 if code not in LOST:
                     return Missing(item.site, item.reason)
                 item.messages.remove(identifier)  # it is asked again when it is back
@@ -230,7 +232,7 @@ class FlowerTransport:
                 f"same version of feda3i on both sides"
             )
         if header.kind == "refusal":
-            raise WireError(str(body.get("reason", "it refused"))[:1000])
+            raise WireError(printable(body.get("reason", "it refused")))
         expected = (item.kind, self.run, item.site, self._digest)
         found = (header.kind, header.run, header.site, header.layout)
         if found != expected:
@@ -280,8 +282,14 @@ def _rows(body: dict[str, Any], site: str, classes: int) -> list[Row]:
     if set(body) != {"rows"} or not isinstance(rows, list) or len(rows) > classes:
         raise WireError(f"expected at most {classes} rows of scores")
     for row in rows:
-        if not isinstance(row, dict) or len(row) > 32:
+        if not isinstance(row, dict):
             raise WireError("expected rows of scores by name")
-        if any(len(n) > 40 or type(v) not in (int, float) for n, v in row.items()):
-            raise WireError("expected scores as numbers")
+        check_whole("the class of a score", row.get("class"), 1, classes)
+        check_whole("the cases of a score", row.get("cases"), 1, MAX_CASES)
+        for name in set(row) - {"class", "cases"}:
+            if name not in (*SCORES, "covered"):
+                raise WireError(f"expected the scores {', '.join(SCORES)}, found {shown(name)}")
+            is_undefined = isinstance(row[name], float) and not math.isfinite(row[name])
+            if not is_undefined:  # a distance to nothing
+                check_range(f"the score {name}", row[name], 0, MAX_NUMBER)
     return [{"case": site, **row} for row in rows]

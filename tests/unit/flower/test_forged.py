@@ -1,0 +1,291 @@
+"""Forged numbers and text from one site: they cost that site, and the log says why."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+
+from consortium import Trial, site_names, tiny
+from feda3i.core.wire import MAX_VALUE
+from feda3i.errors import RunError, printable
+from feda3i.log.console import Silent
+
+BAD = "site-02"
+HUGE = 10**400
+UGLY = "\x1b[2J\x1b]0;owned\x07 a\rb \u202egpj \ud800\x9b"
+
+
+def forge(reply, **changes):
+    """Change fields of the body."""
+    body = {**json.loads(reply.content["header"]["body"]), **changes}
+    reply.content["header"] = ConfigRecord({**reply.content["header"], "body": json.dumps(body)})
+    return reply
+
+
+def with_loss(loss):
+    return lambda reply: forge(reply, numbers={"loss": loss})
+
+
+def with_values(change, name="values"):
+    def spoil(reply):
+        arrays = dict(reply.content["arrays"].items())
+        changed = {**arrays, name: Array(change(arrays[name].numpy()))}
+        reply.content["arrays"] = ArrayRecord(changed)
+        return reply
+
+    return spoil
+
+
+def one(value):
+    def change(vector):
+        vector[3] = value
+        return vector
+
+    return change
+
+
+FORGED = {
+    "huge loss": (with_loss(HUGE), "'loss': expected a number from"),
+    "true as loss": (with_loss(True), "expected a number, found bool"),
+    "NaN as loss": (with_loss(math.nan), "finite"),
+    "text as loss": (with_loss(UGLY), "found str"),
+    "far too large a loss": (with_loss(1e300), "1e+30"),
+    "huge seconds": (lambda r: forge(r, seconds=HUGE), "seconds"),
+    "negative seconds": (lambda r: forge(r, seconds=-1), "seconds"),
+    "NaN as seconds": (lambda r: forge(r, seconds=math.nan), "seconds"),
+    "true as seconds": (lambda r: forge(r, seconds=True), "seconds"),
+    "huge cases": (lambda r: forge(r, cases=HUGE), "number of cases"),
+    "negative cases": (lambda r: forge(r, cases=-3), "number of cases"),
+    "true as cases": (lambda r: forge(r, cases=True), "number of cases"),
+    "a float as cases": (lambda r: forge(r, cases=3.0), "number of cases"),
+    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases; at its first hello it had 3"),
+    "3e38": (with_values(one(3e38)), "3e+38"),
+    "-3e38": (with_values(one(-3e38)), "3e+38"),
+    "infinite": (with_values(one(-np.inf)), "infinite"),
+    "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
+    "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
+    "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
+    "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"\x1b"),
+}
+
+
+def only(kind, change, rounds=None):
+    """Return a tamper function that changes messages of one kind from the bad site."""
+
+    def tamper(name, reply):
+        if reply.has_error():
+            return reply
+        header = reply.content["header"]
+        if name != BAD or header["kind"] != kind or (rounds and header["round"] not in rounds):
+            return reply
+        order = reply.metadata.reply_to_message_id
+        spoiled = change(reply)
+        spoiled.metadata.__dict__["_reply_to_message_id"] = order
+        return spoiled
+
+    return tamper
+
+
+def is_clean(event):
+    text = json.dumps(event, ensure_ascii=False)
+    return text.isprintable()
+
+
+def test_every_forged_reply_costs_one_site_one_round(tmp_path):
+    recipe = tiny(rounds=len(FORGED) + 1, engine={"min_sites": 2})
+    spoil = dict(enumerate(FORGED.values(), start=1))
+
+    def change(reply):
+        return spoil[reply.content["header"]["round"]][0](reply)
+
+    trial = Trial(tmp_path, recipe, site_names(3), only("fit", change, rounds=spoil))
+    trial.play()
+    *faulty, good = trial.events("round")
+    for event, (fault, (_, reason)) in zip(faulty, FORGED.items(), strict=True):
+        assert list(event["missing"]) == [BAD], fault
+        assert reason in event["missing"][BAD], fault
+        assert is_clean(event), fault
+    assert good["missing"] == {}
+    assert math.isfinite(good["loss"])
+
+
+def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path):
+    def largest(values):
+        return np.where(values < 0, -MAX_VALUE, MAX_VALUE).astype(np.float32)
+
+    def keep_variances(values):
+        return np.where(values == 0, values, np.abs(largest(values)))
+
+    recipe = tiny(rounds=4, engine={"min_sites": 2})
+    tamper = only("fit", with_values(keep_variances), rounds=[1, 2])
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial.play()
+    assert [event["answered"] for event in trial.events("round")] == [3] * 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cases": HUGE},
+        {"cases": 10**15},
+        {"cases": True},
+        {"cases": 0},
+        {"channels": HUGE},
+        {"classes": -1},
+        {"shape": [HUGE, 32]},
+        {"shape": [65536, 65536]},
+        {"shape": [32, math.nan]},
+        {"shape": "32"},
+    ],
+    ids=lambda changes: str(changes)[:30],
+)
+def test_an_odd_hello_costs_that_site(tmp_path, changes):
+    recipe = tiny(rounds=1, engine={"min_sites": 2})
+    tamper = only("hello", lambda reply: forge(reply, **changes))
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial.play(patience=0.0)
+    event = trial.events("round")[0]
+    assert "its hello" in event["refused"][BAD]
+    assert event["asked"] == 2
+
+
+class Restart(Silent):
+    """Start the bad site again after a round, and keep what was noted."""
+
+    def __init__(self, trial, after):
+        self.trial, self.after, self.notes = trial, after, []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def round(self, event):
+        if event["round"] in self.after:
+            self.trial.grid.activated[BAD] = str(event["round"] + 1)
+
+
+def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
+    recipe = tiny(rounds=4, engine={"min_sites": 2, "deadline": 5.0})
+    trial = Trial(tmp_path, recipe, site_names(3))
+    said = iter([3, 30, 3])
+    trial.grid.tamper = only("hello", lambda reply: forge(reply, cases=next(said)))
+    listener = Restart(trial, after=(1, 2))
+    trial.play(listener=listener)
+    first, second, *rest = trial.events("round")
+    assert first["missing"] == {}
+    assert "30 cases" in second["missing"][BAD]
+    assert "first hello of this run it had 3" in second["refused"][BAD]
+    assert [event["missing"] for event in rest] == [{}, {}]
+    assert "refused" not in rest[1]
+    assert any("site-02 3 (33%)" in note for note in listener.notes)
+
+
+def test_the_number_of_cases_is_bound_over_a_resume(tmp_path):
+    class Crash(Silent):
+        def round(self, event):
+            raise KeyboardInterrupt
+
+    recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
+    with pytest.raises(KeyboardInterrupt):
+        Trial(tmp_path, recipe, site_names(3)).play(listener=Crash())
+    trial = Trial(tmp_path, recipe, site_names(3), only("hello", lambda r: forge(r, cases=30)))
+    trial.play(is_resumed=True)
+    assert "30 cases" in trial.events("round")[1]["missing"][BAD]
+
+
+def test_no_control_character_reaches_console_or_log(tmp_path):
+    class Listening(Silent):
+        def __init__(self):
+            self.heard = []
+
+        def note(self, text):
+            self.heard.append(text)
+
+        def round(self, event):
+            self.heard.append(json.dumps(event, ensure_ascii=False))
+
+    def refuse(reply):
+        reply = forge(reply, reason=UGLY)
+        reply.content["header"] = ConfigRecord({**reply.content["header"], "kind": "refusal"})
+        return reply
+
+    recipe = tiny(rounds=3, engine={"min_sites": 2})
+    listener = Listening()
+    noticed = only("fit", lambda reply: forge(reply, notice=UGLY), rounds=[1])
+    refused = only("fit", refuse, rounds=[2])
+    trial = Trial(tmp_path, recipe, site_names(3), lambda n, r: refused(n, noticed(n, r)))
+    trial.play(listener=listener)
+    first, second, _ = trial.events("round")
+    assert first["notices"][BAD] == second["missing"][BAD] == printable(UGLY)
+    assert all(text.isprintable() for text in listener.heard)
+    assert all(is_clean(event) for event in (first, second))
+
+
+def test_text_from_outside_is_one_line_of_bounded_length():
+    assert printable("a\n\tb\x00") == "a b\\x00"
+    assert printable(UGLY).isprintable()
+    assert len(printable("\x1b" * 5000, 100)) == 103
+    assert printable(["x"]) == "['x']"
+    assert printable("naïve 数") == "naïve 数"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"dice": HUGE}, "the score dice"),
+        ({"dice": True}, "the score dice"),
+        ({"dice": -1.0}, "the score dice"),
+        ({"class": 9}, "the class"),
+        ({"cases": HUGE}, "the cases"),
+        ({"case": "x"}, "found 'case'"),
+        ({UGLY: 1.0}, r"\x1b"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_forged_scores_cost_one_site(tmp_path, row, reason):
+    recipe = tiny(rounds=1, engine={"min_sites": 2})
+    good = {"class": 1, "cases": 3, "dice": 0.5}
+    tamper = only("score", lambda reply: forge(reply, rows=[{**good, **row}]))
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial.play()
+    event = trial.events("round")[0]
+    assert reason in event["unscored"][BAD]
+    assert is_clean(event)
+    assert math.isfinite(trial.events("score")[-1]["rows"][0]["dice"])
+
+
+@pytest.mark.parametrize("value", [HUGE, math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0, True])
+def test_forged_surveys_end_no_run(tmp_path, value):
+    def change(reply):
+        numbers = json.loads(reply.content["header"]["body"])["numbers"]
+        return forge(reply, numbers={name: [value] * len(old) for name, old in numbers.items()})
+
+    options = {"t1": 1, "safe": False}
+    recipe = tiny(rounds=2, method="feda3i", options=options, engine={"min_sites": 2})
+    trial = Trial(tmp_path, recipe, site_names(3), only("survey", change))
+    trial.play()
+    last = trial.events("round")[-1]
+    assert last["answered"] == 3
+    assert np.all(np.isfinite(list(last["weights"].values())))
+
+
+def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
+    from feda3i.flower.roster import Greeting, Roster
+    from feda3i.flower.server_app import _job_of_sites
+
+    def roster(*shapes):
+        made = Roster(None)
+        for k, shape in enumerate(shapes):
+            made.known[f"s{k}"] = Greeting(k, f"s{k}", 3, "", 3, 1, shape, "1")
+        return made
+
+    recipe = tiny()
+    found = roster((32, 32), (64, 64), (32, 32))
+    assert _job_of_sites(recipe, found, 2).format.shape == (32, 32)
+    assert list(found.known) == ["s0", "s2"]
+    assert "size (64, 64)" in found.refused["s1"]
+    with pytest.raises(RunError, match="do not fit together"):
+        _job_of_sites(recipe, roster((32, 32), (64, 64)), 1)
+    with pytest.raises(RunError, match="do not fit together"):
+        _job_of_sites(recipe, roster((32, 32), (64, 64), (32, 32)), 3)
