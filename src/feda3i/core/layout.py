@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -138,30 +137,31 @@ class Layout:
             named[entry.name] = torch.from_numpy(part)
         return named
 
-    def check(self, params: Params, limit: float = math.inf) -> None:
-        """Raise ``WireError`` unless the vectors fit this network, finite and within a limit."""
+    def check(self, params: Params) -> None:
+        """Raise ``WireError`` unless the vectors fit this network and are finite."""
         found, expected = (
             (params.values.shape, params.counts.shape),
             ((self.size,), (self.integers,)),
         )
         if found != expected:
             raise WireError(f"expected parameters of shape {expected}, found {found}")
-        # NaN passes through both; no sum is made that could overflow.
-        low, high = (float(f(params.values, initial=0.0)) for f in (np.min, np.max))
-        if not (math.isfinite(low) and math.isfinite(high)):
+        if not np.isfinite(params.values.sum(dtype=np.float64)):
             raise WireError("the parameters hold NaN or infinite values")
-        if max(-low, high) > limit:
-            raise WireError(
-                f"expected parameters between -{limit:g} and {limit:g}, found {max(-low, high):.3g}"
-            )
 
-    def check_buffers(self, params: Params, limit: int) -> None:
-        """Raise ``WireError`` unless counts are within a limit and variances are not negative."""
-        if np.any(params.counts > limit) or np.any(params.counts < -limit):
-            raise WireError(f"expected integer buffers between -{limit} and {limit}")
+    def check_limits(self, params: Params, value: float, buffer: float, count: int) -> None:
+        """Raise ``WireError`` if something is too large to be averaged, or a variance negative."""
+        if np.any(params.counts > count) or np.any(params.counts < -count):
+            raise WireError(f"expected integer buffers between -{count} and {count}")
         for entry in self.floats:
-            is_variance = not entry.is_trained and entry.name.endswith("running_var")
-            if is_variance and np.any(params.values[entry.start : entry.stop] < 0):
+            part = params.values[entry.start : entry.stop]
+            most = value if entry.is_trained else buffer
+            low, high = float(part.min(initial=0.0)), float(part.max(initial=0.0))
+            if max(-low, high) > most:
+                raise WireError(
+                    f"expected values between -{most:g} and {most:g} in '{entry.name}', found "
+                    f"{max(-low, high):.3g}"
+                )
+            if low < 0 and not entry.is_trained and entry.name.endswith("running_var"):
                 raise WireError(f"expected variances of at least 0 in '{entry.name}'")
 
     def digest(self) -> str:

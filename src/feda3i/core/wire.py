@@ -24,10 +24,14 @@ MAX_NUMBER = 1e30
 square is far below the end of float64."""
 MAX_SECONDS = 1e8
 """The longest time that a site can say it took: three years."""
-MAX_VALUE = 1e9
-"""The largest parameter in a reply. Trained networks stay below 1e4; with more than this, squares
-and sums on the way through a network come near the end of float32 (3.4e38), and every site's next
-training would fail for the fault of one."""
+MAX_VALUE = 1e6
+"""The largest trained parameter in a reply; those of a network that works stay below 1e4. A site
+that sends this much spoils the model, but the others can still train on and undo it: their sums
+and squares stay below the end of float32 (3.4e38), and the run does not end for the fault of one.
+"""
+MAX_BUFFER = 1e30
+"""The largest running mean or variance in a reply: variances of a network with such parameters fit,
+and no weighted sum of them overflows."""
 MAX_COUNT = 2**53
 """The largest integer buffer in a reply; it can still be counted up."""
 
@@ -62,8 +66,8 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     if (reply.params is not None) != (reply.task == "fit"):
         raise WireError(f"{where}: parameters belong to a fit reply, and to nothing else")
     if reply.params is not None:
-        layout.check(reply.params, MAX_VALUE)
-        layout.check_buffers(reply.params, MAX_COUNT)
+        layout.check(reply.params)
+        layout.check_limits(reply.params, MAX_VALUE, MAX_BUFFER, MAX_COUNT)
 
 
 def check_whole(where: str, value: Any, least: int, most: int) -> None:

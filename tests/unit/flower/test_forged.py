@@ -8,9 +8,11 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
 from consortium import Trial, site_names, tiny
-from feda3i.core.wire import MAX_VALUE
+from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
+from feda3i.engine.run import job_of
 from feda3i.errors import RunError, printable
 from feda3i.log.console import Silent
+from feda3i.simulation.federation import federation_of
 
 BAD = "site-02"
 HUGE = 10**400
@@ -111,15 +113,12 @@ def test_every_forged_reply_costs_one_site_one_round(tmp_path):
     assert math.isfinite(good["loss"])
 
 
-def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path):
-    def largest(values):
-        return np.where(values < 0, -MAX_VALUE, MAX_VALUE).astype(np.float32)
-
-    def keep_variances(values):
-        return np.where(values == 0, values, np.abs(largest(values)))
-
+@pytest.mark.parametrize("sign", [1, -1])
+def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path, sign):
     recipe = tiny(rounds=4, engine={"min_sites": 2})
-    tamper = only("fit", with_values(keep_variances), rounds=[1, 2])
+    layout = job_of(recipe, federation_of(recipe)).layout
+    most = np.where(layout.trained(), sign * MAX_VALUE, 0.99 * MAX_BUFFER).astype(np.float32)
+    tamper = only("fit", with_values(lambda _: most), rounds=[1, 2])
     trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play()
     assert [event["answered"] for event in trial.events("round")] == [3] * 4
@@ -255,7 +254,9 @@ def test_forged_scores_cost_one_site(tmp_path, row, reason):
     assert math.isfinite(trial.events("score")[-1]["rows"][0]["dice"])
 
 
-@pytest.mark.parametrize("value", [HUGE, math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0, True])
+@pytest.mark.parametrize(
+    "value", [HUGE, math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0, True], ids=lambda v: str(v)[:9]
+)
 def test_forged_surveys_end_no_run(tmp_path, value):
     def change(reply):
         numbers = json.loads(reply.content["header"]["body"])["numbers"]
