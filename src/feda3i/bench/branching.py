@@ -27,6 +27,7 @@ from feda3i.errors import WireError
 from feda3i.log.events import EventLog
 from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe
+from feda3i.recipe.sections import deciding
 from feda3i.simulation.views import view_of
 
 NEW = ".new"
@@ -53,8 +54,10 @@ def family_of(recipe: Recipe) -> str:
     values = recipe.shared()
     # A run that measures statistics in its last round is no beginning of a longer one.
     is_alike = recipe.model.statistics != "exact-last"
-    for key in ("engine", "title", "methods", *(["rounds"] if is_alike else [])):
+    for key in ("title", "methods", *(["rounds"] if is_alike else [])):
         values.pop(key, None)
+    engine = deciding(values.pop("engine", None))
+    values |= {"engine": engine} if engine else {}
     if last_shared(recipe) > 0:
         values["method"] = {"loss": values["method"].get("loss", "ce")}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -11,6 +11,7 @@ from typing import Any
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
 from feda3i.log.events import Event, read_events
+from feda3i.recipe.sections import deciding
 
 
 def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") -> None:
@@ -61,8 +62,9 @@ def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
     alike: dict[str, list[Path]] = {}
     for folder in rounds:
         values = RunFolder.open(folder).recipe().to_dict()
-        for key in ("seed", "title", "engine", "methods"):
+        for key in ("seed", "title", "methods"):
             values.pop(key, None)
+        values["engine"] = deciding(values.pop("engine", None))
         alike.setdefault(json.dumps(values, sort_keys=True), []).append(folder)
     named: dict[str, list[list[Event]]] = {}
     for paths in alike.values():

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.shares import cap_shares
 from feda3i.errors import printable
 
 Array = NDArray[Any]
@@ -138,6 +139,8 @@ class Replies(Sequence[Reply]):
     round: int
     items: tuple[Reply, ...]
     missing: tuple[Missing, ...] = ()
+    max_share: float = 1.0
+    """The most that one site may count by its cases (``engine.max_share``)."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -155,8 +158,15 @@ class Replies(Sequence[Reply]):
 
     @property
     def cases(self) -> Floats:
-        """Return the number of cases of each site that answered, ``(site,)``."""
-        return np.array([reply.cases for reply in self.items], dtype=np.float64)
+        """Return the number of cases of each site that answered, as far as they count, ``(site,)``.
+
+        With a cap on a site's share, a site that is above it counts as if it had fewer cases.
+        """
+        cases: Floats = np.array([reply.cases for reply in self.items], dtype=np.float64)
+        if self.max_share >= 1:
+            return cases
+        counted: Floats = cap_shares(cases / cases.sum(), self.max_share) * cases.sum()
+        return counted
 
     def share_of_cases(self) -> Floats:
         """Return the quantity weights n_i / N over the sites that answered, ``(site,)``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,13 @@ class Gathered:
     def counts(self) -> NDArray[np.int64]:
         """Return the integer buffers of all replies, ``(site, count)``."""
         return self._counts[: self._filled]
+
+    def keep(self, sites: Sequence[int]) -> None:
+        """Forget all rows but these, which are in ascending order."""
+        for new, old in enumerate(sites):
+            if new != old:
+                self._rows[new], self._counts[new] = self._rows[old], self._counts[old]
+        self._filled = len(sites)
 
     def params(self, site: int) -> Params:
         """Return a copy of one reply's parameters."""

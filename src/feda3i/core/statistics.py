@@ -9,7 +9,6 @@ images of all sites together, whoever has how much say in the weights.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 NUMBERS = ("elements", "mean", "variance")
 """What a site sends: values per layer, then mean and variance per channel, layer after layer."""
+LIMITS = {"elements": (0, 10**15), "mean": (-1e14, 1e14), "variance": (0, 1e29)}
+"""What these numbers can be: squares of means and variances pooled from them fit into a reply."""
 Moments = tuple[int, Floats, Floats]
 """Number of values, mean and variance per channel."""
 
@@ -188,7 +189,9 @@ def check_statistics(where: str, numbers: Numbers, layout: Layout) -> None:
         if not isinstance(value, list) or len(value) != length:
             raise WireError(f"{where}, '{name}': expected a list of {length} numbers")
         kinds = (int,) if name == "elements" else (int, float)
-        if not all(type(one) in kinds and math.isfinite(one) for one in value):
-            raise WireError(f"{where}, '{name}': expected finite numbers")
-        if name != "mean" and min(value, default=0) < 0:
-            raise WireError(f"{where}, '{name}': expected numbers from 0")
+        low, high = LIMITS[name]
+        # NaN is in no range; integers are compared as they are, for one of 400 digits has no float.
+        if not all(type(one) in kinds and low <= one <= high for one in value):
+            raise WireError(
+                f"{where}, '{name}': expected finite numbers from {low:g} to {high:g}"
+            )

@@ -38,7 +38,14 @@ class Job:
     @cached_property
     def method(self) -> Method:
         """Return the method with the recipe's hyper-parameters."""
-        return make_method(self.recipe.method.name, self.recipe.method.options())
+        method = make_method(self.recipe.method.name, self.recipe.method.options())
+        merge = self.recipe.engine.merge
+        if merge != "mean" and not method.averages_by_cases():
+            raise RecipeError(
+                f"engine.merge={merge} would replace what method '{self.recipe.method.name}' does "
+                f"with the replies; use engine.merge=mean, or a method that averages as fedavg does"
+            )
+        return method
 
     def network(self) -> nn.Module:
         """Build the method's network with the initialisation of the run's seed."""

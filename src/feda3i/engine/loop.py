@@ -14,6 +14,7 @@ from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, T
 from feda3i.core.server import Gathered, Server
 from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order, check_reply
+from feda3i.engine.guarding import guard, merge_alike, must_gather
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
@@ -91,7 +92,8 @@ class Round:
         layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
-        gathered = Gathered(layout, len(sites), self.scratch) if plan.gather else None
+        is_gathered = plan.gather or must_gather(self.job.recipe.engine)
+        gathered = Gathered(layout, len(sites), self.scratch) if is_gathered else None
         fold = Fold(layout)
         kept: list[Reply] = []
         missing: list[Missing] = []
@@ -107,14 +109,16 @@ class Round:
             kept.append(Reply(**{**vars(answer), "params": None}))
             self.listener.site(len(kept), len(sites))
         self._check_quorum(kept, missing)
-        replies = Replies("fit", self.number, tuple(kept), tuple(missing))
         if gathered is not None:
-            return replies, self.method.merge(self.server, replies, gathered)
+            return self._merge(plan, kept, missing, gathered)
+        replies = Replies("fit", self.number, tuple(kept), tuple(missing))
         return replies, fold.result(expected_weight=float(_in_order(list(share.values()))))
 
     def _measure(self) -> None:
         """Put exact running statistics over all sites' images in the place of averaged ones."""
-        layout, asked = self.server.layout, self._sites(None)
+        layout, guarded = self.server.layout, self.server.facts.get("guarded", {})
+        is_left_out = guarded if self.job.recipe.engine.guard == "leave-out" else {}
+        asked = [site for site in self._sites(None) if site not in is_left_out]
         answers = list(self._ask("measure", asked, Plan(), self.server.params))
         kept = tuple(answer for answer in answers if isinstance(answer, Reply))
         missing = tuple(answer for answer in answers if isinstance(answer, Missing))
@@ -122,6 +126,24 @@ class Round:
             self.server.record(measure_missing={miss.site: miss.reason for miss in missing})
         replies = Replies("measure", self.number, kept, missing)
         self.server.params = with_statistics(self.server.params, layout, replies)
+
+    def _merge(
+        self, plan: Plan, kept: list[Reply], missing: list[Missing], gathered: Gathered
+    ) -> tuple[Replies, Params]:
+        """Let the guard look at gathered replies, then merge them."""
+        engine = self.job.recipe.engine
+        if engine.guard != "off":
+            kept, left_out = guard(engine, self.server, kept, gathered)
+            missing = [*missing, *left_out]
+        share = engine.max_share
+        replies = Replies("fit", self.number, tuple(kept), tuple(missing), share)
+        if engine.merge != "mean":
+            return replies, merge_alike(engine, gathered)
+        if plan.gather:
+            return replies, self.method.merge(self.server, replies, gathered)
+        weights = replies.share_of_cases()  # the method asked for the plain average
+        self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
+        return replies, gathered.combine(weights)
 
     def _ask(
         self, task: Task, sites: Sequence[str], plan: Plan, params: Params

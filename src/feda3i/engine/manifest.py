@@ -14,6 +14,7 @@ from typing import Any
 from feda3i import __version__
 from feda3i.errors import RunError
 from feda3i.recipe import Recipe
+from feda3i.recipe.sections import DECIDING, deciding
 from feda3i.recipe.trust import Code, named_code
 
 FORMAT = 1
@@ -131,10 +132,11 @@ def check_recipe_kept(
     if then == now:
         return
     changes = _join(_differences(start, recipe.shared())) if start else ""
+    engine = ", ".join(f"engine.{k}" for k in type(recipe.engine).model_fields if k not in DECIDING)
     raise RunError(
         f"'{path}/recipe.toml' is not the recipe that this run was started with (SHA-256 "
         f"{then[:12]} then, {now[:12]} now){': ' if changes else ''}{changes}. Undo the change "
-        f"(only engine.* may change), or start another run: feda3i run {path}/recipe.toml --out NEW"
+        f"(only {engine} may change), or start another run: feda3i run {path}/recipe.toml --out NEW"
     )
 
 
@@ -142,7 +144,8 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
     old, new = dict(_flat(then)), dict(_flat(now))
     ignored = ("engine", "title", "methods")
-    keys = [key for key in sorted({*old, *new}) if key.split(".")[0] not in ignored]
+    engine = {f"engine.{key}" for key in (*deciding(then.get("engine")), *deciding(now["engine"]))}
+    keys = [k for k in sorted({*old, *new}) if k in engine or k.split(".")[0] not in ignored]
     return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
 
 

@@ -13,6 +13,7 @@ from feda3i.engine.job import Job, aspect_of
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
+from feda3i.recipe.sections import deciding
 from feda3i.recipe.trust import announce, check_trust
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
     """Return the model as a safetensors file that says how to build its network."""
     from safetensors.torch import save
 
-    # Without the engine's section and the place of the data: where a model was trained must not
-    # change the file, and a name of a hospital's folder must not travel with it.
-    recipe = {key: value for key, value in job.recipe.shared().items() if key != "engine"}
+    # Without the place of the data and of the training: where a model was trained must not change
+    # the file, and a name of a hospital's folder must not travel with it.
+    recipe = job.recipe.shared()
+    engine = deciding(recipe.pop("engine"))
+    recipe |= {"engine": engine} if engine else {}
     about = {
         "format": FORMAT,
         "recipe": recipe,

@@ -66,6 +66,11 @@ class Method(BaseModel):
         server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return gathered.combine(weights)
 
+    def averages_by_cases(self) -> bool:
+        """Return whether all that happens to replies is an average by cases; it may be replaced."""
+        kind = type(self)
+        return kind.merge is Method.merge and kind.weights is Method.weights
+
     def models(self, server: Server) -> dict[str, Params]:
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}

@@ -206,6 +206,10 @@ class Redraw(Method):
         """Return what the other method makes of the replies."""
         return self.other.merge(server, replies, gathered)
 
+    def averages_by_cases(self) -> bool:
+        """Return whether the other method only averages."""
+        return self.other.averages_by_cases()
+
     def models(self, server: Server) -> dict[str, Params]:
         """Return the other method's models."""
         return self.other.models(server)

@@ -68,7 +68,10 @@ class MethodSection(NamedSection):
 
 
 class EngineSection(Section):
-    """Where sites run and how long the server waits; changes no number of a complete run."""
+    """Where sites run, how long the server waits, and how it guards itself against a site.
+
+    Only the keys in ``DECIDING`` change a number of a complete run, and none does by default.
+    """
 
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
     """Processes that train sites side by side (local engine); ``auto``: one per core."""
@@ -78,6 +81,16 @@ class EngineSection(Section):
     """Sites that must answer for a round to count; with fewer the run stops."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
+    max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The most that one site may count by its cases; the rest is shared out. 1: no cap."""
+    guard: Literal["off", "clip", "leave-out"] = "off"
+    """What happens to an update that is far larger than the median, or opposed to the others."""
+    guard_factor: Annotated[float, Field(ge=2, allow_inf_nan=False)] = 3.0
+    """Times the median norm of a round's updates above which the guard acts."""
+    merge: Literal["mean", "trimmed", "median"] = "mean"
+    """``mean`` by cases; ``trimmed`` mean or ``median`` of each parameter, all sites alike."""
+    trim: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+    """Share of the sites that ``trimmed`` cuts off at each end, rounded up."""
     track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
     """Where the run copies its numbers by round and site while it works (extra ``tracking``)."""
 
@@ -85,6 +98,20 @@ class EngineSection(Section):
         """Return the names of the sinks to feed."""
         every = ("tensorboard", "mlflow")
         return every if self.track == "both" else tuple(n for n in every if n == self.track)
+
+
+DECIDING = ("max_share", "guard", "guard_factor", "merge", "trim")
+
+
+def deciding(engine: Any) -> dict[str, Any]:
+    """Return those values of an engine section that change numbers: none if all are as by default.
+
+    >>> deciding({"workers": 2, "guard": "clip", "merge": "mean"})
+    {'guard': 'clip'}
+    """
+    usual = {key: EngineSection.model_fields[key].default for key in DECIDING}
+    given = engine if isinstance(engine, dict) else {}
+    return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
 
 class EvaluateSection(Section):
@@ -128,10 +155,13 @@ class Recipe(Section):
         return plain
 
     def digest(self) -> str:
-        """Return a hash of all that may change a number of the run (not of engine and places)."""
+        """Return a hash of all that may change a number of the run (not of places)."""
         plain = self.shared()
-        for key in ("engine", "title", "methods"):
+        for key in ("title", "methods"):
             plain.pop(key, None)
+        engine = deciding(plain.pop("engine"))
+        if engine:  # left out otherwise: so hashes of older versions stay
+            plain["engine"] = engine
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:

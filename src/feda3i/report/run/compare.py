@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from feda3i.recipe.sections import deciding
 from feda3i.report.run.log import Row, RunLog, number_of, table_of
 
 REFERENCES = {
@@ -103,7 +104,9 @@ def group_runs(runs: Sequence[RunLog]) -> list[Group]:
 
 def _setting(run: RunLog) -> dict[str, Any]:
     ignored = ("method", "methods", "seed", "title", "engine")
-    return {key: value for key, value in run.recipe.items() if key not in ignored}
+    setting = {key: value for key, value in run.recipe.items() if key not in ignored}
+    engine = deciding(run.recipe.get("engine"))
+    return {**setting, "engine": engine} if engine else setting
 
 
 def _method(run: RunLog) -> dict[str, Any]:
