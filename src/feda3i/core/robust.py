@@ -127,14 +127,16 @@ def far_off(judged: Sequence[Judgement], factor: float) -> list[int]:
     return sorted(farthest[: (len(judged) - 1) // 2])
 
 
-def opposed(judged: Sequence[Judgement], least: float, but: Sequence[int]) -> list[int]:
+def opposed(judged: Sequence[Judgement], but: Sequence[int]) -> list[int]:
     """Return who points against the others, besides those named already.
 
-    If that were half of the sites or more, they disagree, and nobody can say who is wrong: nobody.
+    How well honest updates agree depends on the data and on the stage of the training: cosines of
+    0.1 are common. A turned-round update lies as far below zero as the others are above, so half
+    the median cosine, turned round, is where opposition begins. If that were half of the sites or
+    more, or the median is not positive, nobody can say who is wrong: nobody.
     """
-    found = [
-        k
-        for k, one in enumerate(judged)
-        if len(judged) >= FEWEST and one.cosine < least and k not in but
-    ]
+    middle = float(np.median([one.cosine for one in judged]))
+    if len(judged) < FEWEST or middle <= 0:
+        return []
+    found = [k for k, one in enumerate(judged) if one.cosine < -middle / 2 and k not in but]
     return found if 2 * (len(found) + len(but)) < len(judged) else []

@@ -23,10 +23,6 @@ from feda3i.core.robust import (
 from feda3i.core.server import Gathered, Server
 from feda3i.recipe.sections import EngineSection
 
-OPPOSED = -0.5
-"""The cosine below which an update points against the others. Honest sites were seen down to SEEN,
-a turned-round update lies as far below zero as an honest one above."""
-
 
 def must_gather(engine: EngineSection) -> bool:
     """Return whether all replies are needed at once, whatever the method says.
@@ -53,7 +49,7 @@ def guard(
     is_trained, base = server.layout.trained(), server.params.values
     judged, medians = judge(gathered.rows, base, is_trained)
     far = far_off(judged, engine.guard_factor)
-    against = opposed(judged, OPPOSED, far)
+    against = opposed(judged, far)
     names = [reply.site for reply in kept]
     pairs = zip(names, judged, strict=True)
     server.record(guard={name: [round(j.ratio, 3), round(j.cosine, 3)] for name, j in pairs})

@@ -77,14 +77,14 @@ def test_who_opposes_the_others_is_found_however_large():
     good = rng(1, "good").normal(size=(4, 30)) * 0.1 + 1
     found, _ = judged(np.vstack([good, -50 * good[:1]]))
     assert [one.cosine > 0.9 for one in found] == [True] * 4 + [False]
-    assert robust.opposed(found, -0.5, ()) == [4]
-    assert robust.opposed(found, -0.5, (4,)) == []
+    assert robust.opposed(found, ()) == [4]
+    assert robust.opposed(found, (4,)) == []
 
 
 def test_half_of_the_sites_is_never_outvoted():
     up = np.ones((2, 8))
     found, _ = judged(np.vstack([up, -up]))
-    assert robust.opposed(found, 0.5, ()) == []
+    assert robust.opposed(found, ()) == []
     assert robust.far_off(judged([[1.0], [99.0]])[0], 3.0) == []
     many, _ = judged([[0.0], [0.0], [0.0], [1.0], [2.0], [3.0], [0.0]])
     assert robust.far_off(many, 3.0) == [3, 4, 5]
@@ -93,4 +93,4 @@ def test_half_of_the_sites_is_never_outvoted():
 def test_nobody_is_judged_where_nobody_moved():
     found, _ = judged(np.zeros((4, 6)))
     assert [one.ratio for one in found] == [0.0] * 4
-    assert robust.far_off(found, 3.0) == robust.opposed(found, -0.5, ()) == []
+    assert robust.far_off(found, 3.0) == robust.opposed(found, ()) == []
