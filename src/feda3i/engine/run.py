@@ -214,7 +214,7 @@ def play(
         _tell(notes_before(job.method, job.recipe.rounds), listener)
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
-                _look_around(server, transport, number, log)
+                _look_around(server, transport, number, log, listener)
                 event = Round(
                     job, server, transport, number, listener, folder.path, interrupt
                 ).play()
@@ -260,12 +260,16 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     return server, int(saved["round"]) + 1
 
 
-def _look_around(server: Server, transport: Transport, number: int, log: EventLog) -> None:
+def _look_around(
+    server: Server, transport: Transport, number: int, log: EventLog, listener: Listener
+) -> None:
     """Take in sites that have come since the last round; on the local engine there are none."""
     sites = transport.sites()
     joined = {site: cases for site, cases in sites.items() if site not in server.sites}
     if joined:
         log.write("join", round=number, sites=joined)
+        said = ", ".join(f"{site} with {cases} cases" for site, cases in joined.items())
+        listener.note(f"round {number}: joined by {said}")
     server.sites = sites
 
 
