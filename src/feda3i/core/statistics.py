@@ -192,6 +192,4 @@ def check_statistics(where: str, numbers: Numbers, layout: Layout) -> None:
         low, high = LIMITS[name]
         # NaN is in no range; integers are compared as they are, for one of 400 digits has no float.
         if not all(type(one) in kinds and low <= one <= high for one in value):
-            raise WireError(
-                f"{where}, '{name}': expected finite numbers from {low:g} to {high:g}"
-            )
+            raise WireError(f"{where}, '{name}': expected finite numbers from {low:g} to {high:g}")
