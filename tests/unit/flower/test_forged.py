@@ -10,7 +10,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 from consortium import Trial, site_names, tiny
 from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
 from feda3i.engine.run import job_of
-from feda3i.errors import RunError, printable
+from feda3i.errors import RunError, WireError, printable
+from feda3i.flower.roster import Greeting, Roster
+from feda3i.flower.server_app import _job_of_sites
+from feda3i.flower.transport import _rows
 from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
@@ -124,29 +127,34 @@ def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path, sign):
     assert [event["answered"] for event in trial.events("round")] == [3] * 4
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"cases": HUGE},
-        {"cases": 10**15},
-        {"cases": True},
-        {"cases": 0},
-        {"channels": HUGE},
-        {"classes": -1},
-        {"shape": [HUGE, 32]},
-        {"shape": [65536, 65536]},
-        {"shape": [32, math.nan]},
-        {"shape": "32"},
-    ],
-    ids=lambda changes: str(changes)[:30],
-)
-def test_an_odd_hello_costs_that_site(tmp_path, changes):
-    recipe = tiny(rounds=1, engine={"min_sites": 2})
-    tamper = only("hello", lambda reply: forge(reply, **changes))
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+HELLOS = [
+    {"cases": HUGE},
+    {"cases": 10**15},
+    {"cases": True},
+    {"cases": 0},
+    {"channels": HUGE},
+    {"classes": -1},
+    {"shape": [HUGE, 32]},
+    {"shape": [65536, 65536]},
+    {"shape": [32, math.nan]},
+    {"shape": "32"},
+]
+
+
+def test_an_odd_hello_costs_that_site(tmp_path):
+    names = site_names(len(HELLOS) + 2)
+    recipe = tiny(rounds=1, sites=len(names), engine={"min_sites": 2})
+    odd = dict(zip(names, HELLOS, strict=False))
+
+    def tamper(name, reply):
+        is_odd = name in odd and reply.content["header"]["kind"] == "hello"
+        return forge(reply, **odd[name]) if is_odd else reply
+
+    trial = Trial(tmp_path, recipe, names, tamper)
     trial.play(patience=0.0)
     event = trial.events("round")[0]
-    assert "its hello" in event["refused"][BAD]
+    assert sorted(event["refused"]) == sorted(odd)
+    assert all("its hello" in reason for reason in event["refused"].values())
     assert event["asked"] == 2
 
 
@@ -229,34 +237,41 @@ def test_text_from_outside_is_one_line_of_bounded_length():
     assert printable("naïve 数") == "naïve 数"
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"dice": HUGE}, "the score dice"),
-        ({"dice": True}, "the score dice"),
-        ({"dice": -1.0}, "the score dice"),
-        ({"class": 9}, "the class"),
-        ({"cases": HUGE}, "the cases"),
-        ({"case": "x"}, "found 'case'"),
-        ({UGLY: 1.0}, r"\x1b"),
-    ],
-    ids=lambda value: str(value)[:20],
-)
-def test_forged_scores_cost_one_site(tmp_path, row, reason):
+ROWS = [
+    ({"dice": HUGE}, "the score dice"),
+    ({"dice": True}, "the score dice"),
+    ({"dice": -1.0}, "the score dice"),
+    ({"class": 9}, "the class"),
+    ({"cases": HUGE}, "the cases"),
+    ({"case": "x"}, "found 'case'"),
+    ({UGLY: 1.0}, r"\x1b"),
+]
+GOOD = {"class": 1, "cases": 3, "dice": 0.5, "hd95": math.nan}
+
+
+@pytest.mark.parametrize(("row", "reason"), ROWS, ids=lambda value: ascii(value)[:20])
+def test_forged_scores_are_refused(row, reason):
+    assert _rows({"rows": [GOOD]}, BAD, 1)[0]["case"] == BAD
+    with pytest.raises(WireError) as caught:
+        _rows({"rows": [{**GOOD, **row}]}, BAD, 1)
+    assert reason in str(caught.value)
+
+
+def test_forged_scores_cost_one_site(tmp_path):
     recipe = tiny(rounds=1, engine={"min_sites": 2})
-    good = {"class": 1, "cases": 3, "dice": 0.5}
-    tamper = only("score", lambda reply: forge(reply, rows=[{**good, **row}]))
+    tamper = only("score", lambda reply: forge(reply, rows=[{**GOOD, "dice": HUGE, UGLY: 1}]))
     trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play()
     event = trial.events("round")[0]
-    assert reason in event["unscored"][BAD]
+    assert list(event["unscored"]) == [BAD]
     assert is_clean(event)
     assert math.isfinite(trial.events("score")[-1]["rows"][0]["dice"])
 
 
-@pytest.mark.parametrize(
-    "value", [HUGE, math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0, True], ids=lambda v: str(v)[:9]
-)
+SURVEYED = [HUGE, math.nan, -math.inf, 1e30]
+
+
+@pytest.mark.parametrize("value", SURVEYED, ids=lambda value: str(value)[:9])
 def test_forged_surveys_end_no_run(tmp_path, value):
     def change(reply):
         numbers = json.loads(reply.content["header"]["body"])["numbers"]
@@ -272,9 +287,6 @@ def test_forged_surveys_end_no_run(tmp_path, value):
 
 
 def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
-    from feda3i.flower.roster import Greeting, Roster
-    from feda3i.flower.server_app import _job_of_sites
-
     def roster(*shapes):
         made = Roster(None)
         for k, shape in enumerate(shapes):
@@ -290,3 +302,21 @@ def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
         _job_of_sites(recipe, roster((32, 32), (64, 64)), 1)
     with pytest.raises(RunError, match="do not fit together"):
         _job_of_sites(recipe, roster((32, 32), (64, 64), (32, 32)), 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("elements", HUGE), ("mean", 1e300), ("variance", -1.0)],
+    ids=lambda value: str(value)[:9],
+)
+def test_forged_statistics_cost_one_site(tmp_path, name, value):
+    def change(reply):
+        numbers = json.loads(reply.content["header"]["body"])["numbers"]
+        return forge(reply, numbers={**numbers, name: [value] * len(numbers[name])})
+
+    recipe = tiny(rounds=1, model={"statistics": "exact"}, engine={"min_sites": 2})
+    trial = Trial(tmp_path, recipe, site_names(3), only("measure", change))
+    trial.play()
+    for event in trial.events("round"):
+        assert f"'{name}': expected finite numbers" in event["measure_missing"][BAD]
+        assert event["answered"] == 3

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,9 +35,14 @@ def noisy(scale=NOISE, buffers=False):
     return tamper
 
 
-def trained():
+@cache
+def job():
     recipe = tiny(sites=4)
-    return job_of(recipe, federation_of(recipe)).layout.trained()
+    return job_of(recipe, federation_of(recipe))
+
+
+def trained():
+    return job().layout.trained()
 
 
 def played(folder, tamper=None, method="fedavg", **engine):
@@ -76,7 +82,7 @@ def test_the_guard_clips_noise_to_the_median(tmp_path):
 
 
 def test_an_opposed_update_is_left_out(tmp_path):
-    start = job_of(tiny(sites=4), federation_of(tiny(sites=4))).initial.values
+    start = job().initial.values
 
     def tamper(name, reply):
         header = reply.content["header"]
@@ -103,7 +109,7 @@ def test_robust_merges_hold_against_noise(tmp_path, merge):
 
 @pytest.mark.parametrize(
     "engine",
-    [{"merge": "trimmed"}, {"merge": "median"}, {"guard": "leave-out"}, {"max_share": 0.3}],
+    [{"merge": "trimmed"}, {"guard": "leave-out", "max_share": 0.3}],
     ids=str,
 )
 def test_both_engines_have_the_same_bits(tmp_path, engine):
