@@ -106,6 +106,8 @@ def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[st
         draw_survey(surveyed[-1]["survey"], folder / "survey.png", mu)
         draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu)
         print("\n" + grouping_text(surveyed[-1]["survey"], mu))
+        if mu:
+            print(bias_text(surveyed[-1]["survey"], mu, federation))
     _draw_examples(folder, federation, results)
     for method, result in results.items():
         for note in result.notes:
@@ -152,6 +154,22 @@ def grouping_text(survey: dict[str, Any], mu: dict[str, float] | None) -> str:
     return (
         f"{text}; right for {right} of {len(truth)}.\n"
         f"Rank correlation of q1 - q2 with the true offset: {rank:.2f}."
+    )
+
+
+def bias_text(survey: dict[str, Any], mu: dict[str, float], federation: Federation) -> str:
+    """Return how much too large the weighted annotator draws, for FedAvg's weights and FedA3I's."""
+    import numpy as np
+
+    from feda3i import quality
+
+    rating = quality.Rating.from_dict(survey)
+    cases = [len(federation.sites[site]) for site in rating.sites]
+    truth = np.array([mu[site] for site in rating.sites])
+    plain, weighted = quality.shares(cases) @ truth, rating.weights(rating.sites, cases) @ truth
+    return (
+        f"The annotators draw {plain:+.2f} px too large on average, by the weights of the last "
+        f"stage {weighted:+.2f} px (residual bias)."
     )
 
 
