@@ -4,10 +4,32 @@ import pytest
 
 from feda3i import contract
 from feda3i.methods import REGISTRY
+from feda3i.methods.base import Method
 from short import SHORT
 
+# What a method inherits from FedAvg whole is tried with FedAvg; all of them in "make test-all".
+SERVER_HOOKS = ("start", "plan", "digest", "revise", "weights", "merge", "models")
+LONG = (contract.survives_a_missing_site, contract.resumes_exactly)
 
-@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda promise: promise.__name__)
-@pytest.mark.parametrize("name", REGISTRY.names())
+
+def is_long(name, promise):
+    kind = REGISTRY.get(name)
+    has_own = any(getattr(kind, hook) is not getattr(Method, hook) for hook in SERVER_HOOKS)
+    return promise in LONG and not has_own and name != "fedavg"
+
+
+@pytest.mark.parametrize(
+    ("name", "promise"),
+    [
+        pytest.param(
+            name,
+            promise,
+            id=f"{name}-{promise.__name__}",
+            marks=[pytest.mark.slow] if is_long(name, promise) else [],
+        )
+        for name in REGISTRY.names()
+        for promise in contract.PROMISES
+    ],
+)
 def test_method_keeps_promise(name, promise):
     promise(contract.Subject(name, SHORT.get(name, {})))

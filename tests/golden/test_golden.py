@@ -51,6 +51,7 @@ def test_bits_are_as_expected(name):
     assert golden_bits.bits_of(name) == BITS[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", plant.PLANTS, ids=lambda mistake: mistake.text)
 def test_a_planted_mistake_is_noticed(mistake):
     moved = mistake.moved()

@@ -57,6 +57,7 @@ def test_once_at_the_end_changes_nothing_before(tiny_recipe, tmp_path):
         assert same != is_statistic(name), name
 
 
+@pytest.mark.slow
 def test_resume_and_workers_give_the_same_model(tiny_recipe, tmp_path):
     chosen = tiny_recipe(EXACT, "method=feda3i", "method.t1=1", "rounds=2")
     whole = run(chosen, tmp_path / "whole")

@@ -166,6 +166,7 @@ def test_one_of_two_that_claim_a_folder_gets_it(tmp_path):
 # -- privacy ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
     path = tmp_path / "run"
     noisy = tiny_recipe("noise=contour", "noise.setting=skin-ns", "engine.workers=2")

@@ -54,6 +54,7 @@ def test_a_finished_run_with_another_recipe_is_not_rewritten(done, feda3i):
     assert contents(done) == before
 
 
+@pytest.mark.slow
 def test_the_engine_may_change(broken, tiny_recipe, tmp_path):
     edit(broken / "recipe.toml", "workers = 1", "workers = 2")
     assert resume(broken).sha256 == run(tiny_recipe(), tmp_path / "whole").sha256

@@ -17,6 +17,7 @@ print(run(recipe.load(None, sys.argv[2:]), Path(sys.argv[1])).sha256)
 """
 
 
+@pytest.mark.slow
 def test_workers_import_nothing_from_the_working_directory_but_find_plug_ins(tmp_path):
     here, scripts = tmp_path / "here", tmp_path / "scripts"
     here.mkdir()

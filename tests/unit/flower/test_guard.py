@@ -100,6 +100,7 @@ def test_an_opposed_update_is_left_out(tmp_path):
     assert rounds[0]["guarded"][BAD].startswith("kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge", ["trimmed", "median"])
 def test_robust_merges_hold_against_noise(tmp_path, merge):
     rounds, _, model = played(tmp_path, noisy(), merge=merge)
@@ -118,6 +119,7 @@ def test_both_engines_have_the_same_bits(tmp_path, engine):
     assert run(recipe, tmp_path / "local").sha256 == flower.sha256
 
 
+@pytest.mark.slow
 def test_honest_sites_keep_their_bits_under_the_guard(tmp_path):
     guarded, one, _ = played(tmp_path / "a", guard="leave-out", method="fedmix")
     _, other, _ = played(tmp_path / "b", method="fedmix")
