@@ -7,14 +7,26 @@ from feda3i.methods import REGISTRY
 from feda3i.methods.base import Method
 from short import SHORT
 
-# What a method inherits from FedAvg whole is tried with FedAvg; all of them in "make test-all".
-SERVER_HOOKS = ("start", "plan", "digest", "revise", "weights", "merge", "models")
+# A method that changes the loss alone inherits all else from FedAvg, where it is tried; "make
+# test-all" tries it everywhere.
+HOOKS = (
+    "start",
+    "plan",
+    "digest",
+    "revise",
+    "weights",
+    "merge",
+    "models",
+    "network",
+    "fit",
+    "step",
+)
 LONG = (contract.survives_a_missing_site, contract.resumes_exactly)
 
 
 def is_long(name, promise):
     kind = REGISTRY.get(name)
-    has_own = any(getattr(kind, hook) is not getattr(Method, hook) for hook in SERVER_HOOKS)
+    has_own = any(getattr(kind, hook) is not getattr(Method, hook) for hook in HOOKS)
     return promise in LONG and not has_own and name != "fedavg"
 
 
