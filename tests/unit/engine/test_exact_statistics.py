@@ -68,7 +68,9 @@ def test_resume_and_workers_give_the_same_model(tiny_recipe, tmp_path):
     assert run(parallel, tmp_path / "parallel").sha256 == whole.sha256
 
 
-@pytest.mark.parametrize("method", ["feda3i", "fedcorr", "rmd"])
+@pytest.mark.parametrize(
+    "method", ["feda3i", "fedcorr", pytest.param("rmd", marks=pytest.mark.slow)]
+)
 def test_the_network_engine_gives_the_same_model(tmp_path, method):
     pytest.importorskip("flwr")
     from consortium import Trial, site_names, tiny

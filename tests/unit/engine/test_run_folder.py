@@ -96,6 +96,7 @@ run(recipe.load(None, sys.argv[3:]), Path(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [0, 1, 2])
 def test_killed_while_the_first_files_are_written(tiny_recipe, feda3i, tmp_path, writes):
     path = tmp_path / "run"

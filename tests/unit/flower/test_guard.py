@@ -108,6 +108,7 @@ def test_robust_merges_hold_against_noise(tmp_path, merge):
     assert max(np.abs(v).max() for v in model.values()) < NOISE / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     [{"merge": "trimmed"}, {"guard": "leave-out", "max_share": 0.3}],

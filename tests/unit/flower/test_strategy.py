@@ -130,6 +130,7 @@ def test_a_survey_that_is_none_is_refused():
             _read_survey(RecordDict({"survey": ConfigRecord({"survey": text})}))
 
 
+@pytest.mark.slow
 def test_the_example_runs(monkeypatch):
     folder = Path(__file__).parents[3] / "examples" / "existing_flower_app"
     monkeypatch.syspath_prepend(str(folder))

@@ -94,6 +94,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_bad_reply_costs_one_site_one_round(tmp_path):
     recipe = tiny(rounds=len(FAULTS) + 1, engine={"min_sites": 2})
     spoil = dict(enumerate(FAULTS.values(), start=1))

@@ -135,6 +135,7 @@ def test_tensorboard_during_a_run_and_after_a_resume(tmp_path, tiny_recipe):
     assert (plain / "DONE").read_text() == (path / "DONE").read_text()
 
 
+@pytest.mark.slow
 def test_mlflow_after_the_fact(feda3i, surveyed, tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     monkeypatch.chdir(tmp_path)
