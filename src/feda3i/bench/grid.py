@@ -25,7 +25,7 @@ from feda3i.recipe.files import find as find_recipe
 from feda3i.recipe.files import read_toml
 from feda3i.recipe.loading import parse_value
 from feda3i.recipe.naming import slug
-from feda3i.recipe.sections import MethodSection, NoiseSection, Section
+from feda3i.recipe.sections import PLACES, MethodSection, NoiseSection, Section
 from feda3i.values import keywords_of
 
 FOLDER = Path(__file__).parent / "grids"
@@ -129,6 +129,9 @@ def load(source: str, overrides: Sequence[str] = ()) -> Grid:
             raise RecipeError(f"expected key=value, found '{override}'")
         if head == "data" and rest in places:
             values.setdefault("given", {})[rest] = text.strip()
+        elif head == "data" and rest not in PLACES and Path(text.strip()).is_dir():
+            known = ", ".join(f"data.{name}=DIR" for name in sorted(places)) or "none"
+            raise RecipeError(f"the grid '{file.stem}' has no data '{rest}'; it takes: {known}")
         elif key in Grid.model_fields and key not in ("settings", "given", "name"):
             values[key] = parse_value(text.strip())
         else:

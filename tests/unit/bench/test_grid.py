@@ -112,3 +112,9 @@ def test_full_grids_want_real_data():
 def test_an_unknown_grid_names_the_nearest():
     with pytest.raises(RecipeError, match="did you mean 'table3-small'"):
         grid.load("table3-smal")
+
+
+def test_data_that_a_grid_does_not_have_is_refused_by_name(tmp_path):
+    with pytest.raises(RecipeError, match=r"no data 'breast'; it takes: data\.skin=DIR"):
+        grid.load("figure_r-small", [f"data.breast={tmp_path}"])
+    assert grid.load("figure_r-small", ["data.size=32"]).set[-1] == "data.size=32"
