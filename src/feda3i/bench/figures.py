@@ -21,6 +21,7 @@ AXES = {
     "feda3i.t1": "T1, rounds of warm-up before the survey",
     "data.sites": "number of sites",
     "data.cases": "cases per site",
+    "data.softness": "softness of borders (1: as usual)",
 }
 
 

@@ -9,7 +9,7 @@ pictures of the earlier ones as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,12 +34,18 @@ class _Family:
     sources: tuple[str, ...] = ()
 
 
-_SKIN = _Family("synthetic-skin", 3, lambda generator, size, _: skin_case(generator, size))
+_SKIN = _Family("synthetic-skin", 3, lambda rng, size, _: skin_case(rng, size))
 _BREAST = _Family("synthetic-breast", 1, breast_case, SOURCES)
 
 
 def synthetic_skin(
-    *, sites: int = 12, cases: int = 16, test: int = 64, size: int = 64, seed: int = 0
+    *,
+    sites: int = 12,
+    cases: int = 16,
+    test: int = 64,
+    size: int = 64,
+    seed: int = 0,
+    softness: float = 1.0,
 ) -> Federation:
     """Make a federation of dermoscopy-like cases.
 
@@ -55,11 +61,17 @@ def synthetic_skin(
         Pixels of the square frame, 32 or more.
     seed
         Case ``i`` is drawn from ``rng(seed, "synthetic-skin", "train", i)``, or ``"test"``.
+    softness
+        Times the usual width over which lesions fade into the skin, 0.05 to 20. The masks are the
+        same for every value.
 
     >>> synthetic_skin(sites=2, cases=3, test=2, size=32).names()
     ['site-01', 'site-02']
     """
-    return _federation(_SKIN, sites=sites, cases=cases, test=test, size=size, seed=seed)
+    if not 0.05 <= softness <= 20:
+        raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
+    family = replace(_SKIN, draw=lambda rng, size, _: skin_case(rng, size, softness))
+    return _federation(family, sites=sites, cases=cases, test=test, size=size, seed=seed)
 
 
 def synthetic_breast(

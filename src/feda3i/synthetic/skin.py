@@ -44,8 +44,13 @@ BLOOD = np.array([0.10, 0.62, 0.50])[:, None, None]
 DEEP = np.array([0.95, 0.78, 0.55])[:, None, None]
 
 
-def skin_case(rng: np.random.Generator, size: int) -> tuple[Images, Masks]:
+def skin_case(rng: np.random.Generator, size: int, softness: float = 1.0) -> tuple[Images, Masks]:
     """Draw one dermoscopy-like case.
+
+    Parameters
+    ----------
+    softness
+        Times the usual width over which the pigment fades at the contour.
 
     Returns
     -------
@@ -59,7 +64,7 @@ def skin_case(rng: np.random.Generator, size: int) -> tuple[Images, Masks]:
     radius = float(np.sqrt((0.03 + 0.37 * rng.beta(1.0, 2.0)) / np.pi))
     inside, direction = _outline(rng, size, radius)
     density = _skin(rng, size)
-    density += _pigment(rng, size, inside, direction, radius)
+    density += _pigment(rng, size, inside, direction, radius, softness)
     colour = np.exp(np.negative(density, out=density), out=density)
     colour = _hairs(rng, size, colour)
     colour = _extras(rng, size, colour)
@@ -109,7 +114,12 @@ def _skin(rng: np.random.Generator, size: int) -> Array:
 
 
 def _pigment(
-    rng: np.random.Generator, size: int, inside: Array, direction: Directions, radius: float
+    rng: np.random.Generator,
+    size: int,
+    inside: Array,
+    direction: Directions,
+    radius: float,
+    softness: float,
 ) -> Array:
     """Return the lesion's absorption ``(3, size, size)``: full inside, half on the contour."""
     broad = smooth_fields(rng, 4, 5, size)
@@ -117,6 +127,7 @@ def _pigment(
     soft_side = np.exp(-1j * rng.uniform(0, 2 * np.pi))
     uneven = rng.uniform(0.2, 1.0) * (direction * soft_side).real
     width = 0.005 + 0.10 * radius * np.exp(rng.normal(0, 0.35) + uneven + 0.25 * broad[0])
+    width *= softness
     # The pigment wanders about the contour as it does about the smooth line a physician draws.
     wander = 0.3 * broad[1] + rng.uniform(0.2, 0.6) * ragged
     body = rise(inside + width * wander, width)

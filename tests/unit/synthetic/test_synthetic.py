@@ -195,3 +195,33 @@ def test_a_smooth_blob_is_the_ellipse_asked_for():
 
 def test_rise_is_one_half_at_the_contour():
     np.testing.assert_allclose(rise(np.array([-9.0, 0.0, 9.0]), 1.0), [0, 0.5, 1], atol=1e-6)
+
+
+def test_softer_borders_change_the_picture_near_the_contour_and_no_mask():
+    sharp, usual, soft = (
+        synthetic_skin(sites=1, cases=6, test=1, size=64, softness=value).train
+        for value in (0.25, 1.0, 4.0)
+    )
+    assert (sharp.masks == usual.masks).all()
+    assert (soft.masks == usual.masks).all()
+
+    def contrast(cases):
+        images, masks = cases.images.astype(float).mean(axis=-1), cases.masks.astype(bool)
+        near = [
+            (cv2.dilate(m, np.ones((5, 5), np.uint8)) > cv2.erode(m, np.ones((5, 5), np.uint8)))
+            for m in cases.masks
+        ]
+        return np.mean(
+            [
+                abs(i[n & m].mean() - i[n & ~m].mean())
+                for i, m, n in zip(images, masks, near, strict=True)
+            ]
+        )
+
+    assert contrast(sharp) > 1.2 * contrast(usual) > 1.2 * contrast(soft)
+
+
+@pytest.mark.parametrize("softness", [0, -1.0, 21, float("nan")])
+def test_softness_out_of_range_is_refused(softness):
+    with pytest.raises(RecipeError, match=r"softness from 0\.05 to 20"):
+        synthetic_skin(sites=1, cases=1, test=1, size=32, softness=softness)
