@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
+from feda3i.audit.findings import SiteFinding
 from feda3i.audit.interval import beside_middle
 from feda3i.audit.judge import SiteNumbers, judge, robust_sd
-from feda3i.audit.result import SiteFinding
 
 TOLD = 3.0
 """Pixels at 256 from which a sign must be right; also the audit's margin at this scale."""

@@ -20,7 +20,7 @@ from feda3i.core.cases import Cases, Federation
 from feda3i.core.resize import resize_image, resize_mask
 from feda3i.noise import apply_noise
 from feda3i.noise.annotators import SETTINGS, NoiseSetting, annotators_of_setting
-from feda3i.noise.base import Annotator
+from feda3i.noise.model import Annotator
 from feda3i.seeding import rng
 from feda3i.simulation.federation import federation_of
 

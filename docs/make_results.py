@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from feda3i.bench.page import Page
 from feda3i.bench.result import collect
+from feda3i.bench.results_page import Page
 
 PAGE = Path(__file__).with_name("results.md")
 RESULTS = Path(__file__).parents[1] / "results"

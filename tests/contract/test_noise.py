@@ -10,7 +10,7 @@ import pytest
 from feda3i.errors import DataError
 from feda3i.noise import REGISTRY, Annotator, NoiseModel, NoiseWarning, build_model
 
-pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.base.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
 
 MODELS = {
     f"{name} {mu:+g}": build_model(name, Annotator(mu, 1.5, 0.25))

@@ -17,7 +17,7 @@ from feda3i.methods import REGISTRY as METHODS
 from feda3i.models import REGISTRY as MODELS
 from feda3i.noise.noisy_masks import REGISTRY as NOISE
 from feda3i.recipe import Recipe
-from feda3i.recipe.files import FOLDER, built_in
+from feda3i.recipe.finding import FOLDER, built_in
 from feda3i.simulation.annotation import NOISE_OPTIONS
 
 SMALL = {

@@ -5,11 +5,11 @@ with each other (anywhere), ``second_looks`` ranks a site's cases (at the site).
 or reads files except ``cross_fit`` and ``sources``.
 """
 
+from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.estimators import ESTIMATORS, Look, contour_gap
+from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import judge
 from feda3i.audit.looks import second_looks
-from feda3i.audit.measure import CaseRow, measure_cases
-from feda3i.audit.result import Audit, SiteFinding
 
 __all__ = [
     "ESTIMATORS",

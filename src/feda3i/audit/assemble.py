@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from feda3i.audit.case_rows import CaseRow
+from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import SiteNumbers, judge, site_numbers
 from feda3i.audit.looks import SecondLook, second_looks
-from feda3i.audit.measure import CaseRow
-from feda3i.audit.result import READ, READ_TRUSTED, Audit
 from feda3i.audit.sources import Material
 from feda3i.errors import DataError
 from feda3i.quality.numbers import FloatArray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from feda3i.audit.result import Audit, SiteFinding
+from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from feda3i.audit.case_rows import CaseRow
+from feda3i.audit.findings import Overall, SiteFinding, Verdict
 from feda3i.audit.interval import (
     beside_middle,
     differ_by_chance,
@@ -16,8 +18,6 @@ from feda3i.audit.interval import (
     reliability,
     resample,
 )
-from feda3i.audit.measure import CaseRow
-from feda3i.audit.result import Overall, SiteFinding, Verdict
 from feda3i.audit.second_opinion import beside, compared, offset_of_cases, with_agreement
 from feda3i.quality.measure import Offset
 from feda3i.quality.numbers import FloatArray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from feda3i.audit.measure import CaseRow
+from feda3i.audit.case_rows import CaseRow
 
 USUAL = 2.0
 """Times a site's usual departure above which a case is worth a look."""

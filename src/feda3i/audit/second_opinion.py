@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from feda3i.audit.result import Overall, SiteFinding
+from feda3i.audit.findings import Overall, SiteFinding
 from feda3i.quality.measure import LEAST_AGREEMENT, Offset, agreement
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.offset import site_offset

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, cross_predict, parts, warm_up_recipe
 from feda3i.audit.estimators import estimators_of
 from feda3i.audit.judge import FEWEST, SiteNumbers
-from feda3i.audit.measure import CaseRow, measure_cases
 from feda3i.audit.whole_sites import Answers, measure_sites
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
 from feda3i.core.predictor import Predictor

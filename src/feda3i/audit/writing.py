@@ -10,9 +10,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
 from feda3i.audit.looks import SecondLook
-from feda3i.audit.result import Audit, SiteFinding
 from feda3i.basics.files import make_private, write_file
 from feda3i.log.events import plain
 from feda3i.reading.names import folder_name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from feda3i.bench.grid import CLEAN, Cell, Grid, expand
+from feda3i.bench.grid import CLEAN, Grid, GridCell, expand
 from feda3i.bench.result import RunResult
 from feda3i.bench.stats import Spread, spread
 from feda3i.errors import RunError
@@ -46,7 +46,7 @@ class Board:
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     found: Mapping[Place, Mapping[int, RunResult]]
-    missing: tuple[Cell, ...] = ()
+    missing: tuple[GridCell, ...] = ()
     points: Mapping[str, tuple[str, tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
     is_sweep: bool = False
 
@@ -76,9 +76,9 @@ def boards_of(grid: Grid, known: Mapping[str, RunResult]) -> list[Board]:
     return [board for board in made if board.found]
 
 
-def _board(grid: Grid, cells: Sequence[Cell], known: Mapping[str, RunResult]) -> Board:
+def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]) -> Board:
     found: dict[Place, dict[int, RunResult]] = {}
-    missing: dict[str, Cell] = {}
+    missing: dict[str, GridCell] = {}
     points: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {}
     for cell in cells:
         column = column_of(cell)
@@ -98,7 +98,7 @@ def _board(grid: Grid, cells: Sequence[Cell], known: Mapping[str, RunResult]) ->
     return board
 
 
-def column_of(cell: Cell) -> str:
+def column_of(cell: GridCell) -> str:
     """Return the name of a cell's column: the setting, and the values that vary."""
     values = [f"{key.rpartition('.')[2]} {value}" for key, value in cell.point]
     return ", ".join([cell.setting, *values])

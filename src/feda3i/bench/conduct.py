@@ -11,7 +11,7 @@ from typing import Any
 
 from feda3i.basics.ram import available
 from feda3i.bench.branching import clear, family_of, last_shared, sweep
-from feda3i.bench.grid import Cell
+from feda3i.bench.grid import GridCell
 from feda3i.bench.process import Process, Told
 from feda3i.bench.progress import Progress
 from feda3i.bench.result import SUFFIX, RunResult, collect
@@ -23,10 +23,10 @@ PROCESS = 700 * 2**20
 
 
 @dataclass(frozen=True)
-class Plan:
+class Agenda:
     """What a bench has to do: one cell per different run, and the results that are there."""
 
-    cells: dict[str, Cell]
+    cells: dict[str, GridCell]
     tasks: tuple[Task, ...]
     known: Mapping[str, RunResult]
     unusable: tuple[str, ...] = ()
@@ -42,15 +42,15 @@ class Plan:
         return order([task for task in self.tasks if task.name not in done])
 
 
-def plan_of(cells: Sequence[Cell], results: Path) -> Plan:
+def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
     """Return what is to be done for these cells; the same run in two places counts once."""
     known, unusable = collect([results]) if results.is_dir() else ({}, [])
     unique = {cell.digest: cell for cell in reversed(cells)}
     named = {unique[cell.digest].name: unique[cell.digest] for cell in cells}
-    return Plan(named, tuple(_task(cell) for cell in named.values()), known, tuple(unusable))
+    return Agenda(named, tuple(_task(cell) for cell in named.values()), known, tuple(unusable))
 
 
-def _task(cell: Cell) -> Task:
+def _task(cell: GridCell) -> Task:
     recipe = cell.recipe
     kind = f"{cell.setting.split()[0]} {cell.row}"
     return Task(cell.name, family_of(recipe), last_shared(recipe), recipe.rounds, kind)
@@ -63,7 +63,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def side_by_side(plan: Plan) -> int:
+def side_by_side(agenda: Agenda) -> int:
     """Return how many runs go on at once: one per core, but one in all on a GPU, or what fits.
 
     What a run needs is what the network says of one training step, and a process with its cases.
@@ -73,8 +73,8 @@ def side_by_side(plan: Plan) -> int:
     from feda3i import models
 
     needs = [PROCESS]
-    for task in plan.missing():
-        recipe = plan.cells[task.name].recipe
+    for task in agenda.missing():
+        recipe = agenda.cells[task.name].recipe
         device = recipe.engine.device
         if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
             return 1
@@ -101,29 +101,29 @@ class Conductor:
 
     def __init__(
         self,
-        plan: Plan,
+        agenda: Agenda,
         out: Path,
         results: Path,
         progress: Progress,
         cores: int = 1,
         each: int | None = None,
     ) -> None:
-        self._plan, self._out, self._results = plan, out, results
+        self._agenda, self._out, self._results = agenda, out, results
         self._progress, self._cores, self._each = progress, cores, each
         self._told: queue.Queue[Told] = queue.Queue()
         self._idle: list[Process] = []
         self._busy: dict[Process, str] = {}
         self._rounds: dict[str, int] = {}
         self._slots: dict[str, int] = {}
-        self._seconds = times_of(plan)
+        self._seconds = times_of(agenda)
         self.failed: dict[str, str] = {}
 
     def play(self) -> None:
         """Play all runs that are missing."""
         self._out.mkdir(parents=True, exist_ok=True)
         sweep(self._out)
-        tasks = {task.name: task for task in self._plan.tasks}
-        waiting = self._plan.missing()
+        tasks = {task.name: task for task in self._agenda.tasks}
+        waiting = self._agenda.missing()
         try:
             while waiting or self._busy:
                 self._start(waiting, tasks)
@@ -149,7 +149,7 @@ class Conductor:
             process.give(self._order(task, workers, waiting))
 
     def _order(self, task: Task, workers: int, waiting: Sequence[Task]) -> dict[str, Any]:
-        recipe = self._plan.cells[task.name].recipe
+        recipe = self._agenda.cells[task.name].recipe
         if recipe.engine.workers == "auto":
             engine = recipe.engine.model_copy(update={"workers": workers})
             recipe = recipe.model_copy(update={"engine": engine})
@@ -159,7 +159,7 @@ class Conductor:
             "branches": str(self._out / BRANCHES),
             "result": str(self._results / f"{task.name}{SUFFIX}"),
             "wanted": wanted_by(task, waiting),
-            "test_sha256": expected_test(self._plan, self._plan.cells[task.name]),
+            "test_sha256": expected_test(self._agenda, self._agenda.cells[task.name]),
         }
 
     def _hear(self, tasks: Mapping[str, Task]) -> None:
@@ -202,21 +202,21 @@ class Conductor:
                 clear(folder, family.name)
 
 
-def times_of(plan: Plan) -> dict[str, float]:
+def times_of(agenda: Agenda) -> dict[str, float]:
     """Return core seconds per round by kind of run, from results of this grid that are there."""
     found: dict[str, float] = {}
-    tasks = {task.name: task for task in plan.tasks}
-    for name in plan.done:
-        machine = plan.known[plan.cells[name].digest].machine
+    tasks = {task.name: task for task in agenda.tasks}
+    for name in agenda.done:
+        machine = agenda.known[agenda.cells[name].digest].machine
         workers = machine.get("workers")
         spent = float(machine.get("seconds_per_round") or 0)
         found[tasks[name].kind] = spent * (workers if isinstance(workers, int) else 1)
     return {kind: seconds for kind, seconds in found.items() if seconds > 0}
 
 
-def expected_test(plan: Plan, cell: Cell) -> str | None:
+def expected_test(agenda: Agenda, cell: GridCell) -> str | None:
     """Return the hash of the test cases that results with the same data section were scored on."""
-    for result in plan.known.values():
+    for result in agenda.known.values():
         if result.recipe["data"] == cell.recipe.shared()["data"]:
             return result.hashes["test"]
     return None

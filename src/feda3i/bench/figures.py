@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.bench.board import Board
-from feda3i.bench.published import loss
+from feda3i.bench.paper import loss
 from feda3i.bench.tables import CEILING, FLOOR, named
 from feda3i.report.canvas import GREY, colours, pyplot, save
 

@@ -21,11 +21,11 @@ from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe import load as load_recipe
-from feda3i.recipe.files import find as find_recipe
-from feda3i.recipe.files import read_toml
+from feda3i.recipe.finding import find as find_recipe
+from feda3i.recipe.finding import read_toml
 from feda3i.recipe.loading import parse_value
 from feda3i.recipe.naming import slug
-from feda3i.recipe.sections import PLACES, MethodSection, NoiseSection, Section
+from feda3i.recipe.sections import PLACES, MethodSection, NoiseSection, StrictSection
 from feda3i.values import keywords_of
 
 FOLDER = Path(__file__).parent / "grids"
@@ -33,7 +33,7 @@ CLEAN = "clean"
 """The reference row that trains on clean masks."""
 
 
-class Setting(Section):
+class Setting(StrictSection):
     """One column of a table: a recipe, changes to it, and the data that the user may give."""
 
     recipe: str
@@ -44,7 +44,7 @@ class Setting(Section):
     """Changes as on the command line of ``feda3i run``."""
 
 
-class Grid(Section):
+class Grid(StrictSection):
     """Rows x settings x points x seeds; every one of them is a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -74,7 +74,7 @@ class Grid(Section):
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """One run of a grid and its place in it."""
 
     setting: str
@@ -172,7 +172,7 @@ def _beside(grid: Grid, folder: Path) -> Grid:
     return grid.model_copy(update={"settings": found})
 
 
-def expand(grid: Grid, real: Iterable[str] | None = None) -> list[Cell]:
+def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
     """Return every run of a grid: seed by seed, so that a part of a grid is whole seeds.
 
     Parameters
@@ -245,10 +245,10 @@ def _method_of(source: str) -> str:
 
 def _cell(
     recipe: Recipe, name: str, row: str, point: tuple[tuple[str, Any], ...], seed: int
-) -> Cell:
+) -> GridCell:
     title = f"{name}, {row}, seed {seed}"
     recipe = recipe.model_copy(update={"seed": seed, "title": title})
-    return Cell(name, row, point, seed, recipe, identity(recipe))
+    return GridCell(name, row, point, seed, recipe, identity(recipe))
 
 
 def _split(point: Sequence[tuple[str, Any]]) -> tuple[dict[str, list[str]], list[str]]:
@@ -309,7 +309,7 @@ def _value(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def shard(cells: Sequence[Cell], family: Sequence[str], part: str) -> list[Cell]:
+def shard(cells: Sequence[GridCell], family: Sequence[str], part: str) -> list[GridCell]:
     """Return the part ``I/N`` of a grid's runs; runs that share their beginning stay together.
 
     Parameters

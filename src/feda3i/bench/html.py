@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from feda3i.bench.board import Board
 from feda3i.bench.figures import AXES, gains, sweep_lines
-from feda3i.bench.table import Table
 from feda3i.bench.tables import missing_lines, named, tables_of
+from feda3i.bench.text_table import Table
 from feda3i.report.html.charts import figure, legend
 from feda3i.report.html.lines import Series, lines
 from feda3i.report.html.markup import Html, join, tag

@@ -18,7 +18,7 @@ Told = tuple["Process", dict[str, Any]]
 _START = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
-    "from feda3i.bench.worker import main; main()"
+    "from feda3i.bench.player import main; main()"
 )
 """Ctrl-C is the bench's to handle; the working directory is not imported from (-P)."""
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from feda3i.bench.board import Board
-from feda3i.bench.published import label, loss, published
+from feda3i.bench.paper import label, loss, published
 from feda3i.bench.stats import Spread, compare, gap_closed, holm, mean_ranks, spearman
-from feda3i.bench.table import Table
+from feda3i.bench.text_table import Table
 
 LAST = 5
 """Rounds of the second score: single rounds jump."""

@@ -43,7 +43,7 @@ class Command(TyperCommand):
         """Write nothing: click 8.5 asks for arguments apart, and they stand above the options."""
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that helps with a misspelt one, once."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -63,7 +63,7 @@ class App(typer.Typer):
     """A typer application made of these commands."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(cls=Group, no_args_is_help=True, rich_markup_mode=None, **options)
+        super().__init__(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         """Add a function as a command."""

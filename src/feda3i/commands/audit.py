@@ -156,7 +156,7 @@ def _given(wish: Wish, path: Path) -> Model:
 
 def _of_data(wish: Wish) -> tuple[Recipe, Federation, Model | None]:
     """Return the data of a folder, a table or a recipe, and the given model if there is one."""
-    from feda3i.recipe.files import built_in
+    from feda3i.recipe.finding import built_in
     from feda3i.simulation.federation import federation_of
 
     given = None if wish.model is None else _given(wish, wish.model)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
-    from feda3i.bench.conduct import Plan
-    from feda3i.bench.grid import Cell, Grid
+    from feda3i.bench.conduct import Agenda
+    from feda3i.bench.grid import Grid, GridCell
 
 
 def need_grid(name: str | None) -> str:
@@ -38,26 +38,26 @@ def bench(
     is_list: bool,
 ) -> None:
     """Run what is missing of a grid; or list it, or say what it would take."""
-    from feda3i.bench.conduct import plan_of
+    from feda3i.bench.conduct import agenda_of
     from feda3i.bench.grid import load
 
     grid = load(source, overrides)
     cells = chosen(grid, shard, only)
-    plan = plan_of(cells, results)
-    for line in plan.unusable:
+    agenda = agenda_of(cells, results)
+    for line in agenda.unusable:
         print(f"NOTE: {line}", file=sys.stderr)
     if is_list:
-        _list(plan, cells)
+        _list(agenda, cells)
     elif is_dry:
         from feda3i.commands.bench_dry_run import dry_run
 
-        dry_run(grid, plan, jobs)
+        dry_run(grid, agenda, jobs)
     else:
-        _play(plan, out, results, jobs, quiet)
-        print(f"all {len(plan.cells)} runs done; see: feda3i tables {results} --grid {source}")
+        _play(agenda, out, results, jobs, quiet)
+        print(f"all {len(agenda.cells)} runs done; see: feda3i tables {results} --grid {source}")
 
 
-def chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[Cell]:
+def chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell]:
     """Return the cells of a grid that this machine is to run."""
     from feda3i.bench.branching import family_of
     from feda3i.bench.grid import expand
@@ -73,26 +73,26 @@ def chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[Cell]:
     return part_of(cells, [family_of(cell.recipe) for cell in cells], shard)
 
 
-def _list(plan: Plan, cells: Sequence[Cell]) -> None:
-    done = {plan.cells[name].digest: name for name in plan.done}
-    for name, cell in plan.cells.items():
-        result = plan.known.get(cell.digest)
+def _list(agenda: Agenda, cells: Sequence[GridCell]) -> None:
+    done = {agenda.cells[name].digest: name for name in agenda.done}
+    for name, cell in agenda.cells.items():
+        result = agenda.known.get(cell.digest)
         state = "missing" if result is None else f"{result.last():.4f}"
         print(f"{state:8}  {cell.setting:12}  {cell.row:32}  seed {cell.seed}  {name}")
-    print(f"{len(done)} of {len(plan.cells)} runs done")
+    print(f"{len(done)} of {len(agenda.cells)} runs done")
 
 
-def _play(plan: Plan, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
+def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
     from feda3i.bench.conduct import Conductor, cores, side_by_side
     from feda3i.bench.progress import Progress
 
-    done, total = len(plan.done), len(plan.cells)
-    _announce(plan)
+    done, total = len(agenda.done), len(agenda.cells)
+    _announce(agenda)
     each = None if jobs is None else max(1, cores() // jobs)
-    limit = side_by_side(plan) if jobs is None else jobs * (each or 1)
+    limit = side_by_side(agenda) if jobs is None else jobs * (each or 1)
     progress = Progress(total, done, quiet)
     progress.note(f"{total} runs, {done} of them done; results in {results}")
-    conductor = Conductor(plan, out, results, progress, cores=limit, each=each)
+    conductor = Conductor(agenda, out, results, progress, cores=limit, each=each)
     try:
         conductor.play()
     except KeyboardInterrupt:
@@ -106,13 +106,13 @@ def _play(plan: Plan, out: Path, results: Path, jobs: int | None, quiet: bool) -
         sys.exit(1)
 
 
-def _announce(plan: Plan) -> None:
+def _announce(agenda: Agenda) -> None:
     """Say once which files the plug-ins of the grid execute."""
     from feda3i.recipe.trust import announce, named_code
 
     told: set[str] = set()
-    for task in plan.missing():
-        recipe = plan.cells[task.name].recipe
+    for task in agenda.missing():
+        recipe = agenda.cells[task.name].recipe
         names = {str(code) for code in named_code(recipe)}
         if names - told:
             announce(recipe)

@@ -5,33 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from feda3i.bench.conduct import Plan, cores, times_of
-from feda3i.bench.grid import Cell, Grid
+from feda3i.bench.conduct import Agenda, cores, times_of
+from feda3i.bench.grid import Grid, GridCell
 from feda3i.bench.schedule import left
 from feda3i.commands.dry_run import duration
 
 
-def dry_run(grid: Grid, plan: Plan, jobs: int | None) -> None:
+def dry_run(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     """Print what a bench would do; a step of each kind of run that is not known is measured."""
-    missing = plan.missing()
-    settings = list(dict.fromkeys(cell.setting for cell in plan.cells.values()))
-    seeds = sorted({cell.seed for cell in plan.cells.values()})
-    data = sorted({cell.data for cell in plan.cells.values()})
+    missing = agenda.missing()
+    settings = list(dict.fromkeys(cell.setting for cell in agenda.cells.values()))
+    seeds = sorted({cell.seed for cell in agenda.cells.values()})
+    data = sorted({cell.data for cell in agenda.cells.values()})
     print(f"{grid.name}: {grid.title}")
     print(f"settings  {', '.join(settings)}")
     print(f"data      {', '.join(data)}")
     print(f"seeds     {', '.join(map(str, seeds))}; protocol {grid.protocol}")
-    print(f"runs      {len(plan.cells)}, of them {len(plan.done)} done and {len(missing)} to do")
+    print(
+        f"runs      {len(agenda.cells)}, of them {len(agenda.done)} done and {len(missing)} to do"
+    )
     if not missing:
         return
-    tasks = {task.name: task for task in plan.tasks}
+    tasks = {task.name: task for task in agenda.tasks}
     played = sum(task.rounds for task in missing)
     shared = played - left(missing, {}, tasks, {task.kind: 1.0 for task in missing})
     print(f"rounds    {played:.0f}, of them {shared:.0f} shared with another run and not trained")
-    seconds = times_of(plan)
+    seconds = times_of(agenda)
     for task in missing:
         if task.kind not in seconds:
-            seconds[task.kind] = _measured(plan.cells[task.name])
+            seconds[task.kind] = _measured(agenda.cells[task.name])
     used = jobs or cores()
     total = left(missing, {}, tasks, seconds) / min(used, cores())
     print(
@@ -40,7 +42,7 @@ def dry_run(grid: Grid, plan: Plan, jobs: int | None) -> None:
     )
 
 
-def _measured(cell: Cell) -> float:
+def _measured(cell: GridCell) -> float:
     """Return the seconds that one core takes for a round, by one step and some scored cases."""
     from feda3i.engine.forecast import forecast, measure
     from feda3i.engine.run import job_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def recipes(incomplete: str) -> list[tuple[str, str]]:
     """Return the built-in recipes that begin so, each with its title."""
-    from feda3i.recipe.files import built_in, title_of
+    from feda3i.recipe.finding import built_in, title_of
 
     return [(name, title_of(name)) for name in built_in() if name.startswith(incomplete)]
 

@@ -91,8 +91,8 @@ def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[st
     from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
     from feda3i.log.events import read_events
-    from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
+    from feda3i.report.survey_plot import draw_survey
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)

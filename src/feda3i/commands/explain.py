@@ -24,7 +24,7 @@ def registries() -> dict[str, Registry]:
 
 def list_names() -> None:
     """Print every name that a recipe can use."""
-    from feda3i.recipe.files import built_in
+    from feda3i.recipe.finding import built_in
 
     for word, registry in registries().items():
         print(f"{word + ':':9} {', '.join(registry.names())}")
@@ -37,7 +37,7 @@ def list_names() -> None:
 
 def known_names() -> list[str]:
     """Return every name that can be explained."""
-    from feda3i.recipe.files import built_in
+    from feda3i.recipe.finding import built_in
 
     named = [name for registry in registries().values() for name in registry.names()]
     return sorted({*named, *built_in()})
@@ -72,7 +72,7 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
             return kind
     if ":" in name:
         return "method"
-    from feda3i.recipe.files import built_in
+    from feda3i.recipe.finding import built_in
 
     if name in built_in() or name.endswith(".toml"):
         return "recipe"
@@ -86,7 +86,7 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
 
 def recipe_card(name: str) -> str:
     """Return a recipe as it is written, notes and all, and the command that runs it."""
-    from feda3i.recipe.files import find
+    from feda3i.recipe.finding import find
 
     text = find(name).read_text(encoding="utf-8").strip()
     run = f"Run it: feda3i run {name} [key=value ...]"
@@ -137,7 +137,7 @@ def key_card(name: str) -> str:
 
 def _in_recipes(name: str) -> list[str]:
     """Return what the built-in recipes set a key to."""
-    from feda3i.recipe.files import built_in, find, read_toml
+    from feda3i.recipe.finding import built_in, find, read_toml
 
     lines = []
     for recipe in built_in():

@@ -130,7 +130,7 @@ def _defaults(thing: Any) -> dict[str, Any]:
 
 
 def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:
-    from feda3i.noise.base import Annotator
+    from feda3i.noise.model import Annotator
 
     if default is MISSING:
         return True

@@ -45,7 +45,7 @@ def apply(
     quiet: Quiet = False,
 ) -> None:
     """Draw noisy versions of a folder of masks, with Dice and area ratio of each in a CSV."""
-    from feda3i.noise.base import Annotator
+    from feda3i.noise.model import Annotator
     from feda3i.simulation.noisy_folders import Drawing, apply_to_folder
 
     drawing = Drawing(noise, _options(option), seed, classes, relative)
@@ -115,8 +115,8 @@ def gallery(
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
     from feda3i.errors import RecipeError
-    from feda3i.simulation.gallery import built_in_cases, draw_gallery
     from feda3i.simulation.mask_files import read_image_file, read_mask_file
+    from feda3i.simulation.noise_figure import built_in_cases, draw_gallery
 
     images, masks = image or [], mask or []
     if len(images) != len(masks):

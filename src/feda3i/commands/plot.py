@@ -18,8 +18,8 @@ def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") ->
     """Draw curves of all runs together; of each run also offsets, survey and weights."""
     from feda3i.basics.writers import FIGURES
     from feda3i.report.offsets import draw_offsets
-    from feda3i.report.plane import draw_survey
     from feda3i.report.plots import draw_curves, draw_weights
+    from feda3i.report.survey_plot import draw_survey
 
     target = out or (folders[0] / "pictures" if len(folders) == 1 else Path("pictures"))
     rounds = {

@@ -17,13 +17,13 @@ _READING = ("size", "aspect", "channels", "classes")
 
 def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
     """Return warnings, and what is used of a folder: both as lines; empty for other data sets."""
-    plan = plan_of(recipe)
+    plan = division_of(recipe)
     if plan is None:
         return [], []
     return warnings(recipe, plan), [*usage_lines(plan.listing.usage), *sites_line(plan)]
 
 
-def plan_of(recipe: Recipe) -> Division | None:
+def division_of(recipe: Recipe) -> Division | None:
     """Return the plan for a recipe with a folder; nothing if it has none, or wrong options."""
     name, given = REGISTRY.canonical(recipe.data.name), recipe.data.options()
     if name not in _FOLDERS or not given.get("path"):

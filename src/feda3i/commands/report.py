@@ -22,7 +22,7 @@ def report(
 ) -> None:
     """Write the report of all runs in these folders, and say where it lies."""
     from feda3i.report.run.build import NAME, write_report
-    from feda3i.report.run.reading import find_runs
+    from feda3i.report.run.reader import find_runs
 
     runs = find_runs(list(folders))
     if data is not None and not gallery:

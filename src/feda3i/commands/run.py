@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from feda3i.errors import RecipeError
 from feda3i.log.console import Listener, Live, Silent
 from feda3i.recipe import Recipe, load
-from feda3i.recipe.files import built_in, title_of
+from feda3i.recipe.finding import built_in, title_of
 from feda3i.recipe.naming import name_of
 from feda3i.recipe.trust import announce, named_code
 

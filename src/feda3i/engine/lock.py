@@ -11,7 +11,7 @@ from pathlib import Path
 
 from feda3i.basics.files import PART
 from feda3i.errors import RunError
-from feda3i.recipe.local import FILE as LOCAL
+from feda3i.recipe.machine import FILE as LOCAL
 
 NAME = ".lock"
 MARK = b"A run of feda3i made this folder; the process that works on it holds this file.\n"

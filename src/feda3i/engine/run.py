@@ -25,7 +25,7 @@ from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
 from feda3i.log.events import EventLog, read_events
 from feda3i.recipe import Recipe
-from feda3i.recipe.local import working_directory
+from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.federation import check_recipe, disturb, federation_of
 from feda3i.simulation.views import as_trained, card_of

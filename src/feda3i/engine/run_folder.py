@@ -28,8 +28,8 @@ from feda3i.engine.model_file import model_bytes
 from feda3i.errors import RunError, WireError
 from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
-from feda3i.recipe.files import read_toml
-from feda3i.recipe.local import with_local, write_local
+from feda3i.recipe.finding import read_toml
+from feda3i.recipe.machine import with_local, write_local
 
 
 class RunFolder:

@@ -15,12 +15,12 @@ from feda3i.noise.annotators import (
     draw_annotators,
     get_setting,
 )
-from feda3i.noise.base import Annotator, NoiseModel, NoiseWarning
 from feda3i.noise.calibrate import Calibration, calibrate
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
 from feda3i.noise.markov import MarkovNoise
+from feda3i.noise.model import Annotator, NoiseModel, NoiseWarning
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.noise.noisy_masks import (
     REGISTRY,

@@ -11,7 +11,7 @@ import numpy as np
 
 from feda3i import seeding
 from feda3i.errors import check_choice, unknown
-from feda3i.noise.base import SIDE, Annotator, check_number, check_whole
+from feda3i.noise.model import SIDE, Annotator, check_number, check_whole
 
 
 @dataclass(frozen=True)

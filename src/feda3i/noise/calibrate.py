@@ -9,7 +9,7 @@ import numpy as np
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.metrics import dice_both_empty_one
-from feda3i.noise.base import Mask, NoiseModel, check_number, check_whole
+from feda3i.noise.model import Mask, NoiseModel, check_number, check_whole
 from feda3i.seeding import Draws, generator
 
 Family = Callable[[float], NoiseModel]

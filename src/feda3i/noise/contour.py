@@ -9,7 +9,7 @@ import numpy as np
 
 from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary
-from feda3i.noise.base import (
+from feda3i.noise.model import (
     Annotator,
     Mask,
     check_mask,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.geometry import Binary
-from feda3i.noise.base import Annotator, Mask, check_number, check_options, noise_by_class
+from feda3i.noise.model import Annotator, Mask, check_number, check_options, noise_by_class
 from feda3i.seeding import Draws
 
 # An annotator who is off by this many pixels (at 256) flips every pixel of one class.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
-from feda3i.noise.base import (
+from feda3i.noise.model import (
     Annotator,
     Mask,
     check_number,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.geometry import Binary
-from feda3i.noise.base import (
+from feda3i.noise.model import (
     Annotator,
     Mask,
     check_number,

@@ -12,7 +12,7 @@ import numpy as np
 
 from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary, signed_distance
-from feda3i.noise.base import (
+from feda3i.noise.model import (
     Annotator,
     Mask,
     NoiseWarning,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from feda3i import seeding
 from feda3i.basics.parallel import ordered_map
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise.base import Annotator, Mask, NoiseModel
 from feda3i.noise.calibrate import mean_dice
+from feda3i.noise.model import Annotator, Mask, NoiseModel
 from feda3i.registry import Registry
 
 Masks = NDArray[np.uint8]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError
 from feda3i.geometry import Floats, signed_distance
-from feda3i.noise.base import Mask, NoiseModel, check_mask, check_number, check_whole
+from feda3i.noise.model import Mask, NoiseModel, check_mask, check_number, check_whole
 from feda3i.seeding import Draws, generator
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from feda3i import seeding
 from feda3i.geometry import Binary
-from feda3i.noise.base import NoiseModel, NoiseWarning, check_number
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
 from feda3i.noise.markov import MarkovNoise
+from feda3i.noise.model import NoiseModel, NoiseWarning, check_number
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.noise.pdn import pixel_dependence
 

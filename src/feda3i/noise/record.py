@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.geometry import Floats, Points
-from feda3i.noise.base import Mask
+from feda3i.noise.model import Mask
 
 Fate = Literal["moved", "unchanged", "grown", "core", "lost", "closed", "kept"]
 

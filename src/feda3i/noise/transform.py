@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from feda3i import seeding
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise.base import NoiseModel
+from feda3i.noise.model import NoiseModel
 
 Keys = Hashable | Iterable[Hashable]
 

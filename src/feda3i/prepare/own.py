@@ -12,6 +12,7 @@ from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry, Reader
+from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.decode import Options
 from feda3i.reading.dicom import find_dicom
 from feda3i.reading.listing import LAYOUT, TABLE, unlisted
@@ -20,7 +21,6 @@ from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.patterns import compile_group
 from feda3i.reading.prepared import is_prepared
 from feda3i.reading.problems import Problem, errors_of
-from feda3i.reading.table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.usage import Unused, Usage, judge_unused, usage_of, with_empty, without
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from feda3i.basics.files import PART
 from feda3i.errors import DataError
-from feda3i.prepare.progress import read_journal
+from feda3i.prepare.journal import read_journal
 from feda3i.reading.prepared import JOURNAL, is_made_here
 
 SCRATCH = ".feda3i-scratch"  # inflated archives lie here while they are read

@@ -19,9 +19,10 @@ from feda3i.basics.parallel import Progress, ordered_map
 from feda3i.data.cards import Card
 from feda3i.data.split import TEST_SHARE, check_share, split_cases
 from feda3i.errors import DataError
-from feda3i.prepare.progress import PairResult, remove_cases, start_journal, write_journal
+from feda3i.prepare.journal import PairResult, remove_cases, start_journal, write_journal
 from feda3i.prepare.target import check_places, open_target
 from feda3i.reading.archive import FileEntry, Reader, list_entries
+from feda3i.reading.csv_table import is_table
 from feda3i.reading.decode import Options, decode_pair
 from feda3i.reading.listing import settle
 from feda3i.reading.names import unique_ids
@@ -40,7 +41,6 @@ from feda3i.reading.prepared import (
     write_json,
 )
 from feda3i.reading.problems import CaseError, Problem, errors_of, report_lines, write_problems
-from feda3i.reading.table import is_table
 from feda3i.reading.usage import Usage, usage_lines
 
 _WORDS = {"train": "training", "test": "test", "validation": "validation"}

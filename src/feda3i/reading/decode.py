@@ -14,7 +14,7 @@ from feda3i.core.resize import ASPECTS, Aspect, resize_image, resize_mask, resiz
 from feda3i.errors import RecipeError
 from feda3i.reading.masks import read_mask
 from feda3i.reading.pairs import Pair
-from feda3i.reading.picture import Note, Picture, read_image
+from feda3i.reading.picture import Decoded, Note, read_image
 from feda3i.reading.problems import CaseError
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
@@ -153,7 +153,7 @@ def _read_channels(
 def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase:
     """Decode an image and its masks; several masks are merged (the higher class wins)."""
 
-    def read(upright: bool) -> tuple[Picture, list[Picture]]:
+    def read(upright: bool) -> tuple[Decoded, list[Decoded]]:
         return (
             read_image(image, channels=options.channels, bits=options.bits, upright=upright),
             [read_mask(m, classes=len(options.classes), upright=upright) for m in masks],

@@ -12,6 +12,7 @@ from feda3i.basics.files import hash_pixels
 from feda3i.core.resize import ASPECTS, resize_spacing
 from feda3i.errors import DataError, RecipeError
 from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, split_archive
+from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case
 from feda3i.reading.names import DICOM, split_extension, unique_ids
 from feda3i.reading.nnunet import nnunet_classes
@@ -28,7 +29,6 @@ from feda3i.reading.prepared import (
     read_prepared,
 )
 from feda3i.reading.problems import CaseError, Problem
-from feda3i.reading.table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.usage import Unused, Usage, judge_unused, usage_of, with_empty
 
 LAYOUT = (

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from feda3i.reading.picture import Note, Picture, decode, open_picture
+from feda3i.reading.picture import Decoded, Note, decode, open_picture
 from feda3i.reading.problems import CaseError, reading
 
 # Masks with more than two values are cut at half of their maximum, if that is at least this bright:
@@ -28,7 +28,7 @@ _COLOURS = (
 )
 
 
-def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Picture:
+def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded:
     """Decode a mask to 0 (background) and 1..classes.
 
     With one class anything above half of the maximum is foreground; files with a few small values
@@ -42,9 +42,9 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Picture
     picture = decode(opened, upright, notes)
     if classes > 1:
         values = np.asarray(picture) if picture.mode == "P" else _levels(picture, None, notes)
-        return Picture(_exact(values, classes), tuple(notes))
+        return Decoded(_exact(values, classes), tuple(notes))
     values = _from_palette(picture) if picture.mode == "P" else _levels(picture, tolerance, notes)
-    return Picture(binarise(values, notes), tuple(notes))
+    return Decoded(binarise(values, notes), tuple(notes))
 
 
 def mask_values(data: bytes) -> tuple[int, ...]:

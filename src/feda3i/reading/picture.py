@@ -23,7 +23,7 @@ _DEEP = ("I;16", "LA;16", "RGB;16", "RGBA;16", "RGBX;16")  # how Pillow unpacks 
 
 
 @dataclass(frozen=True)
-class Picture:
+class Decoded:
     """Pixels of an image ``(height, width, channel)`` or a mask ``(height, width)``, ``uint8``."""
 
     pixels: NDArray[np.uint8]
@@ -56,7 +56,7 @@ def is_grey(file: IO[bytes]) -> bool:
 
 def read_image(
     data: bytes, *, channels: int | None = None, bits: int = 16, upright: bool = True
-) -> Picture:
+) -> Decoded:
     """Decode an image to bytes with one or three channels.
 
     Parameters
@@ -82,7 +82,7 @@ def read_image(
         if (array != array[..., :1]).any():
             notes.append(("colour where grey is due", "converted to luminance"))
         array = np.asarray(Image.fromarray(array).convert("L"))[..., None]
-    return Picture(np.ascontiguousarray(array), tuple(notes))
+    return Decoded(np.ascontiguousarray(array), tuple(notes))
 
 
 def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:

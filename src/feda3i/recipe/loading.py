@@ -18,8 +18,8 @@ from feda3i.datasets import REGISTRY as DATASETS
 from feda3i.datasets import is_data, is_ours, refuse_both
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
-from feda3i.recipe.files import SECTIONS, find, read_toml
-from feda3i.recipe.local import with_local
+from feda3i.recipe.finding import SECTIONS, find, read_toml
+from feda3i.recipe.machine import with_local
 from feda3i.recipe.overrides import chosen, split
 from feda3i.recipe.sections import MethodSection, Recipe
 from feda3i.values import check_plain, refuse_flag

@@ -14,7 +14,7 @@ PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
 
 
-class Section(BaseModel):
+class StrictSection(BaseModel):
     """A part of a recipe in which every key is known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,7 +67,7 @@ class MethodSection(NamedSection):
     """A method (``feda3i list``) or a plug-in (``file.py:Class``)."""
 
 
-class EngineSection(Section):
+class EngineSection(StrictSection):
     """Where sites run, how long the server waits, and how it guards itself against a site.
 
     Only the keys in ``DECIDING`` change a number of a complete run, and none does by default.
@@ -114,7 +114,7 @@ def deciding(engine: Any) -> dict[str, Any]:
     return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
 
-class EvaluateSection(Section):
+class EvaluateSection(StrictSection):
     """When the global model is scored on the test cases; the last round always is."""
 
     every: Annotated[int, Field(ge=1)] = 1
@@ -123,7 +123,7 @@ class EvaluateSection(Section):
     """Also score HD95 and ASSD in every evaluation, not only in the last."""
 
 
-class Recipe(Section):
+class Recipe(StrictSection):
     """Everything that determines a run."""
 
     title: str = ""

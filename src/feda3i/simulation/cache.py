@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
 from feda3i.errors import RunError
-from feda3i.noise.base import Annotator
+from feda3i.noise.model import Annotator
 from feda3i.noise.noisy_masks import Masks, NoisyCase, NoisyMasks, Sites, apply_noise
 
 FORMAT = 2  # raised when a noise model draws differently: old files are then not used

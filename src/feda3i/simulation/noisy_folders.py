@@ -19,7 +19,7 @@ from feda3i.basics.writers import write_array
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
-from feda3i.noise.base import SIDE, Annotator
+from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
 from feda3i.reading.names import folder_name
 from feda3i.simulation.mask_files import (

@@ -17,9 +17,9 @@ from feda3i.basics.ram import check_fits
 from feda3i.core.cases import Cases, Federation, Images, Index, Masks
 from feda3i.errors import RecipeError
 from feda3i.seeding import rng
-from feda3i.synthetic.breast import SOURCES, breast_case
 from feda3i.synthetic.fields import SMALLEST
 from feda3i.synthetic.skin import skin_case
+from feda3i.synthetic.ultrasound import SOURCES, breast_case
 
 __all__ = ["SOURCES", "breast_case", "skin_case", "synthetic_breast", "synthetic_skin"]
 

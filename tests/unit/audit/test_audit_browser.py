@@ -5,7 +5,7 @@ import pytest
 from browser import Browser, find_browser
 from feda3i.audit.assemble import build_audit
 from feda3i.audit.audit_page import page_of
-from feda3i.audit.measure import CaseRow
+from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.sources import Material
 from feda3i.seeding import rng
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.interval import (
     beside_middle,
     differ_by_chance,
@@ -16,7 +17,6 @@ from feda3i.audit.interval import (
     resample,
 )
 from feda3i.audit.judge import FEWEST, SiteNumbers, judge, site_numbers
-from feda3i.audit.measure import CaseRow
 from feda3i.quality.measure import Offset
 from feda3i.seeding import rng
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from feda3i.bench import conduct
-from feda3i.bench.worker import Player
+from feda3i.bench.player import Player
 
 GRID = """
 title = "tiny"
@@ -68,11 +68,11 @@ def played(grid_file, tmp_path_factory):
     from feda3i.bench.progress import Progress
 
     folder = tmp_path_factory.mktemp("played")
-    plan = conduct.plan_of(expand(load(str(grid_file))), folder / "res")
+    agenda = conduct.agenda_of(expand(load(str(grid_file))), folder / "res")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(conduct, "Process", Here)
-        progress = Progress(len(plan.cells), 0, quiet=True)
-        conductor = conduct.Conductor(plan, folder / "out", folder / "res", progress, cores=2)
+        progress = Progress(len(agenda.cells), 0, quiet=True)
+        conductor = conduct.Conductor(agenda, folder / "out", folder / "res", progress, cores=2)
         conductor.play()
         assert not conductor.failed
     return folder

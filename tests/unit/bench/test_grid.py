@@ -28,7 +28,7 @@ def test_small_grids_warm_up_as_long_as_the_paper():
 
 
 def test_the_comparison_has_all_rows_of_the_paper():
-    from feda3i.bench.published import published
+    from feda3i.bench.paper import published
 
     found = grid.load("table2-small")
     rows = [row for row in found.rows if published(row, "SKIN N_S")]

@@ -11,7 +11,7 @@ import feda3i as package
 from feda3i.cli import app
 from feda3i.log.console import Live
 from feda3i.recipe import load
-from feda3i.recipe.files import built_in
+from feda3i.recipe.finding import built_in
 
 
 def _commands(command, path=()):

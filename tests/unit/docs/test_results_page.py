@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.bench.page import Page
+from feda3i.bench.results_page import Page
 from feda3i.errors import RecipeError
 
 DOCS = Path(__file__).parents[3] / "docs"

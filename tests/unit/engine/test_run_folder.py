@@ -68,7 +68,7 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
     from feda3i.basics.files import write_file as write
 
     monkeypatch.setattr("feda3i.engine.run_folder.write_file", full)
-    monkeypatch.setattr("feda3i.recipe.local.write_file", full)
+    monkeypatch.setattr("feda3i.recipe.machine.write_file", full)
     for folder in (tmp_path / "new", tmp_path / "empty"):
         if folder.name == "empty":
             folder.mkdir()

@@ -9,7 +9,7 @@ from naive_contour import naive_evolution
 from feda3i.noise import ContourEvolution, NoiseWarning
 from noise_shapes import blobs, disc
 
-pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.base.NoiseWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
 
 
 def faithful(mu: float, sigma: float, **options: object) -> ContourEvolution:

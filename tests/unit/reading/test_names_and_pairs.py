@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from feda3i.errors import DataError
 from feda3i.reading.archive import FileEntry
+from feda3i.reading.csv_table import read_table
 from feda3i.reading.names import safe_name, unique_ids
 from feda3i.reading.pairs import find_pairs
-from feda3i.reading.table import read_table
 
 
 def entries(*names):

@@ -3,7 +3,7 @@ import pytest
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.recipe import load, validate
-from feda3i.recipe.files import built_in, find
+from feda3i.recipe.finding import built_in, find
 
 
 def test_overrides_reach_every_level():

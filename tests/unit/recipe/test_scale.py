@@ -5,7 +5,7 @@ import math
 import pytest
 
 from feda3i.recipe import load
-from feda3i.recipe.files import built_in
+from feda3i.recipe.finding import built_in
 
 SMALL = sorted(name for name in built_in() if name.endswith("-small"))
 FULL = [name.removesuffix("-small") for name in SMALL]

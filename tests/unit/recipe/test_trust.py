@@ -17,7 +17,7 @@ from feda3i.errors import RecipeError, RunError
 from feda3i.methods.base import make_method
 from feda3i.models import build
 from feda3i.noise import Annotator, build_model
-from feda3i.recipe import files as recipe_files
+from feda3i.recipe import finding
 from feda3i.simulation.federation import load_data
 
 EVIL = "subprocess:getoutput"
@@ -47,7 +47,7 @@ def poisoned_run(finished, path, section, name, **options):
     import tomli_w
 
     shutil.copytree(finished, path)
-    values = recipe_files.read_toml(path / "recipe.toml")
+    values = finding.read_toml(path / "recipe.toml")
     values[section] = {"name": name, **options}
     (path / "recipe.toml").write_text(tomli_w.dumps(values))
     manifest = json.loads((path / "manifest.json").read_text())

@@ -10,7 +10,7 @@ from fake_runs import fake_run
 from feda3i.log.events import read_events
 from feda3i.report.run.build import report_page, write_report
 from feda3i.report.run.compare import gain, group_runs, site_dice, spread_of, steady_dice
-from feda3i.report.run.reading import find_runs, read_run
+from feda3i.report.run.reader import find_runs, read_run
 from pages import HOSTILE, read
 from short import TINY
 

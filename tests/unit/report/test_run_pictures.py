@@ -8,7 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from feda3i import metrics
-from feda3i.report import plane, plots
+from feda3i.report import plots, survey_plot
+from feda3i.report.survey_plot import draw_survey
 from feda3i.seeding import rng
 
 
@@ -16,7 +17,7 @@ from feda3i.seeding import rng
 def drawn(monkeypatch, tmp_path):
     """Keep the figures that are saved."""
     figures = []
-    for module in (plane, plots):
+    for module in (survey_plot, plots):
         original = module.save
 
         def keep(figure, path, original=original):
@@ -53,7 +54,7 @@ HOSPITALS = ["Charité", "Hôpital Saint-Louis", "Mayo", "Santa Maria della Mise
 @pytest.mark.parametrize("count", [4, 20, 40])
 def test_sites_are_named_and_no_name_covers_another(drawn, tmp_path, count):
     sites = [*HOSPITALS, *[f"site-{k}" for k in range(count - 4)]]
-    plane.draw_survey(survey(sites, np.linspace(-3, 3, count)), tmp_path / "s.png", None)
+    draw_survey(survey(sites, np.linspace(-3, 3, count)), tmp_path / "s.png", None)
     axes = drawn[0].axes[0]
     names = [text for text in axes.texts if text.get_text() in map(plots.short, sites)]
     assert {text.get_text() for text in names} == set(map(plots.short, sites))
@@ -62,14 +63,14 @@ def test_sites_are_named_and_no_name_covers_another(drawn, tmp_path, count):
 
 def test_what_has_no_room_is_counted(drawn, tmp_path):
     sites = [f"one of a great many sites {k}" for k in range(60)]
-    plane.draw_survey(survey(sites, np.full(60, 0.1)), tmp_path / "s.png", None)
+    draw_survey(survey(sites, np.full(60, 0.1)), tmp_path / "s.png", None)
     texts = [text.get_text() for text in drawn[0].axes[0].texts]
     named = sum(text.startswith("one of") for text in texts)
     assert f"{60 - named} more without room for a name" in texts
 
 
 def test_groups_differ_in_shape_and_colour_without_the_true_mu(drawn, tmp_path):
-    plane.draw_survey(survey(HOSPITALS, [1, -1, 2, -2]), tmp_path / "s.png", None)
+    draw_survey(survey(HOSPITALS, [1, -1, 2, -2]), tmp_path / "s.png", None)
     axes = drawn[0].axes[0]
     larger, smaller = axes.collections
     assert not np.array_equal(larger.get_paths()[0].vertices, smaller.get_paths()[0].vertices)
@@ -83,7 +84,7 @@ def test_groups_differ_in_shape_and_colour_without_the_true_mu(drawn, tmp_path):
 
 def test_the_true_mu_fills_and_groups_stay_visible(drawn, tmp_path):
     mu = dict(zip(HOSPITALS, [1.0, -1.0, 2.0, -2.0], strict=True))
-    plane.draw_survey(survey(HOSPITALS, list(mu.values()), parts=2), tmp_path / "s.png", mu)
+    draw_survey(survey(HOSPITALS, list(mu.values()), parts=2), tmp_path / "s.png", mu)
     assert [axes.get_title() for axes in drawn[0].axes[:2]] == ["class 1, mean", "class 2, mean"]
     for axes in drawn[0].axes[:2]:
         larger, smaller = axes.collections
@@ -93,7 +94,7 @@ def test_the_true_mu_fills_and_groups_stay_visible(drawn, tmp_path):
 
 @pytest.mark.parametrize("spread", [0.01, 0.1, 0.5, 2.0])
 def test_tick_labels_do_not_overlap(drawn, tmp_path, spread):
-    plane.draw_survey(survey(HOSPITALS, [1, -1, 2, -2], spread=spread), tmp_path / "s.png", None)
+    draw_survey(survey(HOSPITALS, [1, -1, 2, -2], spread=spread), tmp_path / "s.png", None)
     axes = drawn[0].axes[0]
     for axis in (axes.xaxis, axes.yaxis):
         shown = [tick.label1 for tick in axis.get_major_ticks()]
@@ -105,7 +106,7 @@ def test_sites_that_were_not_rated_are_named_in_the_legend(drawn, tmp_path):
     found = survey(HOSPITALS, [1, -1, 2, -2])
     found["parts"][0]["q"][0] = [None, None]
     found["parts"][0]["grouping"]["labels"][0] = "unrated"
-    plane.draw_survey(found, tmp_path / "s.png", None)
+    draw_survey(found, tmp_path / "s.png", None)
     legend = [text.get_text() for text in drawn[0].axes[0].get_legend().get_texts()]
     assert legend[-1] == "not rated (1)\nCharité"
 

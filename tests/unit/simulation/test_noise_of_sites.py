@@ -65,7 +65,7 @@ def test_any_number_of_workers_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", ["levelset", "flip", "morphology", "markov"])
-@pytest.mark.filterwarnings("ignore::feda3i.noise.base.NoiseWarning")
+@pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
 def test_other_models_by_name(name: str) -> None:
     done = apply_noise(MASKS, IDS, SITES, DRAWERS, seed=0, name=name)
     assert (done.masks[:6] != MASKS[:6]).any()

@@ -10,14 +10,14 @@ from feda3i.report import html
 from feda3i.report.html import Section
 from feda3i.report.run.compare import Group, group_runs
 from feda3i.report.run.learning import learning
-from feda3i.report.run.log import RunLog
 from feda3i.report.run.overview import headline, main_cards, what_was_run
-from feda3i.report.run.reading import read_run
+from feda3i.report.run.reader import read_run
+from feda3i.report.run.run_log import RunLog
 from feda3i.report.run.sites import sites
-from feda3i.report.run.survey import survey
+from feda3i.report.run.survey_section import survey
 from feda3i.report.run.warnings import warnings
-from feda3i.report.run.weights import weights
-from feda3i.report.run.wire import wire
+from feda3i.report.run.weights_section import weights
+from feda3i.report.run.wire_section import wire
 
 NAME = "report.html"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from feda3i.recipe.sections import deciding
-from feda3i.report.run.log import Row, RunLog, number_of, table_of
+from feda3i.report.run.run_log import Row, RunLog, number_of, table_of
 
 REFERENCES = {
     "clean": "trains on perfect masks: a ceiling",

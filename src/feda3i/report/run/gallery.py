@@ -19,9 +19,9 @@ from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
 from feda3i.report.html import Html, Section
 from feda3i.report.run.compare import REFERENCES, Group, group_runs
-from feda3i.report.run.log import Row, RunLog, number_of
-from feda3i.report.run.picture import contours, embedded, flat
-from feda3i.report.run.reading import read_run
+from feda3i.report.run.pixels import contours, embedded, flat
+from feda3i.report.run.reader import read_run
+from feda3i.report.run.run_log import Row, RunLog, number_of
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from feda3i.report import html
 from feda3i.report.html import Column, Html, Section, Series
 from feda3i.report.run.compare import Group
-from feda3i.report.run.log import RoundFacts
+from feda3i.report.run.run_log import RoundFacts
 
 
 def _dice(one: RoundFacts) -> float | None:

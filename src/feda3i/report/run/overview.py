@@ -19,7 +19,7 @@ from feda3i.report.run.compare import (
     spread_of,
     steady_dice,
 )
-from feda3i.report.run.log import RunLog, State, table_of
+from feda3i.report.run.run_log import RunLog, State, table_of
 
 TONES: dict[State, html.Tone] = {
     "done": "good",

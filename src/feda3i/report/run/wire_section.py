@@ -13,7 +13,7 @@ from feda3i.methods import REGISTRY
 from feda3i.report import html
 from feda3i.report.html import Column, Html, Section
 from feda3i.report.run.compare import Group
-from feda3i.report.run.log import RunLog, table_of
+from feda3i.report.run.run_log import RunLog, table_of
 
 NUMBER = 8
 """Bytes of a number on the wire."""

@@ -17,7 +17,7 @@ from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RunError
 from feda3i.metrics import SCORES
 from feda3i.quality import Rating
-from feda3i.report.run.log import RoundFacts, RunLog, State, number_of, table_of, whole_of
+from feda3i.report.run.run_log import RoundFacts, RunLog, State, number_of, table_of, whole_of
 
 
 def find_runs(places: list[Path]) -> list[Path]:

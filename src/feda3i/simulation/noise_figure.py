@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from feda3i import seeding
 from feda3i.basics.writers import write_figure
 from feda3i.errors import DataError
-from feda3i.noise.base import SIDE, Annotator
 from feda3i.noise.contour import ContourEvolution
+from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.record import Evolution
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ CLEAN, NOISY = "#1f5fd0", "#d62718"
 
 def built_in_cases(seed: int) -> list[tuple[Image, Image]]:
     """Return one synthetic skin lesion and one breast mass, image and mask, at 256 pixels."""
-    from feda3i.synthetic.breast import breast_case
     from feda3i.synthetic.skin import skin_case
+    from feda3i.synthetic.ultrasound import breast_case
 
     skin = skin_case(seeding.rng(seed, "gallery", "skin"), SIDE)
     breast = breast_case(seeding.rng(seed, "gallery", "breast"), SIDE, "scanner-a")

@@ -9,7 +9,7 @@ from feda3i.quality.weights import shares
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
 from feda3i.report.run.compare import Group
-from feda3i.report.run.log import RunLog
+from feda3i.report.run.run_log import RunLog
 
 
 def weights(groups: Sequence[Group]) -> Section:

@@ -13,7 +13,7 @@ from feda3i.report import html
 from feda3i.report.html import Column, Html, Outline, Point, Section
 from feda3i.report.html.plane import Shape
 from feda3i.report.run.compare import Group
-from feda3i.report.run.log import RunLog
+from feda3i.report.run.run_log import RunLog
 
 SIGNS: dict[str, tuple[Shape, int, str]] = {
     "larger": ("up", 0, "draws larger"),
