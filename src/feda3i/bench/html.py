@@ -71,7 +71,8 @@ def _sweep(board: Board) -> Html:
     )
     label = AXES.get(key, key)
     plot = lines(board.title, "Bands: standard deviation.", series, x_label=label, y_label="Dice")
-    return figure(plot, "Test Dice in the last round; bands: standard deviation.", numbers)
+    words = "Test Dice in the last round; bands: standard deviation."
+    return tag("div", figure(plot, words, numbers), class_="single")
 
 
 def _gain(boards: Sequence[Board]) -> Html:
@@ -99,4 +100,5 @@ def _gain(boards: Sequence[Board]) -> Html:
         Column("bias taken away", "number", 1),
         Column("gain", "number", 1),
     ]
-    return figure(join([plot, keys]), "Every run of FedA3I.", table("The runs.", columns, found))
+    numbers = table("The runs.", columns, found)
+    return tag("div", figure(join([plot, keys]), "Every run of FedA3I.", numbers), class_="single")
