@@ -95,6 +95,19 @@ def exchanged(f: Any) -> Any:
     return lambda *a, **k: tuple(f(*a, **k))[::-1]
 
 
+def forgets(entry: str) -> Change:
+    """Let a method's merge begin with zeros in an entry of the server's state."""
+
+    def change(f: Any) -> Any:
+        def merge(self: Any, server: Any, *rest: Any) -> Any:
+            server.state[entry] = np.zeros_like(server.state[entry])
+            return f(self, server, *rest)
+
+        return merge
+
+    return change
+
+
 PLANTS = (
     Plant(
         "an epoch too many",
@@ -278,6 +291,18 @@ PLANTS = (
         "rmd",
         "feda3i.methods.rmd:RMD.omega",
         lambda f: lambda self, t: f(self, t + 1),
+    ),
+    Plant(
+        "the server's momentum is lost between rounds",
+        "fedavgm",
+        "feda3i.methods.fedavgm:FedAvgM.merge",
+        forgets("velocity"),
+    ),
+    Plant(
+        "the server's Adam forgets the squares of earlier updates",
+        "fedadam",
+        "feda3i.methods.fedadam:FedAdam.merge",
+        forgets("square"),
     ),
     Plant(
         "central trains site by site",

@@ -16,6 +16,7 @@ from feda3i.core.cases import Cases, Index
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Numbers, Params, Settings
 from feda3i.core.predictor import BATCH, Predictor, image_tensor
+from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
 from feda3i.errors import RunError
 from feda3i.seeding import rng, torch_rng
@@ -138,31 +139,21 @@ class Site:
         """Put parameters into a network, the site's own by default."""
         self.layout.write(params, self.network if network is None else network)
 
-    def optimiser(self, network: nn.Module | None = None) -> torch.optim.Optimizer:
-        """Return a fresh optimiser: its moments do not outlive the round."""
-        parameters = (self.network if network is None else network).parameters()
-        fused = self.device.type in ("cpu", "cuda")
-        return torch.optim.Adam(
-            parameters, lr=self.training.lr, betas=self.training.betas, fused=fused
-        )
-
     def train(
         self, step: Callable[[Batch], Tensor], after: Callable[[], None] | None = None
     ) -> Numbers:
-        """Run the recipe's epochs of ``step``, backward and Adam; return the last epoch's loss.
+        """Run the recipe's epochs of ``step`` and its optimiser; return the last epoch's loss.
 
-        ``after`` is called after each Adam step, for what acts on the weights themselves.
+        ``after`` is called after each step, for what acts on the weights themselves.
         """
         self.network.train()
-        optimiser = self.optimiser()
+        stepper = Stepper(self.network, self.training, self.device)
         mean = math.nan
         for epoch in range(self.training.epochs):
             total = 0.0
             for batch in self.batches(epoch):
-                optimiser.zero_grad(set_to_none=True)
                 loss = step(batch)
-                loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-                optimiser.step()
+                stepper.take(loss)
                 if after is not None:
                     after()
                 total += self.checked(loss) * len(batch)
@@ -175,7 +166,7 @@ class Site:
         if not math.isfinite(value):
             raise RunError(
                 f"the training loss became {value} at site {self.name} in round {self.round}; "
-                f"try a smaller train.lr (now {self.training.lr})"
+                f"try a smaller train.lr (now {self.training.lr:g})"
             )
         return value
 

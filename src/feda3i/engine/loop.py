@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +89,7 @@ class Round:
         self.method.digest(self.server, replies)
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
-        sites = self._sites(plan.sites)
+        sites = self._who_trains(plan)
         layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
@@ -169,6 +170,15 @@ class Round:
                 yield Missing(order.site, str(error))
             else:
                 yield answer
+
+    def _who_trains(self, plan: Plan) -> list[str]:
+        """Return the plan's sites; a share of all, drawn for this round, if it names none."""
+        sites = self._sites(plan.sites)
+        count = math.ceil(self.job.recipe.engine.fraction * len(sites) - 1e-9)
+        if plan.sites is not None or count == len(sites):
+            return sites
+        drawn = self.server.rng("fraction", self.number).permutation(len(sites))[: max(count, 1)]
+        return [sites[k] for k in sorted(drawn)]
 
     def _sites(self, wanted: tuple[str, ...] | None) -> list[str]:
         return sorted(self.server.sites if wanted is None else wanted)

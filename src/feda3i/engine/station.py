@@ -95,7 +95,7 @@ class Station:
             networks=order.networks,
             settings=order.settings,
             memory=memory,
-            training=self.job.recipe.train,
+            training=self.job.recipe.train.in_round(order.round, self.job.recipe.rounds),
             seed=self.job.recipe.seed,
         )
 

@@ -14,6 +14,10 @@ PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
 
 
+LATER = {"train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up")}
+"""Keys by section that earlier versions did not know."""
+
+
 class StrictSection(BaseModel):
     """A part of a recipe in which every key is known."""
 
@@ -79,6 +83,9 @@ class EngineSection(StrictSection):
     """``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
     min_sites: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Sites that must answer for a round to count; with fewer the run stops."""
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the sites that train in a round, drawn anew each time and rounded up; surveys and
+    statistics still ask everybody, and so do rounds for which the method itself says who trains."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -100,7 +107,7 @@ class EngineSection(StrictSection):
         return every if self.track == "both" else tuple(n for n in every if n == self.track)
 
 
-DECIDING = ("max_share", "guard", "guard_factor", "merge", "trim")
+DECIDING = ("fraction", "max_share", "guard", "guard_factor", "merge", "trim")
 
 
 def deciding(engine: Any) -> dict[str, Any]:
@@ -143,8 +150,17 @@ class Recipe(StrictSection):
     engine: EngineSection = EngineSection()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as plain values, without keys that are not set."""
+        """Return the recipe as plain values, without keys that are not set.
+
+        Keys that came with later versions are left out where they are as by default: so hashes of
+        recipes and models stay what they were before there were such keys.
+        """
         plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
+        usual: dict[str, Any] = json.loads(type(self)().model_dump_json())
+        for section, keys in LATER.items():
+            for key in keys:
+                if plain[section].get(key) == usual[section][key]:
+                    plain[section].pop(key, None)
         return plain
 
     def shared(self) -> dict[str, Any]:

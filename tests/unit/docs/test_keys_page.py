@@ -29,7 +29,13 @@ def test_every_key_has_a_meaning_and_a_kind():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("train.lr", ["number above 0 to 10; default: 0.005", "Learning rate of Adam."]),
+        (
+            "train.lr",
+            [
+                "number above 0 to 10; default: 0.005",
+                "Learning rate of the",
+            ],
+        ),
         ("data.size", ["(breast, folder, isic2017)", "skin_ns          256"]),
         ("feda3i.r", ["method.r (feda3i)", "or share or pooled; default: 0.5"]),
         ("nr_dice.gamma", ["method.gamma (nr-dice)", "number from 1 to 2; default: 1.5"]),

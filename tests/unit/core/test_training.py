@@ -1,0 +1,137 @@
+"""The optimiser section: schedules, optimisers, clipping; and a share of the sites per round."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from feda3i.core.stepper import Stepper
+from feda3i.core.training import Training, rate_factor
+from feda3i.recipe import load, validate
+from stepping import Steps
+
+CPU = torch.device("cpu")
+
+
+def test_schedules_begin_at_one_fall_and_never_reach_zero():
+    for schedule in ("poly", "cosine"):
+        factors = [rate_factor(schedule, 0, t, 10) for t in range(1, 11)]
+        assert factors[0] == 1.0
+        assert all(a > b > 0 for a, b in itertools.pairwise(factors))
+    assert rate_factor("poly", 0, 6, 10) == pytest.approx(0.5**0.9)
+    assert {rate_factor("constant", 0, t, 10) for t in range(1, 11)} == {1.0}
+
+
+def test_poly_and_cosine_are_torch_s():
+    weights = [nn.Parameter(torch.zeros(1))]
+    kinds = {
+        "poly": lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 7, 0.9),
+        "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 7),
+    }
+    for name, make in kinds.items():
+        optimiser = torch.optim.SGD(weights, lr=1.0)
+        scheduler = make(optimiser)
+        for t in range(1, 8):
+            assert rate_factor(name, 0, t, 7) == pytest.approx(optimiser.param_groups[0]["lr"])
+            optimiser.step()
+            scheduler.step()
+
+
+def test_warm_up_rises_then_the_schedule_falls_over_the_rest():
+    factors = [rate_factor("cosine", 3, t, 8) for t in range(1, 9)]
+    assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert factors[5] == pytest.approx(0.5 * (1 + math.cos(math.pi * 2 / 5)))
+    only = [rate_factor("poly", 9, t, 3) for t in (1, 2, 3)]  # a warm-up longer than the run
+    assert only == [0.1, 0.2, 0.3]
+
+
+def test_a_round_has_its_own_learning_rate():
+    training = Training(lr=0.1, schedule="poly")
+    assert training.in_round(1, 10) is training
+    assert training.in_round(6, 10).lr == pytest.approx(0.1 * 0.5**0.9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "make"),
+    [
+        ({}, lambda w: torch.optim.Adam(w, 0.01, (0.9, 0.99))),
+        ({"weight_decay": 0.1}, lambda w: torch.optim.Adam(w, 0.01, (0.9, 0.99), 1e-8, 0.1)),
+        (
+            {"optimiser": "adamw", "weight_decay": 0.1},
+            lambda w: torch.optim.AdamW(w, 0.01, (0.9, 0.99), 1e-8, 0.1),
+        ),
+        (
+            {"optimiser": "sgd", "momentum": 0.5, "weight_decay": 0.1},
+            lambda w: torch.optim.SGD(w, 0.01, 0.5, 0.0, 0.1),
+        ),
+    ],
+)
+def test_steps_are_those_of_torch_s_optimisers(settings, make):
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    stepper = Stepper(ours, Training(lr=0.01, **settings), CPU)
+    optimiser = make(theirs.parameters())
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        stepper.take(ours(x).square().sum())
+        optimiser.zero_grad()
+        theirs(x).square().sum().backward()
+        optimiser.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_clipping_bounds_the_norm_of_a_step():
+    layer = nn.Linear(3, 2)
+    before = [w.detach().clone() for w in layer.parameters()]
+    stepper = Stepper(layer, Training(lr=1.0, optimiser="sgd", momentum=0, clip=0.25), CPU)
+    stepper.take(1000 * layer(torch.ones(1, 3)).square().sum())
+    moved = [a.detach() - b for a, b in zip(layer.parameters(), before, strict=True)]
+    assert float(torch.cat([m.flatten() for m in moved]).norm()) == pytest.approx(0.25, rel=1e-4)
+
+
+def test_new_keys_leave_hashes_of_older_recipes_alone():
+    plain = load("demo")
+    assert set(plain.to_dict()["train"]) == {"epochs", "batch", "lr", "betas"}
+    changed = load("demo", ["train.schedule=poly"])
+    assert changed.to_dict()["train"]["schedule"] == "poly"
+    assert changed.digest() != plain.digest()
+    assert validate(changed.to_dict()) == changed
+
+
+def trained(steps):
+    return [order.site for order in steps.transport.orders if order.task == "fit"]
+
+
+def steps_with(folder, name, options, fraction):
+    steps = Steps(folder, name, options)
+    engine = steps.job.recipe.engine.model_copy(update={"fraction": fraction})
+    recipe = steps.job.recipe.model_copy(update={"engine": engine})
+    object.__setattr__(steps.job, "recipe", recipe)
+    return steps
+
+
+def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
+    steps = steps_with(tmp_path, "feda3i", {"t1": 2, "safe": False}, 0.5)
+    rounds = []
+    for _ in range(3):
+        steps.transport.orders.clear()
+        event = steps.play()
+        rounds.append(tuple(trained(steps)))
+        assert event["asked"] == event["answered"] == len(rounds[-1]) == 2  # of three, rounded up
+        surveyed = [order.site for order in steps.transport.orders if order.task == "survey"]
+        assert surveyed == (["site-1", "site-2", "site-3"] if steps.round == 3 else [])
+    assert len(set(rounds)) > 1
+    again = steps_with(tmp_path / "again", "feda3i", {"t1": 2, "safe": False}, 0.5)
+    again.play(3)
+    assert tuple(trained(again)) == sum(rounds, ())
+    np.testing.assert_array_equal(again.values, steps.values)
+
+
+def test_a_method_that_names_who_trains_is_not_cut_down(tmp_path):
+    steps = steps_with(tmp_path, "fedcorr", {"t1": 1, "t2": 1}, 0.4)
+    assert steps.play()["asked"] == 3
