@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
 ]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
+]
+TrustCode = Annotated[
+    bool,
+    typer.Option("--trust-code", help="Load the plug-ins that the file names: they run as you."),
+]
+AllowUnused = Annotated[
+    bool, typer.Option("--allow-unused", help="Accept pictures that belong to no case.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 
 
 class Command(TyperCommand):

@@ -3,52 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from feda3i.commands import complete
+from feda3i.commands.app import Overrides, Quiet, TrustCode
 from feda3i.commands.run import free_folder, listener, tell_data
 from feda3i.errors import RecipeError, RunError
-from feda3i.recipe import load
-from feda3i.recipe.trust import announce, check_trust
 
 if TYPE_CHECKING:
-    from feda3i.audit.sources import Material, Model
+    from feda3i.audit.sources import Model
     from feda3i.core.cases import Cases, Federation
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe import Recipe
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What the user asked for; see the options of ``feda3i audit``."""
-
-    source: str
-    overrides: Sequence[str] = ()
-    model: Path | None = None
-    retrain: bool = False
-    survey: bool = False
-    trusted: Path | None = None
-    estimators: Sequence[str] = ()
-    margin: float | None = None
-    steps: int = 250
-    out: Path | None = None
-    quiet: bool = False
-    trust_code: bool = False
-
-
-def audit(wish: Wish) -> None:
-    """Measure, judge, print the table and write the files."""
+def audit(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of sites (or CSV table), a run folder, or a recipe.",
+            autocompletion=complete.recipes,
+        ),
+    ],
+    overrides: Overrides = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Judge by this run folder's or file's model; default: train one."),
+    ] = None,
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="Train new models on a run's data; see docs/audit.md.")
+    ] = False,
+    survey: Annotated[
+        bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")
+    ] = False,
+    trusted: Annotated[
+        Path | None, typer.Option(help="Folder of images whose masks are right: they define zero.")
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Differences below this are 'in line'; default: 3/256 of the side."),
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=2, help="Steps of a site when models are trained for the audit.")
+    ] = 250,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; default: audit, or RUN/audit.")
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="contour (by a model) or edges (by the images); default: both."),
+    ] = None,
+    quiet: Quiet = False,
+    trust_code: TrustCode = False,
+) -> None:
+    """Audit annotation quality: which site draws larger or smaller, and which cases to recheck."""
     from feda3i.audit.assemble import build_audit, looks_of
     from feda3i.audit.audit_page import page_of
+    from feda3i.audit.estimators import DEFAULT
+    from feda3i.audit.sources import from_federation
+    from feda3i.audit.surveyed import from_survey
     from feda3i.audit.writing import text_of, write_audit
+    from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.transport import one_thread
 
-    _check(wish)
+    if model is not None and retrain:
+        raise RecipeError("--model and --retrain exclude each other; choose one")
+    if survey and (model or retrain or trusted or overrides):
+        raise RecipeError("--survey reads a run's event log alone: leave the other options out")
+    if margin is not None and not margin > 0:
+        raise RecipeError(f"--margin: expected a distance above 0, found {margin}")
+    path = Path(source)
+    is_run = RunFolder(path).is_run
     with one_thread():
-        material = _material(wish)
-    found = build_audit(material, wish.margin)
-    target = wish.out or _target(Path(wish.source))
+        if survey or (is_run and RunFolder.open(path).manifest().get("engine") == "flower"):
+            material = from_survey(RunFolder.open(path))
+        else:
+            if is_run and overrides:
+                raise RecipeError("a run has its recipe: expected no key=value after a run folder")
+            given = None if model is None else _given(model, trust_code)
+            if is_run:
+                recipe, federation, given = _of_run(path, given, retrain, quiet, trust_code)
+            else:
+                recipe, federation = _of_data(source, overrides or [], given, quiet)
+            material = from_federation(
+                recipe,
+                federation,
+                given,
+                title=recipe.title or path.name,
+                estimators=estimator or DEFAULT,
+                listener=listener(quiet),
+                trusted=None if trusted is None else _trusted(trusted, recipe, federation),
+                steps=steps,
+            )
+    found = build_audit(material, margin)
+    target = out or free_folder(path if is_run else Path(), "audit")
     made = write_audit(target, found, looks_of(material), material.classes, page_of(found))
     print(text_of(found))
     print(f"\naudit  {target / 'audit.html'}, audit.csv and audit.json: may be shared")
@@ -59,63 +110,26 @@ def audit(wish: Wish) -> None:
         )
 
 
-def _check(wish: Wish) -> None:
-    if wish.model is not None and wish.retrain:
-        raise RecipeError("--model and --retrain exclude each other; choose one")
-    if wish.survey and (wish.model or wish.retrain or wish.trusted or wish.overrides):
-        raise RecipeError("--survey reads a run's event log alone: leave the other options out")
-    if wish.margin is not None and not wish.margin > 0:
-        raise RecipeError(f"--margin: expected a distance above 0, found {wish.margin}")
-
-
-def _material(wish: Wish) -> Material:
-    from feda3i.audit.estimators import DEFAULT
-    from feda3i.audit.sources import from_federation
-    from feda3i.audit.surveyed import from_survey
-    from feda3i.engine.run_folder import RunFolder
-
-    path = Path(wish.source)
-    is_run = RunFolder(path).is_run
-    if wish.survey or (is_run and RunFolder.open(path).manifest().get("engine") == "flower"):
-        return from_survey(RunFolder.open(path))
-    if is_run:
-        if wish.overrides:
-            raise RecipeError("a run has its recipe: expected no key=value after a run folder")
-        recipe, federation, model = _of_run(wish, path)
-    else:
-        recipe, federation, model = _of_data(wish)
-    trusted = None if wish.trusted is None else _trusted(wish.trusted, recipe, federation)
-    return from_federation(
-        recipe,
-        federation,
-        model,
-        title=recipe.title or path.name,
-        estimators=wish.estimators or DEFAULT,
-        listener=listener(wish.quiet),
-        trusted=trusted,
-        steps=wish.steps,
-    )
-
-
-def _of_run(wish: Wish, path: Path) -> tuple[Recipe, Federation, Model | None]:
+def _of_run(
+    path: Path, given: Model | None, retrain: bool, quiet: bool, trust_code: bool
+) -> tuple[Recipe, Federation, Model | None]:
     """Return a run's data, and its model unless another one is to be used."""
     from feda3i.engine.manifest import COMPARED, check_data_kept
     from feda3i.engine.run import describe
     from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.trust import announce, check_trust
     from feda3i.simulation.federation import federation_of
 
     run = RunFolder.open(path)
     recipe = run.recipe()
-    check_trust(recipe, path, wish.trust_code)
+    check_trust(recipe, path, trust_code)
     announce(recipe)
-    listener(wish.quiet).doing("reading the cases")
+    listener(quiet).doing("reading the cases")
     federation = federation_of(recipe)
     check_data_kept(run.manifest(), describe(federation), path, COMPARED)
-    if wish.retrain:
-        return recipe, federation, None
-    if wish.model is not None:
-        return recipe, federation, _given(wish, wish.model)
-    return recipe, federation, _model_of(run, recipe, federation)
+    if given is None and not retrain:
+        given = _model_of(run, recipe, federation)
+    return recipe, federation, given
 
 
 def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
@@ -141,44 +155,47 @@ def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
     return Model(job.predictor().load(params), words, seen)
 
 
-def _given(wish: Wish, path: Path) -> Model:
+def _given(path: Path, trust_code: bool) -> Model:
     """Return a model of a file or of another run."""
     from feda3i.audit.sources import Model
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.run_folder import RunFolder
 
-    predictor = open_predictor(path, trust_code=wish.trust_code)
+    predictor = open_predictor(path, trust_code=trust_code)
     seen = None
     if path.is_dir():
         seen = RunFolder.open(path).manifest().get("data", {}).get("sha256")
     return Model(predictor, f"the model '{path.name}'", seen)
 
 
-def _of_data(wish: Wish) -> tuple[Recipe, Federation, Model | None]:
-    """Return the data of a folder, a table or a recipe, and the given model if there is one."""
+def _of_data(
+    source: str, overrides: Sequence[str], given: Model | None, quiet: bool
+) -> tuple[Recipe, Federation]:
+    """Return the data of a folder, a table or a recipe, read as the given model takes it."""
+    from feda3i.recipe import load
     from feda3i.recipe.finding import built_in
+    from feda3i.recipe.trust import announce
     from feda3i.simulation.federation import federation_of
 
-    given = None if wish.model is None else _given(wish, wish.model)
-    is_recipe = wish.source in built_in() or wish.source.endswith(".toml")
-    name = wish.source if is_recipe else "own"
-    fitting = [] if is_recipe else [f"data={wish.source}"]
+    is_recipe = source in built_in() or source.endswith(".toml")
+    name = source if is_recipe else "own"
+    fitting = [] if is_recipe else [f"data={source}"]
     if given is not None:
         form = given.predictor.format
         fitting += [f"data.size={form.shape[0]}", f"data.channels={form.channels}"]
         fitting.append(f"data.aspect={form.aspect}")
         if form.classes > 1:
             fitting.append(f"data.classes={[f'class-{k + 1}' for k in range(form.classes)]}")
-    recipe = load(name, [*fitting, *wish.overrides])
+    recipe = load(name, [*fitting, *overrides])
     if not is_recipe:
-        recipe = recipe.model_copy(update={"title": Path(wish.source).name})
-    tell_data(recipe, wish.quiet)
+        recipe = recipe.model_copy(update={"title": Path(source).name})
+    tell_data(recipe, quiet)
     announce(recipe)
-    listener(wish.quiet).doing("reading the cases")
+    listener(quiet).doing("reading the cases")
     federation = federation_of(recipe)
     if given is not None:
         _check_fit(given, federation)
-    return recipe, federation, given
+    return recipe, federation
 
 
 def _check_fit(model: Model, federation: Federation) -> None:
@@ -207,11 +224,3 @@ def _trusted(path: Path, recipe: Recipe, federation: Federation) -> Cases:
         aspect=options.get("aspect", "squeeze"),
         unused=options.get("unused", "error"),
     )
-
-
-def _target(source: Path) -> Path:
-    """Return a free folder: in the run itself, or here."""
-    from feda3i.engine.run_folder import RunFolder
-
-    parent = source if RunFolder(source).is_run else Path()
-    return free_folder(parent, "audit")

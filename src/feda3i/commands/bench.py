@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from feda3i.commands.app import Quiet
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -25,33 +28,46 @@ def need_grid(name: str | None) -> str:
 
 
 def bench(
-    source: str,
-    overrides: Sequence[str],
-    *,
-    out: Path,
-    results: Path,
-    shard: str | None,
-    only: Sequence[str],
-    jobs: int | None,
-    quiet: bool,
-    is_dry: bool,
-    is_list: bool,
+    grid: Annotated[
+        str | None,
+        typer.Argument(help="A .toml file or the name of a built-in grid; none: list them."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="data.skin=DIR, seeds=[0,1], rows=[...], or changes to every recipe."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the run folders.")] = Path("runs/bench"),
+    results: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
+    shard: Annotated[
+        str | None, typer.Option(help="I/N: only the I-th of N parts of the grid.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only runs with this text in their name.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Runs side by side; default: one per core.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count the runs and estimate their time.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of a grid; or list it, or say what it would take."""
+    """Run a grid of methods, settings and seeds; what is done is not run again."""
     from feda3i.bench.conduct import agenda_of
     from feda3i.bench.grid import load
 
-    grid = load(source, overrides)
-    cells = chosen(grid, shard, only)
-    agenda = agenda_of(cells, results)
+    source = need_grid(grid)
+    loaded = load(source, overrides or [])
+    agenda = agenda_of(chosen(loaded, shard, only or []), results)
     for line in agenda.unusable:
         print(f"NOTE: {line}", file=sys.stderr)
-    if is_list:
-        _list(agenda, cells)
-    elif is_dry:
-        from feda3i.commands.bench_dry_run import dry_run
+    if show:
+        _list(agenda)
+    elif dry_run:
+        from feda3i.commands.bench_dry_run import print_estimate
 
-        dry_run(grid, agenda, jobs)
+        print_estimate(loaded, agenda, jobs)
     else:
         _play(agenda, out, results, jobs, quiet)
         print(f"all {len(agenda.cells)} runs done; see: feda3i tables {results} --grid {source}")
@@ -73,13 +89,12 @@ def chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell]
     return part_of(cells, [family_of(cell.recipe) for cell in cells], shard)
 
 
-def _list(agenda: Agenda, cells: Sequence[GridCell]) -> None:
-    done = {agenda.cells[name].digest: name for name in agenda.done}
+def _list(agenda: Agenda) -> None:
     for name, cell in agenda.cells.items():
         result = agenda.known.get(cell.digest)
         state = "missing" if result is None else f"{result.last():.4f}"
         print(f"{state:8}  {cell.setting:12}  {cell.row:32}  seed {cell.seed}  {name}")
-    print(f"{len(done)} of {len(agenda.cells)} runs done")
+    print(f"{len(agenda.done)} of {len(agenda.cells)} runs done")
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:

@@ -11,7 +11,7 @@ from feda3i.bench.schedule import left
 from feda3i.commands.dry_run import duration
 
 
-def dry_run(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
+def print_estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     """Print what a bench would do; a step of each kind of run that is not known is measured."""
     missing = agenda.missing()
     settings = list(dict.fromkeys(cell.setting for cell in agenda.cells.values()))

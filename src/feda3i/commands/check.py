@@ -4,20 +4,60 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from feda3i.commands.app import AllowUnused
+from feda3i.errors import RecipeError
+
 
 def check(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Folder of images and masks, or a CSV table; or: method NAME."),
+    ],
+    size: Annotated[int | None, typer.Option(help="Size to train at, in pixels.")] = None,
+    classes: Annotated[
+        str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
+    ] = "",
+    group: Annotated[
+        str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
+    ] = None,
+    allow_unused: AllowUnused = False,
+    mail: Annotated[
+        Path | None, typer.Option(help="Write a summary without names and pixels here.")
+    ] = None,
+    problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=256)] = None,
+) -> None:
+    """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
+    if names[0] == "method":
+        from feda3i.commands.check_method import check_method
+
+        check_method(names[1:])
+        return
+    if len(names) > 1:
+        raise RecipeError(f"expected one folder, or: method NAME; found {len(names)} arguments")
+    check_folder(
+        Path(names[0]),
+        size=size,
+        classes=classes,
+        group=group,
+        allow_unused=allow_unused,
+        mail=mail,
+        problems=problems,
+        workers=workers,
+    )
+
+
+def check_folder(
     path: Path,
     *,
     size: int | None = None,
-    channels: int | None = None,
     classes: str = "",
     group: str | None = None,
     allow_unused: bool = False,
-    epochs: int = 5,
-    width: int = 16,
     measure: bool = True,
     mail: Path | None = None,
     problems: Path | None = None,
@@ -40,12 +80,9 @@ def check(
     report = check_data(
         path,
         size=size,
-        channels=channels,
         classes=[name.strip() for name in classes.split(",") if name.strip()],
         group=group,
         unused="allow" if allow_unused else "error",
-        epochs=epochs,
-        width=width,
         measure=measure,
         workers=workers,
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from feda3i.commands.run import listener
-from feda3i.recipe import Recipe, load
+import typer
+
+from feda3i.commands.app import Quiet
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Federation
     from feda3i.engine.run import Result
+    from feda3i.recipe import Recipe
 
 ROWS = {
     "fedavg": "FedAvg on the noisy masks",
@@ -21,12 +22,18 @@ ROWS = {
 }
 
 
-def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
-    """Run the three methods on the same cases, then show a table and pictures."""
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """See it work in minutes: synthetic cases, several sites, a table and pictures."""
+    from feda3i.commands.run import free_folder
+    from feda3i.recipe import load
     from feda3i.simulation.federation import federation_of
 
-    base = load(recipe, [f"seed={seed}"])
-    folder = _free(out)
+    base = load("demo", [f"seed={seed}"])
+    folder = free_folder(out.parent, out.name)
     federation = federation_of(base)
     _introduce(base, federation)
     try:
@@ -39,8 +46,11 @@ def demo(out: Path, seed: int, quiet: bool, recipe: str = "demo") -> None:
 
 def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> dict[str, Result]:
     """Run every method; FedA3I continues from FedAvg's warm-up, equal to its own."""
+    import tempfile
+
     from feda3i.bench.branching import last_shared
     from feda3i.bench.together import run_or_branch
+    from feda3i.commands.run import listener
 
     results = {}
     with tempfile.TemporaryDirectory(prefix="feda3i-demo-") as shared:
@@ -201,10 +211,3 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
             }
             titles = [f"{site}, mu {mu[site]:+.1f}" for site in chosen]
             draw_cases(federation.train.images[where], drawn, folder / "masks.png", titles)
-
-
-def _free(out: Path) -> Path:
-    path, number = out, 2
-    while path.exists():
-        path, number = out.with_name(f"{out.name}-{number}"), number + 1
-    return path

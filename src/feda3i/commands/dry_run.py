@@ -20,7 +20,7 @@ SITES = 12
 """Sites that are named one by one."""
 
 
-def dry_run(recipe: Recipe, path: Path) -> None:
+def print_forecast(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
     from feda3i.engine.forecast import forecast, measure
     from feda3i.engine.notes import notes_before

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import csv as csv_file
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from feda3i.core.cases import Cases, in_own_pixels
+import typer
+
+from feda3i.commands.app import AllowUnused, TrustCode
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
+    from feda3i.core.cases import Cases
     from feda3i.core.format import Format
     from feda3i.reading.usage import Unused
 
 
 def evaluate(
-    folder: Path,
-    data: Path | None,
-    csv: Path | None,
-    trust_code: bool = False,
-    allow_unused: bool = False,
+    folder: Annotated[Path, typer.Argument(help="Run folder.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Score on this folder of images and masks, or CSV, instead.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the scores of every case here.")] = None,
+    allow_unused: AllowUnused = False,
+    trust_code: TrustCode = False,
 ) -> None:
-    """Score on the run's test cases, or on a folder of images and masks."""
+    """Score the model of a run case by case and site by site: Dice, IoU, HD95, ASSD."""
+    from feda3i.basics.writers import write_csv
+    from feda3i.core.cases import in_own_pixels
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.scoring import score_cases
     from feda3i.engine.transport import one_thread
@@ -41,7 +47,7 @@ def evaluate(
     for line in [*score_lines(rows, unit, classes), *worst_lines(rows, unit)]:
         print(line)
     if csv is not None:
-        write_rows(csv, rows)
+        write_csv(csv, list(rows[0]), rows)
         print(f"every case: {csv}")
 
 
@@ -82,17 +88,3 @@ def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:
             f"the model takes images of {form.channels} channels, found {cases.channels}"
         )
     return cases
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write one line per case and class."""
-    from io import StringIO
-
-    from feda3i.basics.files import write_file
-
-    text = StringIO()
-    writer = csv_file.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, text.getvalue().encode())

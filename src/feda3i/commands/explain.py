@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from feda3i.commands import complete
 from feda3i.errors import RecipeError, nearest
-from feda3i.registry import Registry
+
+if TYPE_CHECKING:
+    from feda3i.registry import Registry
 
 
 def registries() -> dict[str, Registry]:
@@ -23,7 +27,7 @@ def registries() -> dict[str, Registry]:
 
 
 def list_names() -> None:
-    """Print every name that a recipe can use."""
+    """List methods, data sets, noise models, networks and built-in recipes."""
     from feda3i.recipe.finding import built_in
 
     for word, registry in registries().items():
@@ -43,8 +47,18 @@ def known_names() -> list[str]:
     return sorted({*named, *built_in()})
 
 
-def explain(names: Sequence[str], size: int, channels: int) -> None:
-    """Print what is known about a thing; ``explain model NAME`` shows the stages of a network."""
+def explain(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet.",
+            autocompletion=complete.names,
+        ),
+    ],
+    size: Annotated[int, typer.Option(help="For 'model': size of a case in pixels.")] = 64,
+    channels: Annotated[int, typer.Option(help="For 'model': channels of an image.")] = 3,
+) -> None:
+    """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
     found = registries()
     if len(names) == 2 and names[0] in (*found, "recipe", "key"):
         kind, name = names

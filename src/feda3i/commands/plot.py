@@ -6,17 +6,30 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from feda3i.engine.run_folder import RunFolder
+import typer
+
 from feda3i.errors import RecipeError, RunError
-from feda3i.log.events import Event, read_events
-from feda3i.recipe.sections import deciding
+
+if TYPE_CHECKING:
+    from feda3i.log.events import Event
 
 
-def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") -> None:
-    """Draw curves of all runs together; of each run also offsets, survey and weights."""
+def plot(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the pictures; default: RUN/pictures, or pictures."),
+    ] = None,
+    formats: Annotated[
+        str, typer.Option(help="png, svg, pdf, separated by commas; svg and pdf are for papers.")
+    ] = "png,svg",
+) -> None:
+    """Draw runs: test curves (seeds of one recipe as a band), the survey, weights by stage."""
     from feda3i.basics.writers import FIGURES
+    from feda3i.engine.run_folder import RunFolder
+    from feda3i.log.events import read_events
     from feda3i.report.offsets import draw_offsets
     from feda3i.report.plots import draw_curves, draw_weights
     from feda3i.report.survey_plot import draw_survey
@@ -59,6 +72,9 @@ def plot(folders: Sequence[Path], out: Path | None, formats: str = "png,svg") ->
 
 def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
     """Return the runs by name, those that differ in nothing but the seed together."""
+    from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.sections import deciding
+
     alike: dict[str, list[Path]] = {}
     for folder in rounds:
         values = RunFolder.open(folder).recipe().to_dict()
@@ -76,6 +92,8 @@ def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
 
 def true_mu(folder: Path) -> dict[str, float] | None:
     """Return the true offset of each site's annotator in pixels, if the run is a simulation."""
+    from feda3i.engine.run_folder import RunFolder
+
     notes: dict[str, Any] = RunFolder.open(folder).manifest()["data"].get("notes", {})
     mu = {site: float(a["mu"]) for site, a in notes.get("annotators", {}).items() if "mu" in a}
     return mu or None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from feda3i.commands.app import TrustCode
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,14 +19,14 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def predict(
-    folder: Path,
-    images: Path,
-    out: Path,
-    overlay: bool,
-    overwrite: bool = False,
-    trust_code: bool = False,
+    folder: Annotated[Path, typer.Argument(help="Run folder, or a model.safetensors file.")],
+    images: Annotated[Path, typer.Argument(help="An image or a folder of images.")],
+    out: Annotated[Path, typer.Option(help="Folder for the masks.")],
+    overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing masks.")] = False,
+    trust_code: TrustCode = False,
 ) -> None:
-    """Write ``NAME.png`` with values 0 and 255 (one class) or 0..C for each image."""
+    """Write masks for new images, at their own resolution."""
     from rich.progress import track
 
     from feda3i.basics.files import explain_full_disk
@@ -101,6 +104,8 @@ def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
 
 def write_mask(path: Path, mask: NDArray[np.uint8], classes: int) -> None:
     """Write a mask: 0 and 255 for one class, the class numbers for several."""
+    from feda3i.basics.writers import write_png
+
     write_png(path, mask * 255 if classes == 1 else mask)
 
 
@@ -109,20 +114,9 @@ def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8
     import cv2
     import numpy as np
 
+    from feda3i.basics.writers import write_png
+
     canvas = np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
     found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     thick = max(1, round(min(mask.shape) / 256))
     write_png(path, np.asarray(cv2.drawContours(canvas.copy(), found, -1, (255, 0, 0), thick)))
-
-
-def write_png(path: Path, pixels: NDArray[np.uint8]) -> None:
-    """Write a PNG whole or not at all."""
-    from io import BytesIO
-
-    from PIL import Image
-
-    from feda3i.basics.files import write_file
-
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    write_file(path, buffer.getvalue())

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from feda3i.commands.app import TrustCode
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -14,17 +17,30 @@ if TYPE_CHECKING:
 
 
 def report(
-    folders: Sequence[Path],
-    out: Path | None,
-    gallery: int = 0,
-    data: Path | None = None,
-    trust_code: bool = False,
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, or folders of them.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; default: DIR/report.html, or report.html for several."),
+    ] = None,
+    gallery: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=200,
+            help="Also show this many cases, worst first; the file then contains images.",
+        ),
+    ] = 0,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="With --gallery: show this folder of images and masks instead."),
+    ] = None,
+    trust_code: TrustCode = False,
 ) -> None:
-    """Write the report of all runs in these folders, and say where it lies."""
+    """Write one HTML page about runs: results over seeds, curves, who draws how, who has a say."""
     from feda3i.report.run.build import NAME, write_report
     from feda3i.report.run.reader import find_runs
 
-    runs = find_runs(list(folders))
+    runs = find_runs(folders)
     if data is not None and not gallery:
         raise RecipeError("--data says which cases to show: expected --gallery NUMBER beside it")
     pictures = None

@@ -5,33 +5,50 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from feda3i.commands import complete
+from feda3i.commands.app import Overrides, Quiet, TrustCode
 from feda3i.errors import RecipeError
-from feda3i.log.console import Listener, Live, Silent
-from feda3i.recipe import Recipe, load
-from feda3i.recipe.finding import built_in, title_of
-from feda3i.recipe.naming import name_of
-from feda3i.recipe.trust import announce, named_code
 
 if TYPE_CHECKING:
     from feda3i.engine.run import Result
+    from feda3i.log.console import Listener
+    from feda3i.recipe import Recipe
 
 
 def run(
-    recipe: str, overrides: Sequence[str], out: Path | None, quiet: bool, is_dry: bool = False
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="A .toml file or the name of a built-in recipe; none: list them.",
+            autocompletion=complete.recipes,
+        ),
+    ] = None,
+    overrides: Overrides = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Only say what would happen: sites, noise, minutes, memory, bytes."
+        ),
+    ] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Run a recipe and print where the result lies; or only say what would happen."""
+    """Run a recipe: federated training from the first round to the finished model."""
     from feda3i.engine.run import run as start
+    from feda3i.recipe.trust import announce
 
-    loaded, name = load_named(recipe, overrides, quiet)
+    loaded, name = load_named(need_recipe(recipe), overrides or [], quiet)
     tell_data(loaded, quiet)
     announce(loaded)
     path = out or free_folder(Path("runs"), name)
-    if is_dry:
-        from feda3i.commands.dry_run import dry_run
+    if dry_run:
+        from feda3i.commands.dry_run import print_forecast
 
-        dry_run(loaded, path)
+        print_forecast(loaded, path)
         return
     try:
         result = start(loaded, path, listener=listener(quiet))
@@ -51,6 +68,8 @@ def tell_data(recipe: Recipe, quiet: bool) -> None:
 
 def need_recipe(name: str | None) -> str:
     """Return the name of the recipe; ``RecipeError`` with the list of recipes if there is none."""
+    from feda3i.recipe.finding import built_in, title_of
+
     if name is not None:
         return name
     rows = "\n".join(f"  {known:<16}{title_of(known)}" for known in built_in())
@@ -60,14 +79,18 @@ def need_recipe(name: str | None) -> str:
     )
 
 
-def resume(folder: Path, quiet: bool, trust_code: bool = False) -> None:
-    """Go on with a run."""
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Run folder of an interrupted run.")],
+    quiet: Quiet = False,
+    trust_code: TrustCode = False,
+) -> None:
+    """Go on with an interrupted run, to the same end as if it had not been interrupted."""
     from feda3i.engine.run import resume as go_on
     from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.trust import announce
 
     if trust_code:
         announce(RunFolder.open(folder).recipe())
-
     try:
         result = go_on(folder, listener=listener(quiet), trust_code=trust_code)
     except KeyboardInterrupt:
@@ -77,12 +100,15 @@ def resume(folder: Path, quiet: bool, trust_code: bool = False) -> None:
 
 def listener(quiet: bool) -> Listener:
     """Return the listener for progress messages."""
+    from feda3i.log.console import Live, Silent
+
     return Silent() if quiet else Live()
 
 
 def stop(path: Path) -> None:
     """Say how to go on, and leave."""
     from feda3i.engine.run_folder import RunFolder
+    from feda3i.recipe.trust import named_code
 
     folder = RunFolder(path)
     if folder.is_run:
@@ -109,6 +135,9 @@ def show(result: Result) -> None:
 
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:
     """Load a recipe under the title that fits what it does; also return a name for its folder."""
+    from feda3i.recipe import load
+    from feda3i.recipe.naming import name_of
+
     loaded = load(recipe, overrides, tell=(lambda _: None) if quiet else note)
     try:
         base = load(recipe)
@@ -128,6 +157,6 @@ def free_folder(parent: Path, stem: str) -> Path:
     from feda3i.engine.lock import is_free, is_held
 
     path, number = parent / stem, 2
-    while not is_free(path) or is_held(path):
+    while path.is_file() or not is_free(path) or is_held(path):
         path, number = parent / f"{stem}-{number}", number + 1
     return path

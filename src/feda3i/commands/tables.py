@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from feda3i.errors import RunError
 
@@ -14,8 +16,19 @@ if TYPE_CHECKING:
     from feda3i.bench.result import RunResult
 
 
-def tables(places: Sequence[Path], grids: Sequence[str], out: Path | None) -> None:
-    """Print the tables of all grids that have results; write files and figures if wanted."""
+def tables(
+    places: Annotated[
+        list[Path], typer.Argument(help="Result files, run folders, or their parents.")
+    ],
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(help="Grids to make tables of; default: all built-in ones with results."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for Markdown, CSV, LaTeX and figures.")
+    ] = None,
+) -> None:
+    """Make tables and figures of results, with statistics and the paper's numbers beside."""
     from feda3i.basics.files import write_file
     from feda3i.bench.result import collect
     from feda3i.bench.tables import tables_of, to_markdown
@@ -23,7 +36,7 @@ def tables(places: Sequence[Path], grids: Sequence[str], out: Path | None) -> No
     known, unusable = collect(places)
     for line in unusable:
         print(f"NOTE: {line}", file=sys.stderr)
-    boards = boards_of_all(known, grids)
+    boards = boards_of_all(known, grid or [])
     if not boards:
         raise RunError(
             f"expected results of finished runs in {', '.join(map(str, places))}, found none"

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from feda3i.engine.run_folder import RunFolder
+import typer
+
 from feda3i.errors import RunError, summary
-from feda3i.log.events import read_events
-from feda3i.tracking import open_tracker
 
 
-def track(folders: Sequence[Path], sink: str, target: str | None) -> None:
-    """Feed the event logs of runs to a sink, and say where to look."""
+def track(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    to: Annotated[str, typer.Option(help="tensorboard or mlflow.")] = "tensorboard",
+    target: Annotated[
+        str | None,
+        typer.Option(help="Folder (TensorBoard) or tracking URI (MLflow); default: their own."),
+    ] = None,
+) -> None:
+    """Copy runs to TensorBoard or MLflow; with engine.track, a run does so itself."""
+    from feda3i.engine.run_folder import RunFolder
+    from feda3i.log.events import read_events
+    from feda3i.tracking import open_tracker
+
     for path in folders:
         run = RunFolder.open(path)
         failed: list[str] = []
         title = run.recipe().title or path.name
-        tracker = open_tracker([sink], path, title, failed.append, first=None, target=target)
+        tracker = open_tracker([to], path, title, failed.append, first=None, target=target)
         where = [one.where for one in tracker.sinks.values()]
         try:
             for event in read_events(run.events):

@@ -7,8 +7,7 @@ import pytest
 
 from data_files import plain_tree
 from feda3i import recipe
-from feda3i.commands.evaluate import in_own_pixels
-from feda3i.core.cases import Cases
+from feda3i.core.cases import Cases, in_own_pixels
 from feda3i.data.folder import folder
 from feda3i.engine.run import run
 from feda3i.metrics import hd95

@@ -109,13 +109,13 @@ def test_a_pipe_alone_is_an_error_and_no_hang(feda3i, finished, tmp_path):
 def test_a_full_disk_says_what_to_do(feda3i, finished, images, tmp_path, monkeypatch):
     written = []
 
-    def full_after_one(path, data):
+    def full_after_one(path, data, **_):
         if written:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         written.append(path)
         path.write_bytes(data)
 
-    monkeypatch.setattr("feda3i.basics.files.write_file", full_after_one)
+    monkeypatch.setattr("feda3i.basics.writers.write_file", full_after_one)
     code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
     assert code == 1
     assert "the disk is full" in err

@@ -7,7 +7,7 @@ import typer
 from PIL import Image
 
 from data_files import lesion, plain_tree, save, save_pair
-from feda3i.commands.check import check
+from feda3i.commands.check import check_folder
 from feda3i.doctor.duplicates import find_duplicates, fingerprint
 from feda3i.doctor.estimate import Estimate, estimate
 from feda3i.doctor.examine import check_data
@@ -112,7 +112,7 @@ def test_constant_images_are_no_trouble():
 def test_the_mailed_summary_holds_no_names(clinic, tmp_path, capsys):
     save(clinic / "train" / "images" / "Anna Huber 1961.png", lesion(9)[0])
     with pytest.raises(typer.Exit) as caught:
-        check(
+        check_folder(
             clinic, mail=tmp_path / "mail" / "summary", problems=tmp_path / "all.csv", measure=False
         )
     assert caught.value.exit_code == 1
@@ -126,7 +126,7 @@ def test_the_mailed_summary_holds_no_names(clinic, tmp_path, capsys):
 
 
 def test_a_fit_folder_ends_without_complaint(clinic, capsys):
-    check(clinic, measure=False)
+    check_folder(clinic, measure=False)
     out = capsys.readouterr().out
     assert "fit for training   yes" in out
     assert "names" not in out
