@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from feda3i.core.augment import PRESETS, Places, change_values, draw_places
 from feda3i.core.cases import Cases, Index
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Numbers, Params, Settings
-from feda3i.core.predictor import BATCH, Predictor, image_tensor
+from feda3i.core.predictor import BATCH, Predictor, channels_last, image_tensor
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
 from feda3i.errors import RunError
@@ -34,9 +35,22 @@ class Batch:
     images: Tensor
     masks: Tensor
     epoch: int = 0
+    places: Places | None = None
+    """Where an augmented batch takes its pixels from; ``None`` if they are where they were."""
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def follow(self, values: Tensor, *, smooth: bool = False) -> Tensor:
+        """Return what is known of these cases pixel by pixel, moved as their images were.
+
+        Call it on everything that was made of a case before its training and is ``(case, class,
+        *space)``: masks and choices as they are, predictions with ``smooth``.
+        """
+        if self.places is None:
+            return values
+        moved = self.places(values if smooth else values.to(self.images.dtype), smooth=smooth)
+        return moved.to(values.dtype)
 
 
 @dataclass
@@ -151,7 +165,7 @@ class Site:
         mean = math.nan
         for epoch in range(self.training.epochs):
             total = 0.0
-            for batch in self.batches(epoch):
+            for batch in self.augmented(self.batches(epoch), epoch):
                 loss = step(batch)
                 stepper.take(loss)
                 if after is not None:
@@ -159,6 +173,23 @@ class Site:
                 total += self.checked(loss) * len(batch)
             mean = total / len(self)
         return {"loss": mean}
+
+    def augmented(self, batches: Iterable[Batch], epoch: int) -> Iterator[Batch]:
+        """Yield batches as the recipe's ``train.augment`` changes them for the training."""
+        preset = PRESETS.get(self.training.augment)
+        if preset is None:
+            yield from batches
+            return
+        draw, voxels = self.rng("augment", epoch), self.voxels()
+        for batch in batches:
+            sizes = None if voxels is None else voxels[batch.positions]
+            images, masks = batch.images, batch.masks
+            places = draw_places(preset, draw, images, sizes)
+            if places is not None:
+                images, masks = places(images, smooth=True), places(masks, smooth=False)
+            images = change_values(preset, draw, images)
+            images = images.contiguous(memory_format=channels_last(images.ndim - 2))
+            yield replace(batch, images=images, masks=masks, places=places)
 
     def checked(self, loss: Tensor) -> float:
         """Return a loss as a number; raise ``RunError`` if it is not finite."""

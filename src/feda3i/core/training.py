@@ -41,6 +41,9 @@ class Training(BaseModel):
     warm_up: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Rounds at the beginning in which the learning rate rises to its full value."""
 
+    augment: Literal["none", "dermoscopy", "ultrasound", "mri"] = "none"
+    """How cases are changed whenever a site trains on them, images and masks alike."""
+
     def in_round(self, round: int, rounds: int) -> Training:
         """Return the settings of one round (counted from 1): the learning rate is that round's."""
         factor = rate_factor(self.schedule, self.warm_up, round, rounds)

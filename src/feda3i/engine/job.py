@@ -45,6 +45,12 @@ class Job:
                 f"engine.merge={merge} would replace what method '{self.recipe.method.name}' does "
                 f"with the replies; use engine.merge=mean, or a method that averages as fedavg does"
             )
+        if self.recipe.train.augment != "none" and not method.follows_augmentation():
+            raise RecipeError(
+                f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
+                f"remembers predictions pixel by pixel, which cannot follow cases that are turned "
+                f"and bent; use train.augment=none, or another method"
+            )
         return method
 
     def network(self) -> nn.Module:

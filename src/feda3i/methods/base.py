@@ -88,6 +88,14 @@ class Method(BaseModel):
         """
         return {}
 
+    def follows_augmentation(self) -> bool:
+        """Return whether all that is remembered of cases follows them when they are augmented.
+
+        What is kept of a case pixel by pixel belongs where its pixels are: ``batch.follow`` moves
+        it. A method that cannot do that returns False, and ``train.augment`` is refused.
+        """
+        return True
+
     def plain_rounds(self, rounds: int) -> int:
         """Return how many of the first rounds are FedAvg's with this loss, to the bit.
 

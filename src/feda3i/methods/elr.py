@@ -21,7 +21,8 @@ Departures
     that at beta = 0.99 the pull reaches 63 % of its strength after 100 visits. The paper trains in
     one place: here the memory is kept although the network is replaced by the average every round
     (a fresh one per round would leave ELR nearly inert), and a site that skips rounds keeps what it
-    had. The version with two networks and mixup (ELR+) is not used.
+    had. The version with two networks and mixup (ELR+) is not used. The memory belongs to pixels:
+    train.augment, which moves them, is refused.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class ELR(Method):
     """Share of the old target that is kept at each visit of a case."""
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Weight of the regulariser (lambda in the paper); 0 is FedAvg."""
+
+    def follows_augmentation(self) -> bool:
+        """Return whether there is no memory: predictions of changed cases have another place."""
+        return self.lam == 0
 
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the loss with the regulariser; the memory of these cases is updated first."""

@@ -182,7 +182,8 @@ class FedDM(Method):
     def _calibrated(self, site: Site, batch: Batch, near: Any, far: Any, keep: float) -> Tensor:
         logits: Tensor = site.network(batch.images)
         own = trusted(logits.detach(), batch.masks, keep, self.fewest)
-        peers = [torch.from_numpy(one[batch.positions]).to(logits.device) for one in (near, far)]
+        known = [torch.from_numpy(one[batch.positions]).to(logits.device) for one in (near, far)]
+        peers = [batch.follow(one) for one in known]
         targets, kept = calibrate(batch.masks, own, *peers)
         return self.partial_loss(logits, targets, kept)
 

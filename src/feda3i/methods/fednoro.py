@@ -171,7 +171,8 @@ class FedNoRo(Method):
         self, site: Site, batch: Batch, taught: NDArray[np.float32], share: float
     ) -> Tensor:
         logits = site.network(batch.images)
-        teacher = torch.from_numpy(taught[batch.positions]).to(logits.device)
+        known = torch.from_numpy(taught[batch.positions]).to(logits.device)
+        teacher = batch.follow(known, smooth=True)
         own = self.criterion(logits, self.targets(site, batch))
         return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
 

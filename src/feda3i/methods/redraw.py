@@ -218,6 +218,10 @@ class Redraw(Method):
         """Return whether the other method scores the merged network."""
         return self.other.scores_merged()
 
+    def follows_augmentation(self) -> bool:
+        """Return whether the other method's memory follows; redrawn masks do."""
+        return self.other.follows_augmentation()
+
     def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
         """Return the other method's doubts."""
         return self.other.doubts(state)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -163,4 +164,7 @@ def _explain(item: Any) -> str:
         return (
             f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
         )
-    return f"{place}: {item['msg'].lower()}, found {shown(item['input'])}"
+    close = ""
+    if item["type"] == "literal_error" and isinstance(item["input"], str):
+        close = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
+    return f"{place}: {item['msg'].lower()}, found {shown(item['input'])}{close}"

@@ -14,7 +14,9 @@ PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
 
 
-LATER = {"train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up")}
+LATER = {
+    "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment")
+}
 """Keys by section that earlier versions did not know."""
 
 

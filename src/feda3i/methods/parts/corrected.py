@@ -43,8 +43,12 @@ def remember_masks(site: Site, parts: Sequence[Tensor]) -> None:
 
 
 def current_masks(site: Site, batch: Batch) -> Tensor:
-    """Return the corrected masks of a batch; the given ones while there are none."""
+    """Return the corrected masks of a batch; the given ones while there are none.
+
+    They follow the images of an augmented batch.
+    """
     if "masks" not in site.memory:
         return batch.masks
     bits = site.memory["masks"][batch.positions]
-    return torch.from_numpy(unpack_masks(bits, (site.classes, *site.shape))).to(batch.masks)
+    masks = torch.from_numpy(unpack_masks(bits, (site.classes, *site.shape))).to(batch.masks)
+    return batch.follow(masks)

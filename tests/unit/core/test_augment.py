@@ -1,0 +1,220 @@
+"""Augmentation: images and masks move alike, values stay in range, and every draw is scoped."""
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from feda3i.contract import tiny_federation
+from feda3i.core.augment import PRESETS, Preset, change_values, draw_places
+from feda3i.core.training import Training
+from feda3i.errors import RecipeError
+from feda3i.methods.parts.corrected import current_masks, pack_masks
+from feda3i.recipe import load
+from stepping import Steps
+
+
+def grid(*shape, cases=1):
+    values = torch.arange(float(np.prod(shape))).reshape(1, 1, *shape)
+    return values.expand(cases, -1, *[-1] * len(shape)).contiguous()
+
+
+def discs(cases=6, size=40):
+    """Return bright discs on dark ground and their masks."""
+    y, x = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+    draw = np.random.default_rng(3)
+    masks = torch.stack(
+        [
+            ((y - draw.uniform(15, 25)) ** 2 + (x - draw.uniform(15, 25)) ** 2 < 64).float()
+            for _ in range(cases)
+        ]
+    )[:, None]
+    return 50 + 150 * masks, masks
+
+
+def test_presets_are_those_of_the_recipe():
+    known = get_args(Training.model_fields["augment"].annotation)
+    assert known == ("none", *PRESETS)
+
+
+def test_an_unknown_preset_suggests_the_nearest():
+    with pytest.raises(RecipeError, match="did you mean 'dermoscopy'"):
+        load("demo", ["train.augment=dermascopy"])
+
+
+@pytest.mark.parametrize(("flips", "axis"), [((-1,), 3), ((-2,), 2)])
+def test_flips_are_exact(flips, axis):
+    x = grid(4, 6, cases=8)
+    places = draw_places(Preset(flips=flips), np.random.default_rng(0), x)
+    moved = places(x, smooth=True)
+    mirrored = [not torch.allclose(one, x[0], atol=1e-4) for one in moved]
+    assert 0 < sum(mirrored) < 8
+    for one, is_mirrored in zip(moved, mirrored, strict=True):
+        torch.testing.assert_close(one, x[0].flip(axis - 1) if is_mirrored else x[0])
+
+
+def test_a_quarter_turn_of_a_frame_that_is_not_square_keeps_distances():
+    """A rotation is one in pixels: what lay three pixels to the right then lies three below."""
+    x = torch.zeros(1, 1, 21, 41)
+    x[0, 0, 10, 23] = 1.0
+
+    class Quarter:
+        def uniform(self, low, high, size):
+            return np.full(size, high)
+
+    places = draw_places(Preset(rotation=90.0, beyond="border"), Quarter(), x)
+    assert places(x, smooth=False).nonzero()[:, 2:].tolist() in ([[7, 20]], [[13, 20]])
+
+
+def test_thick_slices_turn_in_millimetres():
+    """Voxels four times as high as wide: a quarter turn moves eight in the plane to two slices."""
+    x = torch.zeros(1, 1, 11, 33, 33)
+    x[0, 0, 5, 24, 16] = 1.0
+
+    class About:
+        """Turns about the axis that stays within the slices."""
+
+        def __init__(self):
+            self.planes = iter([0.0, 0.0, 90.0])
+
+        def uniform(self, low, high, size):
+            return np.full(size, next(self.planes, 0.0))
+
+    places = draw_places(Preset(rotation=90.0), About(), x, np.array([[4.0, 1.0, 1.0]]))
+    found = places(x, smooth=False).nonzero()[:, 2:]
+    assert set(found[:, 0].tolist()) <= {3, 7}
+    assert found[:, 1:].float().mean(0).tolist() == [16.0, 16.0]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_masks_stay_on_their_objects(name):
+    """A threshold finds the object in the moved image where the moved mask says it is."""
+    images, masks = discs()
+    places = draw_places(PRESETS[name], np.random.default_rng(1), images)
+    moved, masks = places(images, smooth=True), places(masks, smooth=False)
+    assert set(masks.unique().tolist()) == {0.0, 1.0}
+    off = ((moved > 125).float() != masks).float().mean()
+    assert off < 0.01
+    assert not torch.equal(moved, images)
+
+
+def test_classes_stay_apart():
+    labels = torch.randint(0, 4, (3, 1, 24, 24), generator=torch.Generator().manual_seed(0))
+    masks = torch.cat([(labels == k).float() for k in (1, 2, 3)], dim=1)
+    moved = draw_places(PRESETS["dermoscopy"], np.random.default_rng(0), masks)(masks, smooth=False)
+    assert float(moved.sum(1).max()) == 1.0
+    assert (moved.flatten(2).sum(-1) > 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0, 4000.0])
+def test_values_keep_their_range_on_every_scale(scale):
+    images = torch.rand(8, 2, 16, 16, generator=torch.Generator().manual_seed(0)) - 0.25
+    images[3] = 0.5  # a case of one value has no range
+    base = change_values(PRESETS["ultrasound"], np.random.default_rng(5), images)
+    changed = change_values(PRESETS["ultrasound"], np.random.default_rng(5), scale * images)
+    torch.testing.assert_close(changed / scale, base, rtol=1e-4, atol=1e-5)
+    low, high = images.flatten(1).amin(1), images.flatten(1).amax(1)
+    assert (base.flatten(1).amin(1) >= low - 1e-6).all()
+    assert (base.flatten(1).amax(1) <= high + 1e-6).all()
+    assert torch.equal(base[3], images[3])
+    assert torch.isfinite(base).all()
+    assert not torch.equal(base, images)
+
+
+def test_blur_has_the_variance_it_says():
+    x = torch.zeros(1, 1, 41, 41)
+    x[0, 0, 20, 20] = 1.0
+
+    class Most:
+        def random(self, size):
+            return np.ones(size)
+
+    from feda3i.core.augment import _blurred
+
+    for sigma in (0.5, 0.7, 1.2):
+        blurred = _blurred(Preset(blur=sigma, part=2.0), Most(), x)[0, 0]
+        places = torch.arange(41.0) - 20
+        assert float(blurred.sum()) == pytest.approx(1.0, abs=1e-5)
+        assert float((blurred.sum(0) * places**2).sum()) == pytest.approx(sigma**2, rel=1e-4)
+
+
+def test_volumes_are_changed_too():
+    images = torch.rand(2, 1, 8, 12, 10, generator=torch.Generator().manual_seed(0))
+    for preset in PRESETS.values():
+        draw = np.random.default_rng(0)
+        moved = draw_places(preset, draw, images)(images, smooth=True)
+        assert change_values(preset, draw, moved).shape == images.shape
+    flat = torch.rand(1, 1, 1, 12, 10)  # one slice
+    assert torch.isfinite(
+        draw_places(PRESETS["mri"], np.random.default_rng(0), flat)(flat, smooth=True)
+    ).all()
+
+
+# -- at a site ------------------------------------------------------------------------------------
+
+
+def batches_of(site, epoch=0):
+    return list(site.augmented(site.batches(epoch), epoch))
+
+
+def test_a_batch_depends_on_site_round_and_epoch_only(tmp_path):
+    steps = Steps(tmp_path, "fedavg", augment="dermoscopy")
+    first, again = (batches_of(steps.site("site-1")) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.masks, other.masks)
+    other_epoch = batches_of(steps.site("site-1"), 1)
+    assert not torch.equal(first[0].images, other_epoch[0].images)
+    assert not torch.equal(first[0].images, batches_of(steps.site("site-2"))[0].images)
+
+
+def test_only_training_sees_changed_cases(tmp_path):
+    plain, changed = (
+        Steps(tmp_path / name, "feda3i", {"t1": 1, "safe": False}, augment=name)
+        for name in ("none", "dermoscopy")
+    )
+    sites = [steps.site("site-1") for steps in (plain, changed)]
+    for a, b in zip(*(site.predict() for site in sites), strict=True):
+        assert torch.equal(a[0].images, b[0].images)
+    answers = [repr(plain.method.survey(site)) for site in sites]  # NaN is not equal to NaN
+    assert answers[0] == answers[1]
+    plain.play()
+    changed.play()
+    assert not np.array_equal(plain.values, changed.values)
+
+
+def test_what_is_remembered_of_a_case_follows_its_pixels(tmp_path):
+    """With the given masks as corrected ones, and as a peer's choice, nothing may change."""
+    federation = tiny_federation(classes=2)
+    steps = Steps(tmp_path, "adele", federation=federation, augment="dermoscopy")
+    site = steps.site("site-1")
+    given = site.given_masks()
+    site.memory["masks"] = pack_masks(np.stack([given == 1, given == 2], axis=1))
+    for batch in batches_of(site):
+        assert torch.equal(current_masks(site, batch), batch.masks)
+        choice = torch.from_numpy(np.stack([given == 1, given == 2], axis=1)[batch.positions])
+        assert torch.equal(batch.follow(choice), batch.masks > 0.5)
+        plain = replace(batch, places=None)
+        assert plain.follow(choice) is choice
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adele", "fedcorr", "feddm", "fednoro", "rmd"])
+def test_methods_that_remember_cases_train_on_changed_ones(name, tmp_path):
+    from short import SHORT
+
+    steps = Steps(
+        tmp_path, name, SHORT[name], tiny_federation(sites=2, cases=2), augment="dermoscopy"
+    )
+    assert np.isfinite(steps.play(2)["loss"])
+
+
+def test_elr_refuses_because_its_memory_belongs_to_pixels(tmp_path):
+    for name, options in (("elr", {}), ("redraw", {"then": "elr"})):
+        with pytest.raises(
+            RecipeError, match=r"remembers predictions pixel by pixel.*augment=none"
+        ):
+            Steps(tmp_path, name, options, augment="mri")
+    Steps(tmp_path, "elr", {"lam": 0.0}, augment="mri")
