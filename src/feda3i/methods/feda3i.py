@@ -86,8 +86,6 @@ class FedA3I(Method):
         Bounds of a quality weight in equal parts, and how far it is drawn to the quantity weight.
     bic_guard
         Make one group of all sites if the mixture does not explain them better than one Gaussian.
-    fewest_cases
-        Cases with a contour below which a site is not rated.
     repeat_every
         Survey again every this many rounds; 0: only once, as in the paper.
     """
@@ -105,7 +103,6 @@ class FedA3I(Method):
     ceiling: Annotated[float, Field(ge=1)] | None = None
     shrink: Share = 0.0
     bic_guard: bool = False
-    fewest_cases: Annotated[int, Field(ge=1)] = 1
     repeat_every: Annotated[int, Field(ge=0)] = 0
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
@@ -257,7 +254,6 @@ class FedA3I(Method):
         found = quality.survey_site(
             masks,
             classes=site.classes,
-            fewest_cases=self.fewest_cases,
             offsets=self.safe,
             spacing=site.voxels(),
         )

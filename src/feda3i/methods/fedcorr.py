@@ -1,43 +1,43 @@
-"""FedCorr: find the noisy sites, correct their masks in three stages.
+"""FedCorr: find noisy sites and correct their masks in three phases.
 
 Paper
     Xu et al., FedCorr: Multi-Stage Federated Learning for Label Noise Correction, CVPR 2022. Row
     "FedCorr" of the FedA3I paper, with 2, 8 and 90 rounds.
 What changes against FedAvg
-    All stages train on mixed pairs of images (mixup).
-    Stage 1, t1 rounds: after training, each site measures the losses of its own network. The server
+    Three phases ("stages" in the paper), all of which train on mixed pairs of images (mixup).
+    Phase 1, t1 rounds: after training, each site measures the losses of its own network. The server
     adds up the sites' mean losses and divides sites by a mixture of two Gaussians. At a noisy site,
     the share of its pixels in the high component of a mixture on its pixel losses is its noise
     level mu_i (0 at clean sites). Its pi * mu_i highest-loss pixels take the new global network's
     prediction where that is surer than theta, and its next training is held back by
     beta * mu_i * ||w - w_g||.
-    Stage 2, t2 rounds: only sites with mu_i <= kappa train; without any, the tenth of the sites
+    Phase 2, t2 rounds: only sites with mu_i <= kappa train; without any, the tenth of the sites
     with the smallest mu_i. Then all pixels of noisy sites of which the global network is surer than
     theta take its prediction.
-    Stage 3, the remaining rounds: all sites train on the corrected masks.
+    Phase 3, the remaining rounds: all sites train on the corrected masks.
 What stays at the site
     Images, given masks (never changed), corrected masks and the highest-loss pixels of the last
-    round of stage 1 (one bit per pixel and class each).
+    round of phase 1 (one bit per pixel and class each).
 What leaves the site
-    The network's parameters, the number of cases, the mean training loss (in stage 1 with the
-    proximal term); in stage 1 the mean loss of the own network and the noise level (both 0 later).
-    Stage, noise level and the word to relabel come down.
+    The network's parameters, the number of cases, the mean training loss (in phase 1 with the
+    proximal term); in phase 1 the mean loss of the own network and the noise level (both 0 later).
+    Phase, noise level and the word to relabel come down.
 Cost
-    As FedAvg; in stage 1 one prediction of all cases and one mixture on at most 100,000 pixels per
-    round. Stage 2 is cheaper, as fewer sites train.
+    As FedAvg; in phase 1 one prediction of all cases and one mixture on at most 100,000 pixels per
+    round. Phase 2 is cheaper, as fewer sites train.
 Departures
     The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
     (of a class), which is the only reading in which that paper's reason, the cost, holds;
     instances = "image" takes whole cases, judged by their mean loss and confidence. For two classes
-    the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask after stage
+    the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask after phase
     2: a literal port. The losses are cross-entropies of logits (the released code applies softmax
-    twice). Stage 1 is made of ordinary rounds with all sites (there: one site after the other). The
+    twice). Phase 1 is made of ordinary rounds with all sites (there: one site after the other). The
     proximal term is the norm, as in the released code; squared = true is the paper's formula. Its
     gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
     the server drops that of clean sites: the same numbers without one more question. Corrections
-    are made when the next order comes, by the network in it; noisy sites that do not train in stage
-    2 get theirs through a survey. Mean losses are scaled to 0..1 before the mixture. A site that
-    missed stage 1 is not known to be clean: it joins in stage 3 with its masks as given.
+    are made when the next order comes, by the network in it; noisy sites that do not train in phase
+    2 are asked to ``act``. Mean losses are scaled to 0..1 before the mixture. A site that
+    missed phase 1 is not known to be clean: it joins in phase 3 with its masks as given.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ class FedCorr(Method):
     """Detection and first corrections, training of clean sites, training on corrected masks."""
 
     t1: Annotated[int, Field(ge=0)] = 2
-    """Rounds of stage 1."""
+    """Rounds of phase 1."""
     t2: Annotated[int, Field(ge=0)] = 8
-    """Rounds of stage 2; the rest of the run is stage 3."""
+    """Rounds of phase 2; the rest of the run is phase 3."""
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
-    """Strength of the proximal term of stage 1."""
+    """Strength of the proximal term of phase 1."""
     squared: bool = False
     """Use the squared distance in the proximal term."""
     pi: Share = 0.5
-    """Share of the instances taken for noisy that stage 1 may correct."""
+    """Share of the instances taken for noisy that phase 1 may correct."""
     theta: Annotated[float, Field(ge=0.5, le=1)] = 0.5
     """Confidence from which on a prediction replaces a mask; 1 replaces nothing."""
     kappa: Share = 0.1
-    """Largest noise level of a site that trains in stage 2."""
+    """Largest noise level of a site that trains in phase 2."""
     mixup: bool = True
     """Train on mixed pairs of images."""
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
@@ -96,11 +96,11 @@ class FedCorr(Method):
     """What is judged and corrected as one."""
 
     wire: ClassVar[Wire] = Wire(
-        fit=("mean_loss", "noise_level"), settings=("stage", "noise_level", "relabel")
+        fit=("mean_loss", "noise_level"), settings=("phase", "noise_level", "relabel")
     )
 
-    def stage(self, round: int) -> int:
-        """Return the stage of a round: 1, 2 or 3."""
+    def phase(self, round: int) -> int:
+        """Return the phase of a round: 1, 2 or 3."""
         return 1 if round <= self.t1 else 2 if round <= self.t1 + self.t2 else 3
 
     # -- server -----------------------------------------------------------------------------------
@@ -112,14 +112,14 @@ class FedCorr(Method):
     def plan(self, server: Server, round: int) -> Plan:
         """Say who trains, and who has corrections to make before."""
         levels, pending = server.state["levels"], server.state["pending"]
-        stage = self.stage(round)
-        trains = self.trusted_sites(server) if stage == 2 else tuple(sorted(server.sites))
+        phase = self.phase(round)
+        trains = self.trusted_sites(server) if phase == 2 else tuple(sorted(server.sites))
         waiting = [site for site in sorted(pending) if site in server.sites]
-        server.record(stage=stage, trains=len(trains))
+        server.record(phase=phase, trains=len(trains))
         return Plan(
             sites=trains,
             act=tuple(site for site in waiting if site not in trains),
-            settings={"stage": stage, "noise_level": 0.0, "relabel": "nothing"},
+            settings={"phase": phase, "noise_level": 0.0, "relabel": "nothing"},
             site_settings={
                 site: {
                     "noise_level": levels.get(site, 0.0),
@@ -130,7 +130,7 @@ class FedCorr(Method):
         )
 
     def trusted_sites(self, server: Server) -> tuple[str, ...]:
-        """Return who trains in stage 2."""
+        """Return who trains in phase 2."""
         levels = {s: mu for s, mu in server.state["levels"].items() if s in server.sites}
         if not levels:
             return tuple(sorted(server.sites))
@@ -139,13 +139,13 @@ class FedCorr(Method):
         return clean or tuple(sorted(ranked[: math.ceil(len(ranked) / 10)]))
 
     def digest(self, server: Server, replies: Replies) -> None:
-        """Note who has made corrections; in stage 1 decide who is noisy."""
+        """Note who has made corrections; in phase 1 decide who is noisy."""
         state, pending = server.state, server.state["pending"]
         for site in replies.sites:
             pending.pop(site, None)
         if replies.task == "act":
             return
-        if self.stage(replies.round) == 1:
+        if self.phase(replies.round) == 1:
             self._detect(server, replies)
             state["pending"] = dict.fromkeys(state["noisy"], "highest")
             server.record(noisy=state["noisy"], noise_level=state["levels"])
@@ -170,10 +170,10 @@ class FedCorr(Method):
         }
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
-        """Return when stages 2 and 3 begin."""
+        """Return when phases 2 and 3 begin."""
         second, third = self.t1 + 1, self.t1 + self.t2 + 1
-        stage_2 = {"stage 2 (clean sites alone)": second} if self.t2 else {}
-        return {**stage_2, "stage 3 (training on corrected masks)": third}
+        phase_2 = {"phase 2 (clean sites alone)": second} if self.t2 else {}
+        return {**phase_2, "phase 3 (training on corrected masks)": third}
 
     # -- site -------------------------------------------------------------------------------------
 
@@ -182,10 +182,10 @@ class FedCorr(Method):
         self._correct(site)
 
     def fit(self, site: Site) -> Numbers:
-        """Make corrections, train, and in stage 1 look at the result."""
+        """Make corrections, train, and in phase 1 look at the result."""
         self._correct(site)
         numbers = self._train(site)
-        judged = self._judge(site) if site.settings["stage"] == 1 else (0.0, 0.0)
+        judged = self._judge(site) if site.settings["phase"] == 1 else (0.0, 0.0)
         return {**numbers, "mean_loss": judged[0], "noise_level": judged[1]}
 
     def targets(self, site: Site, batch: Batch) -> Tensor:
@@ -212,7 +212,7 @@ class FedCorr(Method):
 
     def _train(self, site: Site) -> Numbers:
         draw = site.rng("mixup")
-        pull = self.beta * site.settings["noise_level"] if site.settings["stage"] == 1 else 0.0
+        pull = self.beta * site.settings["noise_level"] if site.settings["phase"] == 1 else 0.0
         weights = [w for w in site.network.parameters() if w.requires_grad]
         anchor = [w.detach().clone() for w in weights] if pull > 0 else []
 

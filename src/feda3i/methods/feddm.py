@@ -4,48 +4,49 @@ Paper
     Zhu et al., FedDM: Federated Weakly Supervised Segmentation via Annotation Calibration and
     Gradient De-Conflicting, IEEE TMI 2023. Row "FedDM" of the FedA3I paper.
 What changes against FedAvg
-    Site, from round 2 on: three networks, the one in training and two frozen peers, each trust the
-    share p_t of the foreground pixels of an image on which their loss is smallest. Trusted by all
-    three: kept. Trusted by only one of the own network and the near peer: trained as background.
-    Otherwise: ignored. Background is always kept. p_t = 1 - ratio * min(t / stop, 1) with t rounds
-    done; where that leaves no more than ``fewest`` pixels, all foreground is kept.
-    Server, peers: the networks as uploaded answer random images; per image the nearest and the
-    farthest other site get a vote, and the most votes make the peer. Server, merge: updates are
-    added group by group (a convolution with its BatchNorm) in a tree of pairs; conflicting ones
-    lose their part along each other (``methods/parts/deconflict.py``). Sites count alike, whatever
-    their number of cases.
+    Site, from round 2 on: three networks (the one in training and two frozen peers) each trust the
+    share p_t of an image's foreground pixels on which their loss is smallest. Pixels that all three
+    trust are kept. Pixels that only one of the own network and the near peer trusts are trained as
+    background. Other foreground is ignored; background is always kept. After t rounds
+    p_t = 1 - ratio * min(t / stop, 1); where that leaves ``fewest`` pixels or fewer, all foreground
+    is kept.
+    Server, peers: the uploaded networks predict random images. For each image the nearest and the
+    farthest other site get a vote; the site with the most votes becomes the peer. Server, merge:
+    updates are added group by group (a convolution with its BatchNorm) in a tree of pairs, and
+    conflicting updates lose their part along each other (``methods/parts/deconflict.py``). All
+    sites count the same, whatever their number of cases.
 What stays at the site
-    Images, masks, optimiser moments, and which pixels the peers trust (for the round only).
+    Images, masks, optimiser moments, and which pixels the peers trust (for one round).
 What leaves the site
     The network's parameters, the number of cases, the mean training loss. Note that sites receive
     the networks of two other sites.
 Cost
-    Training 1 x + two forward passes per case and round (the expectation of about 2 x takes them in
-    every epoch). Download 3 x. Server: sites * probes forward passes per round, one history vector,
-    and each network that is somebody's peer.
+    Training as FedAvg, plus two forward passes per case and round. Download 3 x. Server: sites *
+    probes forward passes per round, one history vector, and each network that is somebody's peer.
 Departures
     Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. The released code keeps
-    references to networks that are overwritten right afterwards, so that its peers are in fact the
-    new global network; here peers are the uploaded networks, as the paper describes. In the last
-    pair of the tree the released code projects on an already changed vector and divides by zero for
-    opposite ones; here both projections use the original vectors. Peers do not change within a
-    round and images are not augmented, so their trusted pixels are found once per round. Trust is
-    ranked by logits, which is the same order without ties from rounding. Running variances below
-    1e-6 after the merge are raised to it. Probes are uniform in 0..255 and made anew from the seed.
-    A site that missed a round keeps its peers; one without peers trains on its masks as given.
-    Only foreground is ever removed, since the method was made for boxes: on masks that are too
-    small it makes things worse.
+    references to networks that it then overwrites, so that its peers are in fact the new global
+    network; here peers are the uploaded networks, as the paper describes. In the last pair of the
+    tree the released code projects on a vector that it has already changed, and divides by zero if
+    the two are opposite; here both projections use the original vectors. Peers do not change within
+    a round, so the pixels they trust are found once per round, on images as they are; augmentation
+    moves them with the image. Trust is ranked by logits: the same order, without ties. Running
+    variances below 1e-6 after the merge are raised to that value. Probes are uniform in 0..255 and
+    drawn from the seed. A site that missed a round keeps its peers; one without peers trains on its
+    masks as given.
+    FedDM was made for boxes and only ever removes foreground: it makes masks that are too small
+    worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from feda3i import losses
@@ -68,8 +69,6 @@ class FedDM(Method):
     """Share of the foreground that is no longer trusted at the end; 0 trusts all masks."""
     stop: Annotated[int, Field(ge=1)] = 50
     """Rounds after which the trusted share stays as it is."""
-    stop_share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The same as a share of the run's rounds (0.25 in the original); instead of ``stop``."""
     fewest: Annotated[int, Field(ge=0)] = 5
     """Masks whose trusted share has no more pixels than this are kept whole."""
     probes: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -89,17 +88,16 @@ class FedDM(Method):
         networks: dict[str, Params] = server.state.get("networks", {})
         return Plan(
             gather=True,
-            settings={"keep": self.trusted_share(round - 1, server.rounds)},
+            settings={"keep": self.trusted_share(round - 1)},
             networks={
                 site: {"near": networks[near], "far": networks[far]}
                 for site, (near, far) in peers.items()
             },
         )
 
-    def trusted_share(self, done: int, rounds: int) -> float:
+    def trusted_share(self, done: int) -> float:
         """Return p_t after this many rounds of a run."""
-        stop = self.stop if self.stop_share is None else max(1.0, self.stop_share * rounds)
-        return 1.0 - self.ratio * min(done / stop, 1.0)
+        return 1.0 - self.ratio * min(done / self.stop, 1.0)
 
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Choose the next round's peers among the uploads and return the de-conflicted mean."""
@@ -152,12 +150,6 @@ class FedDM(Method):
         merging = {"merging without conflict": 2} if self.deconflict else {}
         return {**peers, **merging}
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.stop_share is not None and self.stop != 50:
-            raise ValueError("expected stop or stop_share, found both")
-        return self
-
     # -- site -------------------------------------------------------------------------------------
 
     def fit(self, site: Site) -> Numbers:
@@ -184,7 +176,7 @@ class FedDM(Method):
         own = trusted(logits.detach(), batch.masks, keep, self.fewest)
         known = [torch.from_numpy(one[batch.positions]).to(logits.device) for one in (near, far)]
         peers = [batch.follow(one) for one in known]
-        targets, kept = calibrate(batch.masks, own, *peers)
+        targets, kept = calibrate_masks(batch.masks, own, *peers)
         return self.partial_loss(logits, targets, kept)
 
     def partial_loss(self, logits: Tensor, targets: Tensor, kept: Tensor) -> Tensor:
@@ -226,11 +218,11 @@ def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tens
     return chosen
 
 
-def calibrate(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+def calibrate_masks(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
     """Return corrected targets and which pixels count, from three opinions on the foreground.
 
-    All agree that a pixel is to be trusted: it stays foreground. The own network and the near peer
-    differ: it becomes background. Anything else is ignored. Background stays and counts.
+    A pixel that all three trust stays foreground. One on which the own network and the near peer
+    differ becomes background. Other foreground is ignored; background stays and counts.
     """
     foreground = masks > 0.5
     clean = own & near & far

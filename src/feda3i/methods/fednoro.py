@@ -1,4 +1,4 @@
-"""FedNoRo: find the noisy sites, let them listen to the global network, and weigh them by distance.
+"""FedNoRo: find noisy sites, distil the global network into them, and weigh them by distance.
 
 Paper
     Wu et al., FedNoRo: Towards Noise-Robust Federated Learning by Addressing Class Imbalance and
@@ -13,24 +13,24 @@ What changes against FedAvg
     before. A noisy site's weight falls with the distance D_i of its network to the nearest clean
     one: w_i is proportional to n_i exp(-D_i / max D), with D = 0 for clean sites.
 What stays at the site
-    Images, masks, optimiser moments, and the teacher's answers (for the round only).
+    Images, masks, optimiser moments, and the teacher's predictions (for one round).
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; once, two mean losses per
     class (``foreground``, ``background``).
 Cost
-    1 x at clean sites; at noisy ones one forward pass per case and round more (the expectation of
-    1.3 x takes it in every epoch). The server gathers all replies and compares each noisy network
-    with each clean one.
+    As FedAvg; noisy sites add one forward pass per case and round. The server gathers all replies
+    and compares each noisy network with each clean one.
 Departures
-    Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper; no weight decay
-    (all methods train alike). Classes are pixels' classes: the means run over all foreground and
-    all background pixels of a site, for each class. KL is a mean over pixels. The distance is the
-    sum of the norms of all tensors' differences, as in the released code (the paper writes one
-    norm). The teacher does not change within a round and images are not augmented, so it answers
-    each case once per round. If all sites fall into one group, or no clean or no noisy site
-    answered, weights are FedAvg's; the released code divides by zero. A site that missed the survey
-    is asked as soon as it answers, with the network of the survey, which the server keeps; until
-    then it trains and counts as in FedAvg and is nobody's reference.
+    Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper; no weight decay,
+    as all methods train alike. Classes are those of pixels: for each class the means run over all
+    foreground and all background pixels of a site. KL is a mean over pixels. The distance is the
+    sum over tensors of the norm of their difference, as in the released code (the paper writes one
+    norm). The teacher does not change within a round, so it predicts each case once per round, as
+    it is; augmentation moves the prediction with the image. If all sites fall into one group, or no
+    clean or no noisy site answered, weights are FedAvg's; the released code divides by zero. A site
+    that missed the survey is surveyed as soon as it answers, with the network of the survey, which
+    the server keeps. Until then it trains and counts as in FedAvg, and no noisy site is compared
+    with it.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class FedNoRo(Method):
     s1: Annotated[int, Field(ge=1)] = 10
     """Rounds of FedAvg before the survey."""
     a: Annotated[float, Field(ge=0, le=1)] = 0.8
-    """Largest share of the teacher in the loss of noisy sites; 0 trains them as the others."""
+    """Largest share of the teacher in the loss of noisy sites; 0 trains them like the others."""
     end: Annotated[int, Field(ge=1)] = 49
-    """Rounds after which the teacher's share stays as it is."""
+    """Round from which the teacher's share is constant."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.8
-    """Divides the teacher's logits; below one sharpens."""
+    """Divides the teacher's logits; values below one sharpen its predictions."""
     votes: Annotated[int, Field(ge=1, le=1000)] = 9
     """Mixtures that vote on the noisy sites."""
     by_distance: bool = True
@@ -85,13 +85,13 @@ class FedNoRo(Method):
             return Plan()
         known = server.state.get("losses", {})
         unknown = tuple(site for site in sorted(server.sites) if site not in known)
-        return self._second_stage(server, round, unknown)
+        return self._second_phase(server, round, unknown)
 
     def revise(self, server: Server, round: int, plan: Plan) -> Plan:
         """Let the survey act in the same round."""
-        return self._second_stage(server, round, ())
+        return self._second_phase(server, round, ())
 
-    def _second_stage(self, server: Server, round: int, survey: tuple[str, ...]) -> Plan:
+    def _second_phase(self, server: Server, round: int, survey: tuple[str, ...]) -> Plan:
         noisy: list[str] = server.state.get("noisy", [])
         share = self.teacher_share(round - 1)
         return Plan(
@@ -158,16 +158,16 @@ class FedNoRo(Method):
         return {"foreground": means[0].tolist(), "background": means[1].tolist()}
 
     def fit(self, site: Site) -> Numbers:
-        """Train; a noisy site also listens to the network it received."""
+        """Train; a noisy site also learns from the network it received."""
         share = float(site.settings.get("teacher_share", 0.0))
         if not site.settings.get("is_noisy", False) or share == 0:
             return super().fit(site)
         # Before the first step the network is still the received one: the teacher.
         taught = np.concatenate([logits.cpu().numpy() for _, logits in site.predict()])
         taught /= self.temperature
-        return site.train(lambda batch: self._listening(site, batch, taught, share))
+        return site.train(lambda batch: self._taught_step(site, batch, taught, share))
 
-    def _listening(
+    def _taught_step(
         self, site: Site, batch: Batch, taught: NDArray[np.float32], share: float
     ) -> Tensor:
         logits = site.network(batch.images)

@@ -4,14 +4,14 @@ Paper
     Fang et al., Reliable Mutual Distillation for Medical Image Segmentation under Imperfect
     Annotations, IEEE Transactions on Medical Imaging 2023.
 What changes against FedAvg
-    Two networks A and B with different initialisations, each averaged over the sites on its own.
-    Co-teaching: each learns from the pixels on which the OTHER has a small loss; the share left out
-    grows to tau within t1 rounds.
-    Distillation: images are flipped (later also rotated, zoomed and made noisy) and pass again with
-    dropout in the encoder. Pixels whose logits change little under that are reliable; on the share
-    mu of pixels most reliable for one network, the other learns its first prediction. Both the
-    share and the weight of this loss grow as omega = exp(-5 (1 - t / t1)^2), t counted from 0.
-    Network A is the one that answers (test_network = "mean": the mean of both probabilities).
+    Two networks A and B start from different weights; each is averaged over the sites on its own.
+    Co-teaching: each learns from the pixels on which the OTHER has a small loss. The share of
+    pixels left out grows to tau within t1 rounds.
+    Distillation: the images are flipped (later also rotated, zoomed and made noisy) and pass a
+    second time, with dropout in the encoder. A pixel is reliable if its logits change little. On
+    the share mu of pixels that are most reliable for one network, the other learns that network's
+    first prediction. This share and the weight of the loss grow as omega = exp(-5 (1 - t / t1)^2),
+    with t counted from 0. Network A makes the predictions.
 What stays at the site
     Images, masks, optimiser moments.
 What leaves the site
@@ -19,21 +19,21 @@ What leaves the site
 Cost
     Four passes instead of one, 4 x FedAvg; twice the parameters up and down.
 Departures
-    The clock is the round, where the authors count epochs. mu = 0.8 and tau = 0.005 are the values
-    of the FedA3I comparison, which takes each from another of the authors' two data sets. weight =
-    0.0009 is fixed in the authors' code and not named in that comparison.
+    The clock is the round; the authors count epochs. mu = 0.8 and tau = 0.005 come from the FedA3I
+    comparison, which takes them from two different data sets of the authors. weight = 0.0009 is
+    fixed in the authors' code and not named in that comparison.
     The teacher gets no gradient from its pupil (in the authors' code it does). The divergence is
-    KL(teacher || student), as for the authors' LIDC data (reversed for ACDC), and is computed from
-    logits, because log(sigmoid) overflows. The deformation is a rotation and a zoom by bilinear
-    sampling, one draw per image; elastic > 0 adds displaced control points (the authors' largest
-    standard deviation is 26 pixels). Pixels from outside the frame repeat the border and stay in
-    the ranking, as in the authors' code. Volumes are flipped but not rotated. Adam as for every
-    method. Networks without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout.
-    With several classes a pixel's loss, error and divergence are means over the classes.
-    Both passes move BatchNorm's running statistics, as passes in training mode do, although the
-    second one is disturbed and the test images are not; strong_statistics = false leaves them to
-    the first pass, which helped in short runs on skin (docs/comparison.md).
-    With weight = 0 the second pass is left out.
+    KL(teacher || student), as in the authors' code for LIDC (reversed for ACDC), computed from
+    logits because log(sigmoid) overflows. The deformation is a rotation and a zoom with bilinear
+    sampling, one draw per image; elastic > 0 also moves control points (in the authors' code with a
+    standard deviation of up to 26 pixels). Pixels outside the frame repeat the border and are
+    ranked with the others, as in the authors' code. Volumes are flipped but not rotated. Networks
+    without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout. With several
+    classes a pixel's loss, error and divergence are means over the classes.
+    Both passes update BatchNorm's running statistics, although the second one sees disturbed images
+    and the test images are not disturbed. strong_statistics = false leaves the update to the first
+    pass, which helped in short runs on skin (docs/comparison.md).
+    With weight = 0 there is no second pass.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from feda3i.core.messages import Numbers
 from feda3i.methods.base import Method
@@ -60,7 +59,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Pair(nn.Module):
+class TwoNetworks(nn.Module):
     """Two networks side by side."""
 
     def __init__(self, a: nn.Module, b: nn.Module) -> None:
@@ -72,13 +71,10 @@ class Pair(nn.Module):
             self.stages = tuple(f"{name}.{stage}" for name in ("a", "b") for stage in stages)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits of the mean of both networks' probabilities."""
-        a, b = self.a(images), self.b(images)
-        inside, outside = (
-            torch.logaddexp(functional.logsigmoid(s * a), functional.logsigmoid(s * b))
-            for s in (1, -1)
-        )
-        return inside - outside
+        """Return A's logits; B passes as well, because stages are found by tracing a pass."""
+        logits: Tensor = self.a(images)
+        self.b(images)
+        return logits
 
 
 class RMD(Method):
@@ -104,8 +100,6 @@ class RMD(Method):
     """Largest standard deviation of displaced control points in pixels; 0 leaves them out."""
     strong_statistics: bool = True
     """Let the second pass move BatchNorm's running statistics, too."""
-    test_network: Literal["a", "mean"] = "a"
-    """Answer with network A, or with the mean of both probabilities."""
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when pixels are left out, and when images are disturbed by more than flips."""
@@ -116,12 +110,11 @@ class RMD(Method):
 
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
         """Return both networks; equal initialisations would make their exchange void."""
-        return Pair(build(0), build(1))
+        return TwoNetworks(build(0), build(1))
 
     def predict(self, network: nn.Module, images: Tensor) -> Tensor:
-        """Return the logits of network A, or of the mean of both."""
-        chosen = network if self.test_network == "mean" else cast(Pair, network).a
-        logits: Tensor = chosen(images)
+        """Return the logits of network A."""
+        logits: Tensor = cast(TwoNetworks, network).a(images)
         return logits
 
     def fit(self, site: Site) -> Numbers:
@@ -132,7 +125,7 @@ class RMD(Method):
 
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the sum of both networks' losses."""
-        pair, t = cast(Pair, site.network), site.round - 1
+        pair, t = cast(TwoNetworks, site.network), site.round - 1
         weak = [pair.a(batch.images), pair.b(batch.images)]
         total = torch.stack(exchange(weak, batch.masks, 1.0 - self.forget(t))).sum()
         reliable = int(min(self.omega(t) * self.mu, 1.0) * weak[0][:, 0].numel())

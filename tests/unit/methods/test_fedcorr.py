@@ -1,4 +1,4 @@
-"""FedCorr: invariants of the method, stages, noise levels, corrections at the right time."""
+"""FedCorr: invariants of the method, phases, noise levels, corrections at the right time."""
 
 import numpy as np
 import pytest
@@ -33,9 +33,9 @@ def current_masks(steps, name):
 
 def test_the_stages_of_the_paper_fill_the_run():
     method = make_method("fedcorr", {})
-    stages = [method.stage(round) for round in range(1, 101)]
-    assert [stages.count(k) for k in (1, 2, 3)] == [2, 8, 90]
-    assert stages == sorted(stages)
+    phases = [method.phase(round) for round in range(1, 101)]
+    assert [phases.count(k) for k in (1, 2, 3)] == [2, 8, 90]
+    assert phases == sorted(phases)
 
 
 def test_neutral_is_fedavg_bit_for_bit(tmp_path):
@@ -83,7 +83,7 @@ def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path)
     highest = unpack_masks(memory["highest"], (1, 32, 32))
     assert highest.sum() == int(0.5 * round(levels["site-4"] * highest.size))
 
-    steps.play()  # stage 2: site-4 does not train, but corrects its doubtful pixels
+    steps.play()  # phase 2: site-4 does not train, but corrects its doubtful pixels
     orders = [order for order in steps.transport.orders if order.round == 2]
     assert [(o.task, o.site) for o in orders] == [
         ("act", "site-4"),
@@ -95,12 +95,12 @@ def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path)
     assert "highest" not in steps.memory("site-4")
     after_stage_2 = steps.predicted("site-4")
 
-    steps.play()  # stage 3: with theta 0.5 its masks become the prediction
+    steps.play()  # phase 3: with theta 0.5 its masks become the prediction
     np.testing.assert_array_equal(current_masks(steps, "site-4"), after_stage_2)
     for name in ("site-1", "site-2", "site-3"):
         assert "masks" not in steps.memory(name)
     kept = steps.play()
-    assert kept["stage"] == 3
+    assert kept["phase"] == 3
     np.testing.assert_array_equal(current_masks(steps, "site-4"), after_stage_2)
 
 
@@ -113,7 +113,7 @@ def test_with_theta_of_one_nothing_is_corrected(tmp_path):
 
 def test_the_reported_numbers_are_those_of_the_sites_own_network(tmp_path):
     steps = Steps(tmp_path, "fedcorr", {"t1": 1})
-    site = steps.site("site-2", stage=1, noise_level=0.0, relabel="nothing")
+    site = steps.site("site-2", phase=1, noise_level=0.0, relabel="nothing")
     numbers = steps.method.fit(site)
     losses = np.concatenate(
         [pixel_cross_entropy(logits, batch.masks).numpy() for batch, logits in site.predict()]
@@ -176,9 +176,9 @@ def test_without_clean_sites_a_tenth_trains(tmp_path):
 def test_the_proximal_term_holds_noisy_sites_back_in_stage_1_only(tmp_path):
     steps = Steps(tmp_path, "fedcorr", {"mixup": False}, epochs=3)
 
-    def moved(stage, level, **options):
+    def moved(phase, level, **options):
         method = make_method("fedcorr", {"mixup": False, "beta": 50.0, **options})
-        site = steps.site("site-1", stage=stage, noise_level=level, relabel="nothing")
+        site = steps.site("site-1", phase=phase, noise_level=level, relabel="nothing")
         method.fit(site)
         return site.layout.read(site.network).values - steps.values
 
@@ -194,7 +194,7 @@ def test_the_proximal_term_does_nothing_in_the_first_step(tmp_path):
     one_step = Steps(tmp_path, "fedcorr", {"mixup": False}, batch=4)
     results = []
     for level in (0.0, 1.0):
-        site = one_step.site("site-1", stage=1, noise_level=level, relabel="nothing")
+        site = one_step.site("site-1", phase=1, noise_level=level, relabel="nothing")
         one_step.method.fit(site)
         results.append(site.layout.read(site.network).values)
     np.testing.assert_array_equal(*results)

@@ -13,7 +13,7 @@ from feda3i.core.messages import Params, Replies, Reply
 from feda3i.core.server import Gathered
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.feddm import calibrate, trusted
+from feda3i.methods.feddm import calibrate_masks, trusted
 from stepping import GATHERED, Steps, played
 
 FEW = {"probes": 4, "stop": 2}
@@ -25,7 +25,7 @@ def row(*values):
 
 def test_truth_table_of_the_three_opinions():
     own, near, far = (torch.tensor(c).reshape(1, 1, 8) for c in zip(*TABLE, strict=True))
-    targets, kept = calibrate(torch.ones(1, 1, 8), own, near, far)
+    targets, kept = calibrate_masks(torch.ones(1, 1, 8), own, near, far)
     found = [
         "clean" if y else "background" if k else "ignored"
         for y, k in zip(targets.flatten().tolist(), kept.flatten().tolist(), strict=True)
@@ -50,7 +50,7 @@ def test_background_never_changes_and_always_counts(seed, keep):
     random = torch.Generator().manual_seed(seed)
     masks = (torch.rand(2, 3, 6, 5, generator=random) > 0.4).float()
     sets = [trusted(torch.randn(masks.shape, generator=random), masks, keep, 2) for _ in range(3)]
-    targets, kept = calibrate(masks, *sets)
+    targets, kept = calibrate_masks(masks, *sets)
     assert not targets[masks == 0].any()
     assert kept[masks == 0].all()
     assert not (targets.bool() & ~kept).any()
@@ -60,7 +60,7 @@ def test_equal_networks_relabel_nothing_and_keep_what_they_trust():
     random = torch.Generator().manual_seed(3)
     masks = (torch.rand(2, 1, 9, 9, generator=random) > 0.3).float()
     own = trusted(torch.randn(masks.shape, generator=random), masks, 0.5)
-    targets, kept = calibrate(masks, own, own, own)
+    targets, kept = calibrate_masks(masks, own, own, own)
     torch.testing.assert_close(targets.bool(), own)
     torch.testing.assert_close(kept, own | (masks == 0))
     assert 0 < own.sum() < masks.sum()
@@ -102,10 +102,9 @@ def test_cases_and_classes_are_judged_alone():
 
 def test_the_trusted_share_falls_as_printed():
     method = make_method("feddm", {})
-    shares = [method.trusted_share(t, 100) for t in (0, 1, 10, 50, 99)]
+    shares = [method.trusted_share(t) for t in (0, 1, 10, 50, 99)]
     assert shares == pytest.approx([1, 0.988, 0.88, 0.4, 0.4], abs=1e-12)
-    assert make_method("feddm", {"stop_share": 0.25}).trusted_share(25, 100) == pytest.approx(0.4)
-    assert make_method("feddm", {"stop_share": 0.25}).trusted_share(1, 2) == pytest.approx(0.4)
+    assert make_method("feddm", {"stop": 25}).trusted_share(25) == pytest.approx(0.4)
 
 
 def test_the_loss_is_the_mean_over_kept_pixels():
@@ -214,7 +213,7 @@ def test_training_sees_the_calibrated_masks(tmp_path):
     site.load(steps.server.params)
     site.network.train()
     logits = site.network(batch.images)
-    targets, kept = calibrate(batch.masks, trusted(logits, batch.masks, keep, fewest), *sets)
+    targets, kept = calibrate_masks(batch.masks, trusted(logits, batch.masks, keep, fewest), *sets)
     expected = steps.method.partial_loss(logits, targets, kept)
     assert kept.sum() < kept.numel()
     event = steps.play()
@@ -265,7 +264,7 @@ def test_running_variances_stay_positive(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"stop_share": 0}, {"probes": 0}, {"ema": 1.0}],
+    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"probes": 0}, {"ema": 1.0}],
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):

@@ -99,19 +99,6 @@ def test_a_round_weighs_by_the_reported_losses(tmp_path):
     assert expected != pytest.approx([4 / 9, 3 / 9, 2 / 9], abs=1e-3)
 
 
-def test_the_second_network_changes_nothing_but_the_cost(tmp_path):
-    one = Steps(tmp_path / "one", "fedmix")
-    two = Steps(tmp_path / "two", "fedmix", {"second_network": True})
-    before = two.values.copy()
-    events = one.play(2), two.play(2)
-    size = len(one.values)
-    assert len(two.values) == 2 * size
-    np.testing.assert_array_equal(two.values[:size], one.values)
-    assert events[0]["site_loss"] == events[1]["site_loss"]
-    assert not np.array_equal(before[:size], before[size:])
-    assert not np.array_equal(before[size:], two.values[size:])
-
-
 @pytest.mark.parametrize(
     "options", [{"lam": -1}, {"beta": -0.1}, {"sign": 0}, {"beta": float("nan")}, {"lam": "much"}]
 )

@@ -12,7 +12,7 @@ from feda3i.core.messages import Order
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.methods.parts.coteaching import distil, exchange
-from feda3i.methods.rmd import Pair
+from feda3i.methods.rmd import TwoNetworks
 from feda3i.models.unet import UNet
 
 QUIET = (0.0,) * 5
@@ -28,14 +28,13 @@ def test_defaults_are_those_of_the_comparison():
     assert (method.t1, method.mu, method.tau, method.weight) == (10, 0.8, 0.005, 0.0009)
     assert method.dropout == (0.05, 0.1, 0.2, 0.3, 0.5)
     assert (method.warp_from, method.noise, method.elastic) == (10, 0.02, 0.0)
-    assert method.test_network == "a"
 
 
 @pytest.mark.parametrize(
     "options",
     [
         *({"t1": 0}, {"mu": 1.1}, {"mu": -0.1}, {"tau": 1.0}, {"tau": -0.1}, {"weight": -1}),
-        *({"dropout": [0.1] * 4}, {"dropout": [0, 0, 0, 0, 1]}, {"test_network": "b"}),
+        *({"dropout": [0.1] * 4}, {"dropout": [0, 0, 0, 0, 1]}),
         *({"elastic": -1}, {"noise": 2}, {"loss": "dc"}),
     ],
 )
@@ -74,34 +73,18 @@ def test_short_ramps(t1):
 
 
 def test_stages_are_those_of_both_networks():
-    pair = Pair(UNet(width=2), UNet(width=2))
+    pair = TwoNetworks(UNet(width=2), UNet(width=2))
     assert len(pair.stages) == 20
     assert pair.stages[0] == "a.inc"
     assert pair.stages[-1] == "b.outc"
 
 
-def test_the_pair_answers_with_the_mean_probability():
-    pair = Pair(UNet(width=2), UNet(width=2)).eval()
+def test_network_a_answers():
+    pair = TwoNetworks(UNet(width=2), UNet(width=2)).eval()
     x = torch.rand(1, 3, 32, 32) * 255
-    expected = (torch.sigmoid(pair.a(x)) + torch.sigmoid(pair.b(x))) / 2
-    torch.testing.assert_close(torch.sigmoid(pair(x)), expected)
-    mean, a = make_method("rmd", {"test_network": "mean"}), make_method("rmd", {})
-    torch.testing.assert_close(mean.predict(pair, x), pair(x))
-    assert torch.equal(a.predict(pair, x), pair.a(x))
-
-
-def test_the_mean_is_finite_for_large_logits():
-    class Fixed(torch.nn.Module):
-        def __init__(self, *values):
-            super().__init__()
-            self.values = torch.tensor(values)
-
-        def forward(self, x):
-            return self.values
-
-    big = Pair(Fixed(1e4, 1e4, -1e4), Fixed(1e4, -1e4, -1e4))(torch.zeros(1))
-    torch.testing.assert_close(torch.sigmoid(big), torch.tensor([1.0, 0.5, 0.0]))
-    assert torch.isfinite(big).all()
+    assert torch.equal(make_method("rmd", {}).predict(pair, x), pair.a(x))
+    assert torch.equal(pair(x), pair.a(x))
+    assert not torch.equal(pair(x), pair.b(x))
 
 
 def test_the_networks_begin_differently():
