@@ -37,7 +37,7 @@ def tiny(
         "engine": {"workers": 1, "device": "cpu", "min_sites": "all", "deadline": HANG},
     }
     for key, change in changes.items():
-        values[key] = {**values[key], **change} if isinstance(change, dict) else change
+        values[key] = {**values.get(key, {}), **change} if isinstance(change, dict) else change
     return validate(values)
 
 

@@ -16,10 +16,13 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["survey", "act", "fit", "measure"]
-"""The method's three tasks in a round, and the engine's own: measure the running statistics."""
-TASKS: tuple[Task, ...] = ("survey", "act", "fit", "measure")
-"""In the order in which a round asks for them."""
+Task = Literal["survey", "act", "fit", "measure", "introduce", "keys", "unmask"]
+"""The method's three tasks in a round, and the engine's own: measure the running statistics, and
+what secure aggregation asks before and after a fit."""
+TASKS: tuple[Task, ...] = ("survey", "act", "fit", "measure", "introduce", "keys", "unmask")
+"""The first four in the order in which a round asks for them."""
+SECURE_TASKS: tuple[Task, ...] = ("introduce", "keys", "unmask")
+"""Those without a network; they concern keys only."""
 
 
 class Params(NamedTuple):
@@ -31,6 +34,10 @@ class Params(NamedTuple):
 
     values: NDArray[np.float32]
     counts: NDArray[np.int64]
+
+
+NO_PARAMS = Params(np.empty(0, np.float32), np.empty(0, np.int64))
+"""What stands in an order that needs no network."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Order:
-    """What one site is asked: a task with the parameters to do it with."""
+    """What one site is asked: a task with the parameters to do it with.
+
+    ``secure`` is what secure aggregation tells the site; ``least`` says without how many answers
+    the server cannot go on, and is not sent.
+    """
 
     task: Task
     round: int
@@ -102,11 +113,17 @@ class Order:
     params: Params
     settings: Settings = field(default_factory=dict)
     networks: Mapping[str, Params] = field(default_factory=dict)
+    secure: Settings = field(default_factory=dict)
+    least: int = 0
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one site answers; only a fit sends ``params``."""
+    """What one site answers; only a fit sends ``params``.
+
+    With secure aggregation the values in ``params`` are masked integers (uint64), and ``secure``
+    holds keys and shares.
+    """
 
     task: Task
     round: int
@@ -115,6 +132,7 @@ class Reply:
     numbers: Numbers
     params: Params | None = None
     seconds: float = 0.0
+    secure: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

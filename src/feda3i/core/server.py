@@ -43,6 +43,8 @@ class Server:
         Of the run.
     build
         Makes a predictor, for methods that run a network at the server.
+    identities
+        Public keys of the sites, for secure aggregation; asked again after a resume.
     """
 
     layout: Layout
@@ -54,6 +56,7 @@ class Server:
     build: Callable[[], Predictor]
     state: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    identities: dict[str, str] = field(default_factory=dict)
 
     @property
     def stages(self) -> tuple[str, ...]:

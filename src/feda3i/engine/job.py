@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from feda3i.core.format import Format
@@ -51,7 +52,37 @@ class Job:
                 f"remembers predictions pixel by pixel, which cannot follow cases that are turned "
                 f"and bent; use train.augment=none, or another method"
             )
+        if self.is_secure:
+            self._check_secure(method)
         return method
+
+    @property
+    def is_secure(self) -> bool:
+        """Return whether sites mask their networks."""
+        return self.recipe.secure.on
+
+    def _check_secure(self, method: Method) -> None:
+        """Raise ``RecipeError`` if something wants to see single networks, which are masked."""
+        engine = self.recipe.engine
+        why = method.needs_single_networks()
+        if why:
+            raise RecipeError(
+                f"secure.on: method '{self.recipe.method.name}' cannot work with sums only: {why}; "
+                f"'feda3i explain NAME' says which methods can"
+            )
+        if engine.guard != "off" or engine.merge != "mean":
+            key = "engine.guard" if engine.guard != "off" else "engine.merge"
+            raise RecipeError(
+                f"secure.on: {key} compares the networks of single sites, which nobody can see; "
+                f"leave one of the two out"
+            )
+        if self.recipe.model.statistics != "averaged":
+            raise RecipeError(
+                f'secure.on: model.statistics = "{self.recipe.model.statistics}" sends statistics '
+                f"of single sites; leave one of the two out"
+            )
+        if find_spec("cryptography") is None or find_spec("Crypto") is None:
+            raise RecipeError("secure.on needs further packages: pip install 'feda3i[secure]'")
 
     def network(self) -> nn.Module:
         """Build the method's network with the initialisation of the run's seed."""

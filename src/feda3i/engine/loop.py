@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +53,10 @@ class Round:
         self.server.facts = {}
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
-            self._ask_before("survey", self._sites(plan.survey), plan)
+            self._ask_before("survey", self.sites_of(plan.survey), plan)
             plan = self.method.revise(self.server, self.number, plan)
         if plan.act:
-            self._ask_before("act", self._sites(plan.act), plan)
+            self._ask_before("act", self.sites_of(plan.act), plan)
         replies, params = self._fit(plan)
         self.server.params = params
         if self.job.measures(self.number):
@@ -81,7 +81,7 @@ class Round:
         params = (plan.survey_params if task == "survey" else None) or self.server.params
         kept: list[Reply] = []
         missing: list[Missing] = []
-        for answer in self._ask(task, sites, plan, params):
+        for answer in self.ask(task, sites, plan, params):
             missing.append(answer) if isinstance(answer, Missing) else kept.append(answer)
         if missing:
             self.server.record(**{f"{task}_missing": {miss.site: miss.reason for miss in missing}})
@@ -89,7 +89,11 @@ class Round:
         self.method.digest(self.server, replies)
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
-        sites = self._who_trains(plan)
+        if self.job.is_secure:
+            from feda3i.engine.secure import SecureFit  # needs the extra 'secure'
+
+            return SecureFit(self, plan).play()
+        sites = self.who_trains(plan)
         layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
@@ -98,7 +102,7 @@ class Round:
         fold = Fold(layout)
         kept: list[Reply] = []
         missing: list[Missing] = []
-        for answer in self._ask("fit", sites, plan, self.server.params):
+        for answer in self.ask("fit", sites, plan, self.server.params):
             if isinstance(answer, Missing) or answer.params is None:
                 missing.append(answer if isinstance(answer, Missing) else _no_params(answer))
                 continue
@@ -109,7 +113,7 @@ class Round:
             # The parameters are in the sum or in the buffer; a reply must not keep them alive.
             kept.append(Reply(**{**vars(answer), "params": None}))
             self.listener.site(len(kept), len(sites))
-        self._check_quorum(kept, missing)
+        self.check_quorum(kept, missing)
         if gathered is not None:
             return self._merge(plan, kept, missing, gathered)
         replies = Replies("fit", self.number, tuple(kept), tuple(missing))
@@ -119,8 +123,8 @@ class Round:
         """Put exact running statistics over all sites' images in the place of averaged ones."""
         layout, guarded = self.server.layout, self.server.facts.get("guarded", {})
         is_left_out = guarded if self.job.recipe.engine.guard == "leave-out" else {}
-        asked = [site for site in self._sites(None) if site not in is_left_out]
-        answers = list(self._ask("measure", asked, Plan(), self.server.params))
+        asked = [site for site in self.sites_of(None) if site not in is_left_out]
+        answers = list(self.ask("measure", asked, Plan(), self.server.params))
         kept = tuple(answer for answer in answers if isinstance(answer, Reply))
         missing = tuple(answer for answer in answers if isinstance(answer, Missing))
         if missing:
@@ -146,15 +150,26 @@ class Round:
         self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return replies, gathered.combine(weights)
 
-    def _ask(
-        self, task: Task, sites: Sequence[str], plan: Plan, params: Params
+    def ask(
+        self,
+        task: Task,
+        sites: Sequence[str],
+        plan: Plan,
+        params: Params,
+        told: Callable[[str], Mapping[str, Any]] = lambda site: {},
+        least: int = 0,
     ) -> Sequence[Reply | Missing] | Any:
+        """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``.
+
+        ``told`` is what secure aggregation tells each site, ``least`` how many answers it needs.
+        """
         layout, wire = self.server.layout, self.method.wire
         orders = []
         for site in sites:
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
-            orders.append(Order(task, self.number, site, params, settings, networks))
+            about = (settings, networks, told(site), least)
+            orders.append(Order(task, self.number, site, params, *about))
         if orders:
             check_order(orders[0], wire, layout)
         for order, answer in zip(orders, self.transport.call(orders), strict=True):
@@ -163,7 +178,7 @@ class Round:
                 yield answer
                 continue
             try:
-                check_reply(answer, wire, layout, self.server.format.classes)
+                check_reply(answer, wire, layout, self.server.format.classes, self.job.is_secure)
                 _check_origin(answer, order)
                 _check_cases(answer, self.server.sites[order.site])
             except WireError as error:
@@ -171,19 +186,21 @@ class Round:
             else:
                 yield answer
 
-    def _who_trains(self, plan: Plan) -> list[str]:
+    def who_trains(self, plan: Plan) -> list[str]:
         """Return the plan's sites; a share of all, drawn for this round, if it names none."""
-        sites = self._sites(plan.sites)
+        sites = self.sites_of(plan.sites)
         count = math.ceil(self.job.recipe.engine.fraction * len(sites) - 1e-9)
         if plan.sites is not None or count == len(sites):
             return sites
         drawn = self.server.rng("fraction", self.number).permutation(len(sites))[: max(count, 1)]
         return [sites[k] for k in sorted(drawn)]
 
-    def _sites(self, wanted: tuple[str, ...] | None) -> list[str]:
+    def sites_of(self, wanted: tuple[str, ...] | None) -> list[str]:
+        """Return the sites that a plan names, sorted."""
         return sorted(self.server.sites if wanted is None else wanted)
 
-    def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
+    def check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
+        """Raise ``RunError`` if too few sites answered for the round to count."""
         wanted, asked = self.job.recipe.engine.min_sites, len(kept) + len(missing)
         least = asked if wanted == "all" else min(wanted, asked)  # a plan may ask fewer sites
         if len(kept) < least:

@@ -6,13 +6,13 @@ memory from before it, so that an order repeated after a crash finds what it fou
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,13 +20,19 @@ from numpy.typing import NDArray
 
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
-from feda3i.core.messages import TASKS, Numbers, Order, Reply
+from feda3i.core.messages import SECURE_TASKS, TASKS, Floats, Numbers, Order, Params, Reply
 from feda3i.core.site import Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
+from feda3i.engine.secure_site import answer_keys, open_vault, safe_name, secrets_of
 from feda3i.errors import RunError, WireError
+from feda3i.privacy.fixed import quantise
+from feda3i.privacy.rules import digest_of
+
+if TYPE_CHECKING:
+    from feda3i.privacy.vault import Vault
 
 Memory = dict[str, NDArray[Any]]
 
@@ -35,7 +41,12 @@ class Station:
     """Hold one network and answer orders for any of the given sites, one after the other."""
 
     def __init__(
-        self, job: Job, cases: Cases, sites: Mapping[str, Index], memory_folder: Path
+        self,
+        job: Job,
+        cases: Cases,
+        sites: Mapping[str, Index],
+        memory_folder: Path,
+        home: Path | None = None,
     ) -> None:
         self.job = job
         self.cases = cases
@@ -46,6 +57,7 @@ class Station:
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
         self.memory_folder = memory_folder
+        self.home = home
 
     def answer(self, order: Order) -> Reply:
         """Do what the order asks and return the reply; only declared things come out."""
@@ -54,6 +66,9 @@ class Station:
         check_order(order, method.wire, self.layout)
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
+        if order.task in SECURE_TASKS:
+            return answer_keys(self._vault(order.site), order, len(self.sites[order.site]))
+        weights = self._enter(order)
         self.predictor.load(order.params)
         memory = {} if order.task == "measure" else self.recall(order)
         had_memory = bool(memory)
@@ -67,7 +82,22 @@ class Station:
         check_reply(reply, method.wire, self.layout, self.job.format.classes)
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
-        return reply
+        if weights is None or params is None:
+            return reply
+        spans = self.layout.spans()
+        masked = self._vault(order.site).mask(order.round, quantise(params.values, weights, spans))
+        return replace(reply, params=Params(cast(Any, masked), params.counts))
+
+    def _enter(self, order: Order) -> Floats | None:
+        """Return the weights to multiply a fit with, if its update is to be masked."""
+        if order.task != "fit" or not self.job.is_secure:
+            return None
+        stages, params = len(self.layout.stages), digest_of(order.params)
+        return self._vault(order.site).enter(order.round, order.secure, stages, params)
+
+    def _vault(self, site: str) -> Vault:
+        folder = secrets_of(self.memory_folder, site)
+        return open_vault(self.job, site, self.home or folder, folder)
 
     def _do(self, order: Order, site: Site) -> Numbers:
         method = self.job.method
@@ -135,20 +165,13 @@ class Station:
         return tree
 
     def _stored(self, site: str) -> list[tuple[int, int]]:
-        pattern = re.compile(re.escape(_safe(site)) + r"\.(\d+)\.(\d)\.memory")
+        pattern = re.compile(re.escape(safe_name(site)) + r"\.(\d+)\.(\d)\.memory")
         found = (pattern.fullmatch(file.name) for file in self.memory_folder.glob("*.memory"))
         return sorted((int(m[1]), int(m[2])) for m in found if m)
 
     def _file(self, site: str, key: tuple[int, int]) -> Path:
-        return self.memory_folder / f"{_safe(site)}.{key[0]:06d}.{key[1]}.memory"
+        return self.memory_folder / f"{safe_name(site)}.{key[0]:06d}.{key[1]}.memory"
 
 
 def _key(order: Order) -> tuple[int, int]:
     return order.round, TASKS.index(order.task)
-
-
-def _safe(site: str) -> str:
-    """Return a file name for a site; names from outside must not choose a path."""
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", site):
-        return site
-    return "site-" + hashlib.sha256(site.encode()).hexdigest()[:24]

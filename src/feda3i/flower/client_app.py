@@ -18,6 +18,7 @@ from flwr.clientapp import ClientApp
 
 from feda3i import __version__
 from feda3i.engine.scoring import Row, mean_of, score_cases
+from feda3i.engine.secure_site import answer_keys, open_vault, secrets_of
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
 from feda3i.flower import records
@@ -50,17 +51,21 @@ class Workplace:
         """The station that answers for this site alone, with its memory on this site's disk."""
         folder = self.settings.run_folder(self.header.run)
         sites = {self.settings.site: self.data.index}
-        return Station(self.job, self.data.train, sites, folder / "memory")
+        return Station(self.job, self.data.train, sites, folder / "memory", self.settings.home)
 
     def check(self) -> None:
         """Raise ``WireError`` unless the message is for this site and this network."""
-        if self.header.site != self.settings.site:
-            raise WireError(f"an order for site '{self.header.site}' reached another site")
+        self.check_site()
         if self.header.layout != self.station.layout.digest():
             raise WireError(
                 "server and site build different networks from the recipe; install the same "
                 "versions of feda3i and of the network's library on both sides"
             )
+
+    def check_site(self) -> None:
+        """Raise ``WireError`` unless the message is for this site."""
+        if self.header.site != self.settings.site:
+            raise WireError(f"an order for site '{self.header.site}' reached another site")
 
 
 @app.query("hello")
@@ -85,6 +90,24 @@ def act(message: Message, context: Context) -> Message:
 def measure(message: Message, context: Context) -> Message:
     """Measure BatchNorm's statistics of the received network without training it."""
     return _answer(message, context, _carry_out)
+
+
+@app.query("introduce")
+def introduce(message: Message, context: Context) -> Message:
+    """Say by which public key other sites can seal letters for this one."""
+    return _answer(message, context, _exchange_keys)
+
+
+@app.query("keys")
+def keys(message: Message, context: Context) -> Message:
+    """Draw this round's keys for secure aggregation, and share them out sealed."""
+    return _answer(message, context, _exchange_keys)
+
+
+@app.query("unmask")
+def unmask(message: Message, context: Context) -> Message:
+    """Help to take the masks off the sum, once."""
+    return _answer(message, context, _exchange_keys)
 
 
 @app.train()
@@ -143,6 +166,16 @@ def _carry_out(place: Workplace) -> RecordDict:
     reply = place.station.answer(order)
     journal.write(order)
     return records.write_reply(reply, place.header.run, place.header.layout, notice)
+
+
+def _exchange_keys(place: Workplace) -> RecordDict:
+    """Answer about keys without building the network."""
+    place.check_site()
+    order = records.read_key_order(place.content, place.header, place.body)
+    secrets = secrets_of(place.settings.run_folder(place.header.run) / "memory", order.site)
+    vault = open_vault(place.job, order.site, place.settings.home, secrets)
+    reply = answer_keys(vault, order, len(place.data.index))
+    return records.write_reply(reply, place.header.run, place.header.layout)
 
 
 def _score(place: Workplace) -> RecordDict:

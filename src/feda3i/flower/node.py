@@ -94,6 +94,11 @@ class NodeSettings:
         torch.set_num_threads(self.threads)
         return nullcontext()
 
+    @property
+    def home(self) -> Path:
+        """Return the folder of this site's identity for secure aggregation; it outlives runs."""
+        return self.state / self.site / "identity"
+
     def run_folder(self, run: str) -> Path:
         """Return this site's folder for one run; names from outside must not choose a path."""
         if not re.fullmatch(r"[0-9a-f]{16,64}", run):

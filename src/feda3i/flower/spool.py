@@ -50,7 +50,7 @@ class Spool:
             return answer
         with self._files.pop(number) as file:
             file.seek(0)
-            values = np.fromfile(file, dtype=np.float32)
-        reply: Reply = answer[0]
-        assert reply.params is not None
+            reply: Reply = answer[0]
+            assert reply.params is not None
+            values = np.fromfile(file, dtype=reply.params.values.dtype)
         return replace(reply, params=Params(values, reply.params.counts)), answer[1]

@@ -22,7 +22,7 @@ from flwr.serverapp import Grid
 from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
 from feda3i.core.layout import Layout
-from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.messages import NO_PARAMS, Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
 from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
 from feda3i.engine.job import Job
@@ -39,6 +39,9 @@ TYPES = {
     "survey": "query.survey",
     "act": "query.act",
     "measure": "query.measure",
+    "introduce": "query.introduce",
+    "keys": "query.keys",
+    "unmask": "query.unmask",
     "score": "evaluate",
 }
 _LOOK_AROUND = 1.0
@@ -123,7 +126,7 @@ class FlowerTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
-        packed: dict[int, ArrayRecord] = {}
+        packed: dict[int, ArrayRecord | None] = {id(NO_PARAMS): None}
         asked = []
         for order in orders:
             # One record for all sites: it is packed and hashed once, and uploaded once.
@@ -134,7 +137,9 @@ class FlowerTransport:
             asked.append(_Asked(order.site, content, order.task))
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
-        for answer in self._exchange(asked, self._quorum(len(orders)) if is_fit else 0):
+        least = min(orders[0].least, len(orders)) if orders else 0
+        quorum = max(self._quorum(len(orders)) if is_fit else 0, least)
+        for answer in self._exchange(asked, quorum):
             if isinstance(answer, tuple):
                 reply, notice = answer
                 self._note("notices", reply.site, notice)
@@ -240,8 +245,10 @@ class FlowerTransport:
         if item.kind == "score":
             records.read_params(content, self.layout, ())
             return _rows(body, item.site, self.job.format.classes)
-        reply, notice = records.read_reply(content, header, body, self.layout)
-        check_reply(reply, self.job.method.wire, self.layout, self.job.format.classes)
+        is_masked = self.job.is_secure
+        reply, notice = records.read_reply(content, header, body, self.layout, is_masked)
+        wire, classes = self.job.method.wire, self.job.format.classes
+        check_reply(reply, wire, self.layout, classes, is_masked)
         return reply, notice
 
     # -- scores -----------------------------------------------------------------------------------

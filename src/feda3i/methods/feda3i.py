@@ -214,6 +214,10 @@ class FedA3I(Method):
             quantity, by_quality, len(server.stages), self.power, self.scale, self.bias
         )
 
+    def needs_single_networks(self) -> str:
+        """Work with sums only: the weights follow from the survey, before the training."""
+        return ""
+
     def _uses_quality(self) -> bool:
         return self.weighting != "fedavg" and (self.scale > 0 or self.bias > 0)
 

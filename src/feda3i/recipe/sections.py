@@ -18,6 +18,8 @@ LATER = {
     "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment")
 }
 """Keys by section that earlier versions did not know."""
+LATER_SECTIONS = ("secure",)
+"""Whole sections that earlier versions did not know."""
 
 
 class StrictSection(BaseModel):
@@ -123,6 +125,17 @@ def deciding(engine: Any) -> dict[str, Any]:
     return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
 
+class SecureSection(StrictSection):
+    """Secure aggregation: the server sees sums of networks, and no single one (docs/privacy.md)."""
+
+    on: bool = False
+    """Sites mask their networks so that only the weighted sum of all can be read."""
+    dropouts: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
+    """Sites of a round that may be lost after its start, below half; ``auto``: a third."""
+    max_weight: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """The most weight that one site may have in any stage; sites refuse a round with more."""
+
+
 class EvaluateSection(StrictSection):
     """When the global model is scored on the test cases; the last round always is."""
 
@@ -150,6 +163,7 @@ class Recipe(StrictSection):
     train: Training = Training()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
+    secure: SecureSection = SecureSection()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, without keys that are not set.
@@ -163,6 +177,9 @@ class Recipe(StrictSection):
             for key in keys:
                 if plain[section].get(key) == usual[section][key]:
                     plain[section].pop(key, None)
+        for section in LATER_SECTIONS:
+            if plain[section] == usual[section]:
+                plain.pop(section)
         return plain
 
     def shared(self) -> dict[str, Any]:
@@ -180,6 +197,8 @@ class Recipe(StrictSection):
         engine = deciding(plain.pop("engine"))
         if engine:  # left out otherwise: so hashes of older versions stay
             plain["engine"] = engine
+        if not self.secure.on:
+            plain.pop("secure", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:

@@ -1,0 +1,1 @@
+"""Sums that hide their parts (secure aggregation), and noise that hides a site (privacy)."""

@@ -1,0 +1,163 @@
+"""The server's part of secure aggregation: hand keys on, add up, and take the masks off the sum."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+
+from feda3i.core.messages import Floats
+from feda3i.errors import RunError, WireError
+from feda3i.privacy import sealing
+from feda3i.privacy.fixed import Integers
+from feda3i.privacy.rules import digest, hex_in, table_in
+from feda3i.privacy.vault import LETTER, unmask
+
+TRIES = 200
+"""Choices of shares that are tried before a secret counts as lost; more than one only if a site
+sent a wrong share."""
+
+
+def new_attempt() -> str:
+    """Return a new name for an attempt at a round; letters and masks are bound to it."""
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a site answered to ``keys``."""
+
+    key: str
+    check: str
+    letters: Mapping[str, str]
+
+    @classmethod
+    def read(cls, message: Mapping[str, Any], others: Iterable[str]) -> Offer:
+        """Read an answer from outside; raise ``WireError`` unless there is one letter for each."""
+        letters = table_in(message, "letters")
+        if set(letters) != set(others) or set(message) != {"key", "check", "letters"}:
+            raise WireError("expected a key, a commitment and one letter to each other site")
+        return cls(
+            hex_in(message["key"], "key", sealing.KEY),
+            hex_in(message["check"], "check", sealing.KEY),
+            {site: hex_in(letter, "letters", LETTER) for site, letter in letters.items()},
+        )
+
+
+@dataclass
+class Opening:
+    """One attempt at a round.
+
+    Parameters
+    ----------
+    attempt
+        Its name.
+    peers
+        Identities of all sites that were told of each other.
+    offers
+        Of those that answered: they take part.
+    needed
+        How many must stay to the end.
+    """
+
+    attempt: str
+    peers: Mapping[str, str]
+    offers: Mapping[str, Offer]
+    needed: int
+    weights: dict[str, list[float]] = field(default_factory=dict)
+    context: str = ""
+    total: Integers | None = None
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Return the public keys of this round by site."""
+        return {site: offer.key for site, offer in sorted(self.offers.items())}
+
+    def settle(self, round: int, table: Floats, params: str) -> None:
+        """Fix the weights ``(site, stage)``, in order of the sites that take part."""
+        sites = sorted(self.offers)
+        self.weights = dict(zip(sites, table.tolist(), strict=True))
+        plan = digest(round, sites, table.tolist(), params)
+        self.context = digest(plan, self.attempt, self.keys)
+
+    def order(self, site: str) -> dict[str, Any]:
+        """Return what a site is told with its fit order."""
+        letters = {s: offer.letters[site] for s, offer in self.offers.items() if s != site}
+        return {
+            "attempt": self.attempt,
+            "keys": self.keys,
+            "weights": self.weights,
+            "letters": letters,
+        }
+
+    def add(self, masked: Integers) -> None:
+        """Add a masked vector."""
+        if self.total is None:
+            self.total = masked.copy()
+        else:
+            np.add(self.total, masked, out=self.total)
+
+    def open(self, stayed: Sequence[str], answers: Mapping[str, Mapping[str, Any]]) -> Integers:
+        """Return the sum without masks, from the shares of the sites that stayed."""
+        lost = [site for site in self.offers if site not in stayed]
+        shares = {site: _shares(answer, lost, stayed) for site, answer in answers.items()}
+        seeds = {
+            site: self._recover(
+                {holder: own[1][site] for holder, own in shares.items()},
+                sealing.commitment,
+                self.offers[site].check,
+            )
+            for site in stayed
+        }
+        keys = {
+            site: self._recover(
+                {holder: own[0][site] for holder, own in shares.items()},
+                lambda seed: sealing.public_of(sealing.key_of(seed)),
+                self.offers[site].key,
+            )
+            for site in lost
+        }
+        assert self.total is not None
+        total = self.total.copy()
+        unmask(total, keys, seeds, {"keys": self.keys, "context": self.context})
+        return total
+
+    def _recover(
+        self, shares: Mapping[str, bytes], seen: Callable[[bytes], str], expected: str
+    ) -> bytes:
+        numbers = {site: number for number, site in enumerate(sorted(self.peers), 1)}
+        for holders in islice(combinations(sorted(shares), self.needed), TRIES):
+            secret = sealing.put_together({numbers[one]: shares[one] for one in holders})
+            if seen(secret) == expected:
+                return secret
+        raise RunError(
+            f"the sum cannot be unmasked: {len(shares)} sites sent shares, {self.needed} right "
+            f"ones are needed, and they do not fit together; resume to play the round again"
+        )
+
+
+def _shares(
+    answer: Mapping[str, Any], lost: Sequence[str], stayed: Sequence[str]
+) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the shares of lost sites' keys and of the others' own seeds, checked before."""
+    check_shares(answer, lost, stayed)
+    tables = (answer["key_shares"], answer["self_shares"])
+    of_keys, of_seeds = ({s: bytes.fromhex(x) for s, x in table.items()} for table in tables)
+    return of_keys, of_seeds
+
+
+def check_shares(answer: Mapping[str, Any], lost: Sequence[str], stayed: Sequence[str]) -> None:
+    """Raise ``WireError`` unless an answer to ``unmask`` holds one share of every site."""
+    expected = {"key_shares": set(lost), "self_shares": set(stayed)}
+    if set(answer) != set(expected):
+        raise WireError("expected shares of keys and of seeds")
+    for name, sites in expected.items():
+        table = table_in(answer, name)
+        if set(table) != sites:
+            raise WireError(f"expected '{name}' of {len(sites)} sites, found {len(table)}")
+        for share in table.values():
+            hex_in(share, name, sealing.SEED)
