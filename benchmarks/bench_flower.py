@@ -1,7 +1,10 @@
 """What a round costs over the network, against the same round on the local engine.
 
 Run: python benchmarks/bench_flower.py [nodes ...]   (default: 4). All nodes run on this machine,
-so that N Python processes share its cores; real sites have their own. One thread per process.
+so that N nodes and the server share its cores; real sites have their own. One thread per process.
+
+CPU time is that of all processes of all sites between the end of round 1 and the end of the last
+round: of those that stand by all the time (they poll), and of those that answer messages.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from feda3i.engine.run import run
 from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 
-ROUNDS = 3
+ROUNDS = 6
+TICK = os.sysconf("SC_CLK_TCK")
 
 
 def recipe(nodes: int) -> Recipe:
@@ -38,56 +42,61 @@ def seconds_of_rounds(folder: Path) -> tuple[float, float]:
     return rounds, work
 
 
-def watch(consortium: Consortium, site: str) -> None:
-    """Put a clock around the process that Flower starts for every message."""
-    command = consortium.folder / "sites" / site / "bin" / "flwr-clientapp"
-    command.write_text(
-        "#!/bin/bash\nTIMEFORMAT='%R %U %S'\n"
-        '{ time python3 -m feda3i.flower.guard site flwr-clientapp "$@" 2>&3; } '
-        f"3>&2 2>> {consortium.folder}/{site}.times\n"
-    )
-
-
-def processes(consortium: Consortium) -> tuple[float, float]:
-    """Return the seconds of a site's process for a fit, on the clock and of CPU time (medians)."""
-    clock, used = [], []
-    for site in consortium.sites:
-        lines = (consortium.folder / f"{site}.times").read_text().splitlines()
-        for line in lines[2 : ROUNDS + 1]:  # after hello and the first round
-            real, user, system = (float(part) for part in line.split())
-            clock.append(real)
-            used.append(user + system)
-    return statistics.median(clock), statistics.median(used)
+def cpu_seconds(folder: Path) -> tuple[dict[int, float], float]:
+    """Return what each process of a folder has used by itself, and what ended ones have used."""
+    own, ended = {}, 0.0
+    marker = f"FLWR_HOME={folder}".encode()
+    sessions = set()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if marker in (entry / "environ").read_bytes():
+                sessions.add(fields[3])
+        except OSError:
+            continue  # it has ended, or belongs to someone else
+        found.append((int(entry.name), fields))
+    for number, fields in found:
+        if fields[3] in sessions:  # zombies, too: they have no environment
+            user, system, children, of_children = (int(field) / TICK for field in fields[11:15])
+            own[number] = user + system
+            ended += children + of_children
+    return own, ended
 
 
 def bench(nodes: int, folder: Path) -> None:
     plan = recipe(nodes)
     names = [f"site-{k + 1:02d}" for k in range(nodes)]
+    snapshots, server = [], []
     with Consortium(folder / "network", names) as consortium:
         consortium.start_server()
         for name in names:
-            watch(consortium, name)
             consortium.start_site(name)
         number = consortium.start_run(plan, "bench")
         with Control(consortium.server) as control:
-            for _ in control.follow(number, consortium.runs / "bench", pause=1.0):
-                pass
+            for event in control.follow(number, consortium.runs / "bench", pause=0.3):
+                if event["round"] in (1, ROUNDS):
+                    snapshots.append(cpu_seconds(consortium.folder / "sites"))
+                    own, ended = cpu_seconds(consortium.server)
+                    server.append(sum(own.values()) + ended)
             status = control.status(number)
-        process, used = processes(consortium)
     local = run(plan, folder / "local")
     model = (local.path / "model.safetensors").stat().st_size
     network, work = seconds_of_rounds(folder / "network" / "runs" / "bench")
-    here, _ = seconds_of_rounds(local.path)
+    here, alone = seconds_of_rounds(local.path)
     same = (folder / "network" / "runs" / "bench" / "DONE").read_text().strip() == local.sha256
+    (before, ended_before), (after, ended_after) = snapshots
+    messages = nodes * (ROUNDS - 1)
+    standing = sum(after[n] - before[n] for n in before if n in after)
+    answering = ended_after - ended_before + sum(after[n] for n in after if n not in before)
     print(f"{nodes} nodes, {model / 1e6:.2f} MB model, same model as local: {same}")
-    print(f"  round over the network     {network:7.2f} s")
-    print(f"  round on the local engine  {here:7.2f} s   overhead {network - here:.2f} s, of that")
-    print(f"    a site's process         {process:7.2f} s   (Flower starts one per message)")
-    print(f"      of that work           {work:7.2f} s   (slowest site, first use of torch)")
-    print(f"    polls, transfer, queue   {network - process:7.2f} s   (an idle node sleeps 3 s)")
-    cores = len(os.sched_getaffinity(0))
-    print(f"  CPU time of a process      {used:7.2f} s   so {nodes} on {cores} cores need", end=" ")
-    print(f"{used * nodes / cores:.2f} s; sites on machines of their own do not queue")
+    print(f"  round over the network     {network:7.2f} s   (median of rounds 2 to {ROUNDS})")
+    print(f"  round on the local engine  {here:7.2f} s   overhead {network - here:.2f} s")
+    print(f"  work of the slowest site   {work:7.2f} s   (locally {alone:.2f} s)")
+    print(f"  CPU to answer a message    {answering / messages:7.2f} s   (of {messages} messages)")
+    print(f"  CPU of standing processes  {standing / messages:7.2f} s   per message (polling)")
+    used = (server[1] - server[0]) / (ROUNDS - 1)
+    print(f"  CPU of the server          {used:7.2f} s   per round (all processes)")
     # Every round sends and gets the model; at the end it is sent once more to be scored.
     sent, received = status.bytes_sent / (ROUNDS + 1), status.bytes_received / ROUNDS
     print(f"  bytes per message / model: to sites {sent / nodes / model:.4f}", end="  ")

@@ -122,8 +122,7 @@ class Consortium:
     def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> Path:
         log = self.log(name)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        # Short polls instead of one second: a demo is over sooner, numbers do not change.
-        polls = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1", "FEDA3I_RETRY": "3"}
+        polls = {"FEDA3I_RETRY": "3"}  # a demo is over sooner
         with log.open("ab") as file:
             self._processes[name] = subprocess.Popen(
                 [str(script)],

@@ -2,7 +2,9 @@
 
 A SuperNode runs whatever app its server sends, and a server whatever app it is given. The start
 scripts therefore put a folder first on ``PATH`` in which Flower's commands for running apps lead
-here. The command that is needed is let through with one check before the app is unpacked.
+here. The command that is needed is let through with one check before the app is unpacked; as a rule
+``feda3i.flower.warm`` carries it out in a process that has everything loaded. This module itself
+loads neither torch nor numpy, so that a refusal is quick.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import write_file
 from feda3i.errors import WireError
-from feda3i.flower.settings_app import CLIENT, SERVER
 
+SERVER = "feda3i.flower.server_app:app"
+CLIENT = "feda3i.flower.client_app:app"
 COMMANDS = (
     "flwr-agentapp",
     "flwr-clientapp",
@@ -58,10 +60,16 @@ def check_app(data: bytes, kind: str, component: str) -> None:
 
 def write_commands(folder: Path, role: str) -> None:
     """Write the commands that lead Flower here into a folder for the front of ``PATH``."""
+    from feda3i.basics.files import write_file
+
     folder.mkdir(parents=True, exist_ok=True)
     for command in COMMANDS:
-        text = f'#!/bin/sh\nexec python3 -m feda3i.flower.guard {role} {command} "$@"\n'
-        write_file(folder / command, text.encode())
+        wanted = f'{role} {command} "$@"'
+        lines = ["#!/bin/sh", f"exec python3 -P -m feda3i.flower.guard {wanted}"]
+        if command == ROLES[role][0]:
+            knock = f'exec python3 -I -S "$FEDA3I_KNOCK" {wanted}'
+            lines[1:1] = [f'if [ -n "${{FEDA3I_KNOCK:-}}" ]; then {knock}; fi']
+        write_file(folder / command, "\n".join([*lines, ""]).encode())
         (folder / command).chmod(0o755)
 
 

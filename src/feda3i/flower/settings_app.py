@@ -13,10 +13,8 @@ from typing import Any
 
 from feda3i import __version__
 from feda3i.basics.files import write_file
+from feda3i.flower.guard import CLIENT, SERVER
 from feda3i.recipe import Recipe
-
-SERVER = "feda3i.flower.server_app:app"
-CLIENT = "feda3i.flower.client_app:app"
 
 
 def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = False) -> Path:

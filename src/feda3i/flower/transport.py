@@ -46,6 +46,8 @@ TYPES = {
 }
 _LOOK_AROUND = 1.0
 """Seconds between two looks at who is connected."""
+_SHARE, _LONGEST = 0.02, 2.0
+"""Seconds between two looks for answers: this share of the time waited so far, and the most."""
 
 
 @dataclass
@@ -78,7 +80,7 @@ class FlowerTransport:
         The run folder: ``state/sites.json`` remembers who took part, ``cache`` takes replies that
         wait for a slower site and do not fit into memory.
     poll
-        Seconds between two polls.
+        Seconds between two polls at the beginning of a round.
     """
 
     def __init__(
@@ -153,7 +155,8 @@ class FlowerTransport:
 
     def _exchange(self, asked: Sequence[_Asked], quorum: int) -> Iterator[Any]:
         """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""
-        end = time.monotonic() + self.job.recipe.engine.deadline
+        begin = time.monotonic()
+        end = begin + self.job.recipe.engine.deadline
         looked = -_LOOK_AROUND
         self.scratch.mkdir(exist_ok=True)
         spool = Spool(self.scratch)
@@ -176,7 +179,8 @@ class FlowerTransport:
                 yield spool.take(given)
                 given += 1
             if given < len(asked):
-                time.sleep(self.poll)
+                # Every look costs the SuperLink a request per site: the longer it takes, the fewer.
+                time.sleep(min(_LONGEST, max(self.poll, _SHARE * (time.monotonic() - begin))))
 
     def _send(self, item: _Asked, left: float) -> None:
         """Send an order that is not on its way to a site that can be asked."""

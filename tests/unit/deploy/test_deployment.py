@@ -30,9 +30,9 @@ from feda3i.deploy.processes import free_port
 from feda3i.deploy.readiness import check_site
 from feda3i.deploy.settings import ConsortiumSettings as Settings
 from feda3i.errors import RecipeError, WireError
-from feda3i.flower.guard import check_app
+from feda3i.flower.guard import CLIENT, SERVER, check_app
 from feda3i.flower.server_app import ServerSettings
-from feda3i.flower.settings_app import CLIENT, SERVER, write_app
+from feda3i.flower.settings_app import write_app
 
 
 @pytest.fixture(scope="module")
