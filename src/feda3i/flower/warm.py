@@ -66,7 +66,7 @@ def load(role: str) -> None:
         importlib.import_module(name)
     import threadpoolctl  # noqa: F401  imported in one_thread
     import torch
-    import torch._dynamo  # noqa: F401  a thousand modules that the first optimizer would import
+    import torch._dynamo  # a thousand modules that the first optimizer would import
 
     torch.set_num_threads(1)
     gc.collect()
@@ -189,7 +189,7 @@ def become(role: str, arguments: Sequence[str], streams: Sequence[int]) -> None:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
-    except BaseException:  # noqa: BLE001  the child must end here and never return to the loop
+    except BaseException:  # the child must end here, never go on in the loop
         sys.excepthook(*sys.exc_info())
     finally:
         for stream_of in (sys.stdout, sys.stderr):
