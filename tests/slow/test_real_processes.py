@@ -13,6 +13,7 @@ from feda3i.deploy.control import Control
 from feda3i.deploy.processes import Consortium
 from feda3i.deploy.trial import recipe_of
 from feda3i.engine.run import run
+from feda3i.flower.server_folder import lock_site, unlock_site
 from feda3i.log.events import read_events
 from feda3i.recipe import validate
 from waiting import HANG, hear_ctrl_c, wait_until
@@ -32,22 +33,31 @@ def small(recipe, **engine):
     return validate(values)
 
 
-def rounds_of(consortium, run_name):
+def events_of(consortium, run_name, kind):
     path = consortium.runs / run_name / "events.jsonl"
-    return list(read_events(path, "round")) if path.exists() else []
+    return list(read_events(path, kind)) if path.exists() else []
 
 
-def wait_for_round(consortium, run, run_name, number):
+def rounds_of(consortium, run_name):
+    return events_of(consortium, run_name, "round")
+
+
+def wait_for_event(consortium, run, run_name, kind, count=1):
+    """Wait until a run's log has so many events of a kind; a run that has ended will not."""
     with Control(consortium.server) as control:
 
-        def is_over():
+        def is_so():
             status = control.status(run)
-            if len(rounds_of(consortium, run_name)) >= number:
+            if len(events_of(consortium, run_name, kind)) >= count:
                 return True
             assert not status.is_finished, f"{status.text}: {status.details}"
             return False
 
-        wait_until(is_over, lambda: consortium.log("server").read_text()[-3000:], pause=0.2)
+        wait_until(is_so, lambda: consortium.log("server").read_text()[-3000:], pause=0.2)
+
+
+def wait_for_round(consortium, run, run_name, number):
+    wait_for_event(consortium, run, run_name, "round", number)
 
 
 def wait_for_nodes(consortium, sites):
@@ -110,16 +120,17 @@ def processes_of(folder):
 
 
 def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path):
-    recipe = small(recipe_of(4, "fedavg", rounds=6), min_sites=2, deadline=HANG)
+    recipe = small(recipe_of(4, "fedavg", rounds=12), min_sites=2, deadline=HANG)
     with Consortium(tmp_path / "c", names(4), patience=20) as consortium:
         consortium.start_server()
-        for name in names(3):
+        lock_site(consortium.server, "site-04")  # connected, but not part of the run at first
+        for name in names(4):
             consortium.start_site(name)
 
         consortium.add("intruder")  # its key is not registered
         consortium.start_site("intruder")
 
-        wait_for_nodes(consortium, names(3))
+        wait_for_nodes(consortium, names(4))
         first = consortium.start_run(recipe, "faults")
         wait_for_round(consortium, first, "faults", 1)
         wait_until(lambda: "the node ended with code" in consortium.log("intruder").read_text())
@@ -134,8 +145,9 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
 
         # Stopped in round 3 and not started again; a new site comes instead.
         consortium.stop("site-03")
-        consortium.start_site("site-04")
-        wait_for_round(consortium, first, "faults", 4)
+        unlock_site(consortium.server, "site-04")
+        wait_for_event(consortium, first, "faults", "join")
+        joined = events_of(consortium, "faults", "join")
 
         # The whole server dies: SuperLink, SuperExec and the server's app.
         consortium.kill("server")
@@ -146,12 +158,12 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
             assert list(control.follow(second, consortium.runs / "faults"))
 
         events = rounds_of(consortium, "faults")
-        joined = list(read_events(consortium.runs / "faults" / "events.jsonl", "join"))
-    assert [event["round"] for event in events] == [1, 2, 3, 4, 5, 6]
+    assert [event["round"] for event in events] == list(range(1, 13))
     assert all(event["answered"] >= 2 for event in events)
     assert any("site-02" in event["missing"] or event.get("notices") for event in events)
     assert any("site-03" in event["missing"] for event in events[2:])
     assert "site-02" in events[-1]["site_loss"]
-    assert any("site-04" in event["sites"] for event in joined)
+    assert [list(event["sites"]) for event in joined] == [["site-04"]]
+    assert "site-04" in events[-1]["site_loss"]
     assert (tmp_path / "c" / "runs" / "faults" / "DONE").exists()
     assert "intruder" not in str(events)

@@ -67,7 +67,7 @@ def add(
     from feda3i.deploy.folders import add_site
 
     print(f"site  {add_site(to, site)}   send it to {site} over a channel you trust")
-    print("next  copy server/keys and server/server.env to the server and start it again")
+    print("next  copy server/keys and server/server.env to the server, then feda3i deploy admit")
 
 
 @app.command()
@@ -79,8 +79,93 @@ def renew(
     need_flower()
     from feda3i.deploy.folders import renew as write_again
 
-    write_again(out, days)
-    print("next  copy server/server.crt and server/server.key to the server and start it again")
+    is_new = write_again(out, days)
+    print("next  copy server/server.crt and server/server.key to the server and start it again,")
+    print("      also the proxy (nginx -s reload); a run under way continues with --resume")
+    if is_new:
+        print("      the authority's certificate was renewed, too: send authority/ca.crt to every")
+        print("      site and to server/, in the place of ca.crt")
+
+
+@app.command()
+def rotate(
+    folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
+) -> None:
+    """Make a new key for this site; the private half never leaves it."""
+    need_flower()
+    from feda3i.deploy.folders import rotate as write_key
+
+    write_key(folder)
+    print(f"next  send {folder / 'node.pub'} to the operator (it is no secret) and start the node")
+    print("      again; it is let in once the operator has run: feda3i deploy admit NAME node.pub")
+
+
+@app.command()
+def admit(
+    site: Annotated[str, typer.Argument(help="Name of a site whose key is new.")] = "",
+    public: Annotated[Path | None, typer.Argument(help="Its new public key, node.pub.")] = None,
+    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
+) -> None:
+    """Let in the keys in server/keys and no others, without a restart of the server."""
+    need_flower()
+    from feda3i.deploy.control import Control
+    from feda3i.deploy.folders import take_key
+
+    if site and public is None:
+        raise RecipeError("expected a name and a public key, found a name only")
+    if site and public is not None:
+        take_key(server, site, public)
+    with Control(server) as control:
+        changed = control.admit(server / "keys")
+    for name, what in changed.items():
+        print(f"{name:<16}{what}")
+    if not changed:
+        print("nothing changed: the keys in server/keys are let in, and no others")
+
+
+@app.command()
+def lock(
+    site: Annotated[str, typer.Argument(help="Name of the site.")],
+    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
+) -> None:
+    """Lock a site out, also of a run that is under way, within seconds."""
+    from feda3i.flower.server_folder import lock_site
+
+    said = "is locked out" if lock_site(server, site) else "was locked out already"
+    print(f"{site} {said}; feda3i deploy unlock {site} lets it in again")
+
+
+@app.command()
+def unlock(
+    site: Annotated[str, typer.Argument(help="Name of the site.")],
+    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
+) -> None:
+    """Let a locked site in again."""
+    from feda3i.flower.server_folder import unlock_site
+
+    print(f"{site} {'is in again' if unlock_site(server, site) else 'was not locked out'}")
+
+
+@app.command()
+def status(
+    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
+) -> None:
+    """Show who is connected, who is locked out, what runs, and how long the certificate lasts."""
+    need_flower()
+    from feda3i.deploy.control import Control
+    from feda3i.deploy.credentials import RENEW, SOON, days_left
+    from feda3i.flower.server_folder import locked_sites, read_env
+
+    locked = locked_sites(server)
+    runs = read_env(server / "server.env")["FEDA3I_RUNS"]
+    left = days_left(server / "server.crt")
+    print(f"certificate  {left:.0f} days left{f'; {RENEW}' if left < SOON else ''}")
+    with Control(server) as control:
+        for name, state in sorted(control.nodes().items()):
+            print(f"{name:<13}{state}{', locked out' if name in locked else ''}")
+        running = control.running()
+    said = ", ".join(map(str, running))
+    print(f"runs         {f'{said} under way; pages in {runs}' if running else 'none under way'}")
 
 
 @app.command()
@@ -116,10 +201,10 @@ def run(
     from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
     from feda3i.deploy.control import Control
-    from feda3i.deploy.folders import read_env
     from feda3i.engine.lock import is_free
     from feda3i.engine.notes import told
     from feda3i.flower.node import check_names
+    from feda3i.flower.server_folder import read_env
     from feda3i.flower.settings_app import write_app
 
     loaded, own_name = load_named(recipe, overrides or [])
@@ -131,6 +216,12 @@ def run(
         raise RunError(f"'{folder}' exists; continue it (--resume) or choose another --name")
     app_folder = write_app(server / "apps" / name, loaded, name, is_resumed=resume)
     with Control(server) as control:
+        others = control.running()
+        if others:
+            print(
+                f"NOTE   {len(others)} other run under way: sites answer one message at a time, so "
+                f"rounds take turns, and waiting counts towards engine.deadline"
+            )
         number = control.start(app_folder)
         print(f"run    {number}\nfolder {folder}", flush=True)
         try:

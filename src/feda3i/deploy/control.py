@@ -1,6 +1,6 @@
 """Talk to a SuperLink's control interface from the server itself: register keys, start runs.
 
-``python -m feda3i.deploy.control register KEYS`` is what the server's start script calls. A site's
+``python -m feda3i.deploy.control admit KEYS`` is what the server's start script calls. A site's
 name is the name of its key file; it is the server's word for that site, whatever the site says.
 """
 
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
+from feda3i.deploy.credentials import RENEW, SOON, days_left
 from feda3i.errors import RunError
 from feda3i.log.events import Event, read_events
 
@@ -54,7 +55,7 @@ class Control:
         from flwr.supercore.control import ControlHttpClient
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-        from feda3i.deploy.folders import read_env
+        from feda3i.flower.server_folder import read_env
 
         self.address = f"127.0.0.1:{read_env(server / 'server.env')['FEDA3I_PORT']}"
         self._client = ControlHttpClient.from_server_address(
@@ -85,23 +86,55 @@ class Control:
 
     def nodes(self) -> dict[str, str]:
         """Return the state of every registered node by name: registered, online, offline."""
+        return {node.name: node.status for node in self._registered()}
+
+    def _registered(self) -> list[Any]:
+        """Return the nodes that are let in; those with a former key stay in Flower's books."""
         from flwr.proto.control_pb2 import ListNodesRequest
 
         answer = self._ask(lambda: self._client.ListNodes(ListNodesRequest()))
-        return {node.name: node.status for node in answer.nodes_info}
+        return [node for node in answer.nodes_info if node.status != "unregistered"]
 
-    def register(self, keys: Path) -> list[str]:
-        """Register all public keys of a folder; return the names of those that are new."""
+    def admit(self, keys: Path) -> dict[str, str]:
+        """Let in the public keys of a folder and nobody else; return what that changed, by name.
+
+        A key that is not in the folder any more is turned away, and at once: a node that is
+        connected with it is disconnected.
+        """
         from flwr.cli.supernode.register import try_load_public_key
-        from flwr.proto.control_pb2 import RegisterNodeRequest
+        from flwr.proto.control_pb2 import RegisterNodeRequest, UnregisterNodeRequest
 
-        known = self.nodes()
-        added = [path for path in sorted(keys.glob("*.pub")) if path.stem not in known]
-        for path in added:
-            key = try_load_public_key(path)
-            request = RegisterNodeRequest(public_key=key, name=path.stem)
-            self._ask(partial(self._client.RegisterNode, request))
-        return [path.stem for path in added]
+        wanted = {path.stem: try_load_public_key(path) for path in sorted(keys.glob("*.pub"))}
+        done: dict[str, str] = {}
+        for node in self._registered():
+            if wanted.get(node.name) == node.public_key:
+                del wanted[node.name]  # it is in already
+            else:
+                request = UnregisterNodeRequest(node_id=node.node_id)
+                self._ask(partial(self._client.UnregisterNode, request))
+                done[node.name] = "turned away"
+        for name, key in wanted.items():
+            request = RegisterNodeRequest(public_key=key, name=name)
+            try:
+                self._ask(partial(self._client.RegisterNode, request))
+            except RunError as error:
+                raise RunError(
+                    f"the key of '{name}' is not accepted ({error}). A key that was turned away "
+                    f"once cannot come back: make a new one at the site (feda3i deploy rotate)"
+                ) from None
+            done[name] = "new key" if name in done else "let in"
+        return done
+
+    def running(self) -> list[int]:
+        """Return Flower's numbers of the runs that are under way or about to be."""
+        from flwr.proto.control_pb2 import ListRunsRequest
+
+        answer = self._ask(lambda: self._client.ListRuns(ListRunsRequest()))
+        return [
+            int(number)
+            for number, found in answer.run_dict.items()
+            if found.status.status != "finished"
+        ]
 
     def start(self, app: Path) -> int:
         """Start a run of an app folder and return Flower's number of the run."""
@@ -155,15 +188,22 @@ class Control:
         except httpx.HTTPStatusError as error:
             raise RunError(f"the SuperLink refused: {error.response.text[:500]}") from None
         except (httpx.HTTPError, ssl.SSLError) as error:
+            if "certificate has expired" in str(error):
+                raise RunError(f"the server's certificate has expired; {RENEW}") from None
             raise RunError(f"no SuperLink answers at {self.address}: {error}") from None
 
 
 def main(arguments: list[str]) -> None:
-    """Register the keys of a folder at the server in the working directory."""
+    """Let in the keys of a folder at the server in the working directory."""
+    left = days_left(Path("server.crt"))
+    if left < 0:
+        sys.exit(f"feda3i: the server's certificate has expired; {RENEW}")
+    if left < SOON:
+        print(f"feda3i: the server's certificate expires in {left:.0f} days; {RENEW}", flush=True)
     with Control(Path.cwd()) as control:
         control.wait()
-        for name in control.register(Path(arguments[1])):
-            print(f"registered site {name}", flush=True)
+        for name, what in control.admit(Path(arguments[1])).items():
+            print(f"site {name}: {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from feda3i.basics.files import write_file
 
 SigningKey = ec.EllipticCurvePrivateKey
+RENEW = (
+    "the operator renews it (feda3i deploy renew OUT), copies server.crt and server.key to the "
+    "server, and starts server and proxy again"
+)
+SOON = 30.0
+"""Days before its end from which on a certificate's end is announced."""
+AUTHORITY_DAYS = 3650
+"""How long the authority's certificate is valid at least; every site holds a copy of it."""
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
@@ -27,6 +35,12 @@ _OPENSSH = serialization.Encoding.OpenSSH
 def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, SigningKey]:
     """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
     key = ec.generate_private_key(ec.SECP384R1())
+    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
+    return sign_authority(folder, name, key, days), key
+
+
+def sign_authority(folder: Path, name: str, key: SigningKey, days: int) -> x509.Certificate:
+    """Write ``ca.crt`` for an authority's key, new or again; what it signed stays valid."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = x509.KeyUsage(
         digital_signature=False,
@@ -40,15 +54,20 @@ def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate
         decipher_only=False,
     )
     certificate = (
-        _certificate(subject, subject, key.public_key(), days)
+        _certificate(subject, subject, key.public_key(), max(days, AUTHORITY_DAYS))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA384())
     )
-    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
     write_file(folder / "ca.crt", certificate.public_bytes(_PEM))
-    return certificate, key
+    return certificate
+
+
+def days_left(path: Path) -> float:
+    """Return for how many days a certificate is valid from now on; negative if it has expired."""
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    return (certificate.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400
 
 
 def read_authority(folder: Path) -> tuple[x509.Certificate, SigningKey]:
@@ -111,6 +130,17 @@ def public_line(private: Path) -> str:
         raise ValueError("not an ECDSA key")
     encoded: bytes = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
     return encoded.decode()
+
+
+def read_public(data: bytes) -> bytes:
+    """Return a site's public key as one line; raise ``ValueError`` if it is none, or private."""
+    if b"PRIVATE" in data:
+        raise ValueError("this is a private key, which must not leave the site")
+    key = serialization.load_ssh_public_key(data)
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ValueError("not an ECDSA key")
+    line: bytes = key.public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
+    return line
 
 
 def _certificate(

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from feda3i.basics.files import write_file
 from feda3i.deploy import credentials
-from feda3i.deploy.settings import ConsortiumSettings, check_site_name
+from feda3i.deploy.settings import ConsortiumSettings, check_site_name, read_settings
 from feda3i.errors import RecipeError
 from feda3i.flower.guard import write_commands
 
+AUTHORITY = "feda3i consortium"
 NODE_PORT = 9094
 TEXTS = files("feda3i.deploy") / "files"
 """What ``deploy init`` writes: ``@NAME@`` in these files stands for a value."""
@@ -27,7 +28,7 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     authority = out / "authority"
     authority.mkdir(parents=True)
     authority.chmod(0o700)
-    certificate, key = credentials.make_authority(authority, "feda3i consortium", settings.days)
+    certificate, key = credentials.make_authority(authority, AUTHORITY, settings.days)
     _write_server(out / "server", settings)
     hosts = [settings.host, "localhost", "127.0.0.1"]
     credentials.make_server_certificate(out / "server", hosts, certificate, key, settings.days)
@@ -73,8 +74,12 @@ def add_site(out: Path, site: str) -> Path:
     return folder
 
 
-def renew(out: Path, days: int) -> None:
-    """Write a new certificate and key for the server, signed by the same authority."""
+def renew(out: Path, days: int) -> bool:
+    """Write a new certificate and key for the server, signed by the same authority.
+
+    If the authority's own certificate would expire before, it is written anew for the same key;
+    return whether it was, because every site then needs the new ``ca.crt``.
+    """
     try:
         certificate, key = credentials.read_authority(out / "authority")
         hosts = credentials.hosts_of(out / "server" / "server.crt")
@@ -82,16 +87,33 @@ def renew(out: Path, days: int) -> None:
         raise RecipeError(
             f"'{out}' needs authority/ca.key, authority/ca.crt and server/server.crt: {error}"
         ) from None
+    is_old = credentials.days_left(out / "authority" / "ca.crt") < days
+    if is_old:
+        certificate = credentials.sign_authority(out / "authority", AUTHORITY, key, days)
+        for place in (out / "server", *(out / "sites").glob("*")):
+            write_file(place / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
     credentials.make_server_certificate(out / "server", hosts, certificate, key, days)
+    return is_old
 
 
-def read_env(path: Path) -> dict[str, str]:
-    """Return the values of a ``NAME="value"`` file, which shells read, too."""
+def rotate(folder: Path) -> None:
+    """Make a new key pair in a site's folder, in the place of the old one."""
+    name = read_settings(folder / "site.toml", "is it a site's folder?").get("site")
+    check_site_name(str(name))
+    credentials.make_node_key(folder / "node.key", folder / "node.pub", str(name))
+
+
+def take_key(server: Path, site: str, public: Path) -> None:
+    """Put a site's public key among those that the server lets in."""
+    check_site_name(site)
     try:
-        text = path.read_text()
-    except OSError:
-        raise RecipeError(f"'{path}' cannot be read; is it a folder of feda3i deploy?") from None
-    return dict(re.findall(r'^([A-Z0-9_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
+        line = credentials.read_public(public.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RecipeError(
+            f"'{public}' is not a site's public key ({error}); expected node.pub, ECDSA"
+        ) from None
+    (server / "keys").mkdir(exist_ok=True)
+    write_file(server / "keys" / f"{site}.pub", line + b" " + site.encode() + b"\n")
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
+from feda3i.deploy.credentials import RENEW
 from feda3i.deploy.settings import FILE, read_settings
 from feda3i.errors import FedA3IError
 from feda3i.flower.guard import COMMANDS
@@ -172,6 +173,8 @@ def _ask(folder: Path, path: str, method: str = "GET") -> tuple[int, Any]:
     except urllib.error.HTTPError as error:
         return error.code, error.headers
     except urllib.error.URLError as error:
+        if "certificate has expired" in str(error.reason):
+            raise _Wrong(f"the server's certificate has expired; {RENEW}") from None
         raise _Wrong(f"no connection to {address}: {error.reason}") from None
 
 

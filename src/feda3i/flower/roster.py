@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from flwr.app import Message
@@ -16,6 +16,7 @@ from feda3i.errors import RunError, WireError, printable
 from feda3i.flower import records
 from feda3i.flower.node import SITE_NAME
 from feda3i.flower.records import PROTOCOL, Header
+from feda3i.flower.server_folder import LOCKED
 
 LOST = (3, 4, 5)
 """Flower's error codes for a message or a node that is gone; the site may be asked again."""
@@ -59,15 +60,25 @@ class Roster:
         Names of the sites that belong to the consortium; empty if unknown. Others are turned away.
     layout
         Digest of the network's layout that sites must have; ``None`` until the server knows it.
+    locked
+        Says which sites the operator has locked out; they are neither asked nor waited for.
     """
 
-    def __init__(self, grid: Grid, expected: Sequence[str] = (), layout: str | None = None) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        expected: Sequence[str] = (),
+        layout: str | None = None,
+        locked: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self.grid = grid
         self.expected = tuple(expected)
         self.layout = layout
         self.known: dict[str, Greeting] = {}
         self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}
+        self.locked: set[str] = set()
+        self._read_locked = locked
         self._present: dict[int, tuple[str, str]] = {}
         self._greeted: dict[int, str] = {}
         self._asked: dict[str, int] = {}
@@ -76,6 +87,7 @@ class Roster:
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
+        self.locked = set(self._read_locked())
         nodes = self.grid.get_nodes()
         self._present = {n.node_id: (n.name, n.last_activated_at) for n in nodes}
         self._greeted = {
@@ -83,8 +95,8 @@ class Roster:
             for node, start in self._greeted.items()
             if self._present.get(node, ("", ""))[1] == start
         }
-        for node, (_, start) in self._present.items():
-            if node not in self._greeted:
+        for node, (name, start) in self._present.items():
+            if node not in self._greeted and name not in self.locked:
                 self._greeted[node] = start
                 content = records.write(Header("hello"), {})
                 message = Message(content, node, "query.hello", ttl=HELLO_TTL)
@@ -96,7 +108,9 @@ class Roster:
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
         greeting = self.known.get(site)
-        if greeting is None or greeting.node not in self._present or greeting.node in self._shut:
+        if site in self.locked or greeting is None:
+            return None
+        if greeting.node not in self._present or greeting.node in self._shut:
             return None
         if greeting.node in self._asked.values() or greeting.node not in self._greeted:
             return None  # it was restarted and has not said hello again
@@ -105,9 +119,20 @@ class Roster:
     def why(self, site: str) -> str:
         """Return why a site cannot be asked now."""
         greeting = self.known.get(site)
+        if site in self.locked:
+            return LOCKED
         if greeting is None:
             return self._shut_by_site.get(site, "it was not connected")
         return self._shut.get(greeting.node, "it was not connected")
+
+    def state(self, site: str) -> str:
+        """Return how a site is now: present, away, refused or locked."""
+        if site in self.locked:
+            return "locked"
+        greeting = self.known.get(site)
+        if site in self.refused or (greeting is not None and greeting.node in self._shut):
+            return "refused"
+        return "present" if greeting is not None and greeting.node in self._present else "away"
 
     def cases(self) -> dict[str, int]:
         """Return the number of cases of every site that was ever there, by name.
@@ -150,7 +175,15 @@ class Roster:
 
     def absent(self) -> list[str]:
         """Return the expected sites that have not said hello since the run began."""
-        return sorted(set(self.expected) - set(self.known))
+        return sorted(set(self.expected) - set(self.known) - self.locked)
+
+    def versions(self) -> dict[str, str]:
+        """Return the sites that run another version of feda3i than the server, and which."""
+        return {
+            site: greeting.version
+            for site, greeting in sorted(self.known.items())
+            if greeting.version != __version__
+        }
 
     def wait(self, least: int, patience: float, deadline: float, poll: float = 0.5) -> None:
         """Wait for all expected sites for a while, and for ``least`` of them until the deadline."""
@@ -158,8 +191,8 @@ class Roster:
         while True:
             self.refresh()
             spent = time.monotonic() - begin
-            is_enough = len(self.known) >= least
-            if is_enough and (spent > patience or len(self.known) >= len(self.expected)):
+            is_enough = len(set(self.known) - self.locked) >= least
+            if is_enough and (spent > patience or not self.absent()):
                 return
             if spent > deadline:
                 break

@@ -3,7 +3,9 @@
 What is the server's own matter comes from its environment and is never told to sites:
 ``FEDA3I_RUNS`` (folder of run folders), ``FEDA3I_SITES`` (names, with commas), ``FEDA3I_TEST``
 (folder of test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come),
-``FEDA3I_ALLOW_PLUGINS=1``. Recipe, name of the run and whether to resume come with the app.
+``FEDA3I_ALLOW_PLUGINS=1``, ``FEDA3I_METRICS`` (folder for Prometheus). ``FEDA3I_SERVER`` is the
+server's folder: its ``server.env`` is read again for every run, and ``locked/`` all the time.
+Recipe, name of the run and whether to resume come with the app.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from feda3i import __version__
 from feda3i.core.cases import Cases
 from feda3i.core.format import Format
 from feda3i.engine.job import Job, aspect_of
@@ -29,8 +32,11 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.node import check_names, folder_options
+from feda3i.flower.operator_page import OperatorPage
 from feda3i.flower.roster import Roster
+from feda3i.flower.server_folder import ENV, locked_sites, read_env
 from feda3i.flower.transport import FlowerTransport
+from feda3i.flower.watch import Watch
 from feda3i.log.console import Listener, Live
 from feda3i.recipe import Recipe, validate
 
@@ -41,7 +47,8 @@ app = ServerApp()
 class ServerSettings:
     """What one run on the server needs to know.
 
-    ``sites`` are the names of the consortium's sites; ``test`` is the server's own test folder.
+    ``sites`` are the names of the consortium's sites, ``test`` is the server's own test folder,
+    ``server`` its folder, and ``metrics`` a folder for numbers that a monitoring system collects.
     """
 
     recipe: Recipe
@@ -50,10 +57,15 @@ class ServerSettings:
     test: Path | None = None
     is_resumed: bool = False
     patience: float = 120.0
+    server: Path | None = None
+    metrics: Path | None = None
 
     @classmethod
     def of(cls, run_config: Mapping[str, Any], environment: Mapping[str, str]) -> ServerSettings:
         """Read the settings of the app and of the server's environment."""
+        server = Path(environment["FEDA3I_SERVER"]) if environment.get("FEDA3I_SERVER") else None
+        if server is not None:  # it may have been changed since the server was started
+            environment = {**environment, **read_env(server / ENV)}
         try:
             recipe = validate(json.loads(str(run_config.get("recipe", ""))))
         except ValueError:
@@ -71,7 +83,17 @@ class ServerSettings:
         is_resumed = run_config.get("resume") is True
         check_names(recipe, environment.get("FEDA3I_ALLOW_PLUGINS") == "1")
         patience = _seconds(environment.get("FEDA3I_WAIT", ""))
-        return cls(recipe, runs / name, sites, Path(test) if test else None, is_resumed, patience)
+        metrics = environment.get("FEDA3I_METRICS", "")
+        return cls(
+            recipe,
+            runs / name,
+            sites,
+            Path(test) if test else None,
+            is_resumed,
+            patience,
+            server,
+            Path(metrics) if metrics else None,
+        )
 
     def least(self) -> int:
         """Return how many sites must come before the first round."""
@@ -80,7 +102,11 @@ class ServerSettings:
             return wanted
         if not self.sites:
             raise RecipeError("engine.min_sites=all needs the list of sites in FEDA3I_SITES")
-        return len(self.sites)
+        return len(set(self.sites) - self.locked())
+
+    def locked(self) -> set[str]:
+        """Return the sites that are locked out now."""
+        return locked_sites(self.server)
 
 
 def _seconds(text: str) -> float:
@@ -102,7 +128,7 @@ def main(grid: Grid, context: Context) -> None:
 def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float = 0.2) -> Result:
     """Wait for the sites, then start or resume the run and play it to its end."""
     recipe = settings.recipe
-    roster = Roster(grid, settings.sites)
+    roster = Roster(grid, settings.sites, locked=settings.locked)
     job, test, facts = _prepare(settings)
     if job is not None:
         roster.layout = job.layout.digest()
@@ -113,15 +139,35 @@ def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float 
     roster.layout = layout.digest()
     facts["sites"] = roster.cases()
     listener.note(f"sites and their cases, as they say: {_said(roster.cases())}")
+    for site, version in roster.versions().items():
+        listener.note(
+            f"{site} runs feda3i {version}, this server {__version__}: it may differ in the last "
+            f"digits; install the same version everywhere"
+        )
     folder, run = _open(settings, facts)
     try:
         if folder.is_done:
             return finished(folder)
+        watch = Watch(listener, folder.path, roster, OperatorPage(), settings.metrics)
         transport = FlowerTransport(
-            grid, roster, job, layout, run, folder=folder.path, test=test, poll=poll
+            grid,
+            roster,
+            job,
+            layout,
+            run,
+            folder=folder.path,
+            test=test,
+            poll=poll,
+            look=watch.look,
         )
         changed = moved(folder.manifest()) if settings.is_resumed else []
-        return play(folder, job, transport, listener, changed)
+        try:
+            result = play(folder, job, transport, watch, changed)
+        except BaseException as error:
+            watch.finish(error)
+            raise
+        watch.finish()
+        return result
     finally:
         folder.close()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from feda3i.errors import WireError, printable, shown
 from feda3i.flower import records
 from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.roster import LOST, REASONS, Roster
+from feda3i.flower.server_folder import LOCKED
 from feda3i.flower.spool import Spool
 from feda3i.metrics import SCORES
 
@@ -61,6 +62,7 @@ class _Asked:
     start: str = ""
     is_final: bool = False
     reason: str = ""
+    sent: float | None = None
 
 
 class FlowerTransport:
@@ -81,6 +83,8 @@ class FlowerTransport:
         wait for a slower site and do not fit into memory.
     poll
         Seconds between two polls at the beginning of a round.
+    look
+        Told about once a second who has not answered yet, and for how long, if it was asked.
     """
 
     def __init__(
@@ -94,9 +98,10 @@ class FlowerTransport:
         folder: Path,
         test: Cases | None = None,
         poll: float = 0.2,
+        look: Callable[[dict[str, float | None]], None] = lambda waiting: None,
     ) -> None:
         self.grid, self.roster, self.job, self.layout, self.run = grid, roster, job, layout, run
-        self.test, self.scratch, self.poll = test, folder / "cache", poll
+        self.test, self.scratch, self.poll, self.look = test, folder / "cache", poll, look
         self._sites = folder / "state" / "sites.json"
         self._digest = layout.digest()
         self._facts: dict[str, Any] = {}
@@ -116,7 +121,13 @@ class FlowerTransport:
     def facts(self) -> dict[str, Any]:
         """Return what happened on the network since the last call, for the event log."""
         facts, self._facts = self._facts, {}
-        for name, value in (("absent", self.roster.absent()), ("refused", self.roster.refused)):
+        told: dict[str, Any] = {
+            "absent": self.roster.absent(),
+            "refused": self.roster.refused,
+            "locked": sorted(self.roster.locked),
+            "versions": self.roster.versions(),
+        }
+        for name, value in told.items():
             if value:
                 facts[name] = value if isinstance(value, list) else dict(value)
         return facts
@@ -165,11 +176,17 @@ class FlowerTransport:
             if time.monotonic() - looked >= _LOOK_AROUND:
                 self.roster.refresh()
                 looked = time.monotonic()
+                open_sites = {item.site: item.sent for item in asked if not item.is_final}
+                self.look({s: at and looked - at for s, at in open_sites.items()})
             open_items = [(n, item) for n, item in enumerate(asked) if not item.is_final]
-            for _, item in open_items:  # all are sent before the first answer is awaited
-                self._send(item, end - time.monotonic())
+            for number, item in open_items:  # all are sent before the first answer is awaited
+                if item.site in self.roster.locked:
+                    item.is_final = True
+                    spool.put(number, Missing(item.site, LOCKED))
+                else:
+                    self._send(item, end - time.monotonic())
             for number, item in open_items:
-                answer = self._pull(item)
+                answer = None if item.is_final else self._pull(item)
                 if answer is not None:
                     item.is_final = True
                     answered += not isinstance(answer, Missing)
@@ -197,7 +214,7 @@ class FlowerTransport:
             item.reason = "the order could not be sent"
             return
         item.messages.append(identifier)
-        item.start = start
+        item.start, item.sent = start, time.monotonic()
         item.reason = "it did not answer before the deadline"
         self._count("sent", item.site, records.size_of(item.content))
 
@@ -216,6 +233,9 @@ class FlowerTransport:
 
     def _read(self, item: _Asked, content: RecordDict) -> Any:
         self._count("received", item.site, records.size_of(content))
+        if item.kind == "fit" and item.sent is not None:
+            waits = self._facts.setdefault("answer_seconds", {})
+            waits[item.site] = round(time.monotonic() - item.sent, 2)
         try:
             return self._decode(item, content)
         except WireError as error:

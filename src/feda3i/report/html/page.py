@@ -51,6 +51,7 @@ def page(
     subtitle: object = "",
     top: object = "",
     filter_sites: bool = False,
+    refresh: float = 0,
 ) -> str:
     """Return a whole page as text of an HTML file.
 
@@ -64,6 +65,8 @@ def page(
         What stands above the sections: cards with the main figures, warnings.
     filter_sites
         Offer a field that narrows everything with a ``data-site`` to matching names.
+    refresh
+        Seconds after which a browser loads the page again; 0: never.
     """
     style, script = _own("page.css"), _own("page.js")
     # A hash, not a nonce: the file is the same for the same run.
@@ -76,6 +79,7 @@ def page(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", http_equiv="refresh", content=f"{refresh:g}") if refresh else "",
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content=f"feda3i {__version__}"),

@@ -11,7 +11,7 @@ export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1
 export PATH="$PWD/bin:$PATH" FLWR_HOME="$PWD/flwr"
 @ENVIRONMENT@
 # One process has Python, Flower and torch loaded and forks for every run.
-export FEDA3I_DOOR="$PWD/flwr/door" FEDA3I_KNOCK=""
+export FEDA3I_DOOR="$PWD/flwr/door" FEDA3I_KNOCK="" FEDA3I_SERVER="$PWD"
 if [ "${FEDA3I_WARM:-1}" != 0 ]; then
     FEDA3I_KNOCK=$(python3 -P -c 'import feda3i.flower.knock as k; print(k.__file__)')
 fi
@@ -27,7 +27,7 @@ flower-superlink \
 flower-superexec \
     --runtime-api-address "127.0.0.1:$FEDA3I_PORT" --root-certificates ca.crt \
     --superexec-auth-secret-file superexec.secret &
-python3 -P -m feda3i.deploy.control register keys
+python3 -P -m feda3i.deploy.control admit keys
 if [ -n "$FEDA3I_KNOCK" ]; then
     python3 -P -m feda3i.flower.warm server &
     disown  # the server goes on without it; it ends when this script does
