@@ -43,6 +43,12 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
     return _save(figure, folder / (name or board.name))
 
 
+def is_drawn(board: Board) -> bool:
+    """Return whether a sweep has a line besides those of the reference rows."""
+    references = (*FLOOR.values(), CEILING)
+    return board.is_sweep and any(row not in references for _, row in sweep_lines(board))
+
+
 def sweep_lines(board: Board) -> dict[tuple[str, str], Line]:
     """Return the lines of a sweep by setting and row, where there are two points or more."""
     settings = dict.fromkeys(setting for setting, _ in board.points.values())
@@ -74,9 +80,8 @@ def draw_gain(boards: Iterable[Board], folder: Path, name: str = "gain") -> list
     """Draw what FedA3I gains over FedAvg against the bias that its weights take away."""
     figure, axes = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
     groups: dict[str, list[tuple[float, float]]] = {}
-    for board in boards:
-        for label, x, y in gains(board):
-            groups.setdefault(label, []).append((x, y))
+    for label, x, y in gains(boards):
+        groups.setdefault(label, []).append((x, y))
     for (label, values), colour in zip(groups.items(), colours(len(groups)), strict=True):
         x, y = np.array(values).T
         axes.scatter(x, y, s=22, color=colour, label=label, alpha=0.8, linewidths=0)
@@ -91,19 +96,20 @@ def draw_gain(boards: Iterable[Board], folder: Path, name: str = "gain") -> list
     return _save(figure, folder / name)
 
 
-def gains(board: Board) -> list[tuple[str, float, float]]:
-    """Return ``(setting, bias taken away, gain in points)`` for each run with a survey."""
+def gains(boards: Iterable[Board]) -> list[tuple[str, float, float]]:
+    """Return ``(setting, bias taken away, gain in points)`` for each run with a survey, once."""
     found: dict[int, tuple[str, float, float]] = {}
-    for column in board.columns:
-        setting = board.points.get(column, (column, ()))[0]
-        for row in board.rows:
-            for seed, result in board.results(column, row).items():
-                plain = board.results(column, FLOOR[loss(row)]).get(seed)
-                if plain is None or "residual_bias" not in result.why:
-                    continue
-                before, after = result.why["residual_bias_fedavg"], result.why["residual_bias"]
-                gain = 100 * (result.last() - plain.last())
-                found[id(result)] = (setting, abs(before) - abs(after), gain)
+    for board in boards:
+        for column in board.columns:
+            setting = board.points.get(column, (column, ()))[0]
+            for row in board.rows:
+                for seed, result in board.results(column, row).items():
+                    plain = board.results(column, FLOOR[loss(row)]).get(seed)
+                    if plain is None or "residual_bias" not in result.why:
+                        continue
+                    before, after = result.why["residual_bias_fedavg"], result.why["residual_bias"]
+                    gain = 100 * (result.last() - plain.last())
+                    found.setdefault(id(result), (setting, abs(before) - abs(after), gain))
     return list(found.values())
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from feda3i.bench.board import Board
-from feda3i.bench.figures import AXES, gains, sweep_lines
+from feda3i.bench.figures import AXES, gains, is_drawn, sweep_lines
 from feda3i.bench.tables import missing_lines, named, tables_of
 from feda3i.bench.text_table import Table
 from feda3i.report.html.charts import figure, legend
@@ -20,7 +20,7 @@ from feda3i.report.html.table import Cell, Column, table
 def bench_page(boards: Sequence[Board]) -> str:
     """Return the page as text of one file."""
     sections = [_section(board, k) for k, board in enumerate(boards)]
-    if any(gains(board) for board in boards):
+    if gains(boards):
         sections.append(Section("gain", "When it helps", _gain(boards), menu="gain"))
     count = len({id(r) for b in boards for found in b.found.values() for r in found.values()})
     return page("Comparison of methods", sections, subtitle=f"{count} runs")
@@ -29,7 +29,7 @@ def bench_page(boards: Sequence[Board]) -> str:
 def _section(board: Board, number: int) -> Section:
     data = " and ".join(board.data)
     parts = [notice("warn", "Not all runs are done", missing_lines(board))]
-    if board.is_sweep:
+    if is_drawn(board):
         parts.append(_sweep(board))
     parts += [_table(one) for one in tables_of(board)]
     return Section(f"board-{number}", board.title, join(parts), intro=data, menu=board.name)
@@ -76,7 +76,7 @@ def _sweep(board: Board) -> Html:
 
 
 def _gain(boards: Sequence[Board]) -> Html:
-    found = [one for board in boards for one in gains(board)]
+    found = gains(boards)
     settings = list(dict.fromkeys(setting for setting, _, _ in found))
     points = [
         Point(

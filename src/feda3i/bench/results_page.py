@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from feda3i.bench.board import Board, boards_of
-from feda3i.bench.figures import draw_gain, draw_sweep, gains
+from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
 from feda3i.bench.grid import built_in, load
 from feda3i.bench.result import RunResult
 from feda3i.bench.tables import missing_lines, tables_of
@@ -61,7 +61,7 @@ class Page:
     def _tables(self, board: Board, wanted: Sequence[str]) -> str:
         parts = [f"**{' and '.join(board.data)}**, {board.count} runs."]
         parts += missing_lines(board)
-        if board.is_sweep:
+        if is_drawn(board):
             parts.append(f"![{board.title}]({self._images}/{figure_name(board)}.svg)")
         for table in tables_of(board):
             if not wanted or table.name.removeprefix(f"{board.name}-") in wanted:
@@ -80,7 +80,7 @@ class Page:
         return "\n".join([*lines, "", *(f"Machine: {text}." for text in machines)])
 
     def _gain(self) -> str:
-        count = sum(len(gains(board)) for board in self.all_boards())
+        count = len(gains(self.all_boards()))
         if not count:
             return "No runs of FedA3I yet."
         return f"![Gain against the bias taken away]({self._images}/gain.svg)\n\n{count} runs."
@@ -93,9 +93,9 @@ class Page:
         """Draw the figures that the page shows."""
         made: list[Path] = []
         for board in self.all_boards():
-            if board.is_sweep:
+            if is_drawn(board):
                 made += draw_sweep(board, folder, figure_name(board))
-        if any(gains(board) for board in self.all_boards()):
+        if gains(self.all_boards()):
             made += draw_gain(self.all_boards(), folder)
         return made
 

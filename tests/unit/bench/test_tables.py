@@ -123,7 +123,8 @@ def test_the_bias_is_the_sum_of_weights_and_offsets(board):
 
 
 def test_figures_are_drawn_the_same_every_time(board, grid_file, known, tmp_path):
-    assert len(gains(board)) == 2
+    assert len(gains([board])) == 2
+    assert len(gains([board, board])) == 2, "grids share runs"
     first = [path.read_bytes() for path in draw_gain([board], tmp_path / "a")]
     assert [path.read_bytes() for path in draw_gain([board], tmp_path / "b")] == first
     changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
