@@ -6,13 +6,16 @@ import inspect
 from pathlib import Path
 
 from feda3i.data.division import Division, list_folder, plan_cases
+from feda3i.data.folder import reading_options
 from feda3i.datasets import REGISTRY
-from feda3i.reading.decode import Options
 from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
 
 _FOLDERS = ("folder", "isic2017", "breast")
-_READING = ("size", "aspect", "channels", "classes")
+_READING = (
+    *("size", "aspect", "channels", "classes"),
+    *("volumes", "axis", "values", "spacing"),
+)
 
 
 def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
@@ -43,7 +46,7 @@ def division_of(recipe: Recipe) -> Division | None:
         reading["classes"] = tuple(reading.get("classes", ()))
         place = Path(str(options["path"])).expanduser()
         group, unused = options.get("group"), options["unused"]
-        return plan_cases(list_folder(place, Options(**reading), group, unused), **planned)
+        return plan_cases(list_folder(place, reading_options(**reading), group, unused), **planned)
     except (TypeError, ValueError):
         return None  # the data set itself says which value is wrong
 

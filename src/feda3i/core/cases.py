@@ -10,23 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.ragged import Ragged, Stack, hash_into
 from feda3i.errors import DataError
 
-Images = NDArray[np.uint8]
+Images = NDArray[Any]
 Masks = NDArray[np.uint8]
 Index = NDArray[np.intp]
+DTYPES = ("uint8", "int16", "float32")
+"""Types that images may have: bytes, or values as a scanner gave them."""
 
 
 @dataclass(frozen=True)
 class Cases:
-    """Images with their masks, held once as bytes; arrays may be memory-mapped.
+    """Images with their masks, held once; arrays may be memory-mapped, and sizes may differ.
 
     Parameters
     ----------
     ids
         One stable name per case, unique in the set: random draws and site memory refer to it.
     images
-        ``(case, *space, channel)``, ``uint8``; two or three dimensions in space.
+        ``(case, *space, channel)``, ``uint8``, ``int16`` or ``float32``; two or three dimensions
+        in space.
     masks
         ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes.
     sources
@@ -41,22 +45,24 @@ class Cases:
     """
 
     ids: tuple[str, ...]
-    images: Images
-    masks: Masks
+    images: Any  # an array, or Ragged where the cases have sizes of their own
+    masks: Any
     sources: tuple[str, ...] = ()
     spacing: NDArray[np.float64] | None = None
     sites: tuple[str, ...] = ()
     zoom: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        if self.images.shape[:-1] != self.masks.shape or len(self.ids) != len(self.masks):
+        if not _fit(self.images, self.masks) or len(self.ids) != len(self.masks):
             raise DataError(
                 "expected images (case, *space, channel), masks (case, *space), one id per case; "
-                f"found images {self.images.shape}, masks {self.masks.shape}, {len(self.ids)} ids"
+                f"found images {_sizes(self.images)}, masks {_sizes(self.masks)}, "
+                f"{len(self.ids)} ids"
             )
-        if self.images.dtype != np.uint8 or self.masks.dtype != np.uint8:
+        if self.images.dtype not in DTYPES or self.masks.dtype != np.uint8:
             raise DataError(
-                f"expected uint8, found images {self.images.dtype}, masks {self.masks.dtype}"
+                f"expected images of {', '.join(DTYPES)} and masks of uint8, found images "
+                f"{self.images.dtype}, masks {self.masks.dtype}"
             )
         if len(set(self.ids)) != len(self.ids):
             twice = sorted({i for i in self.ids if self.ids.count(i) > 1})[:3]
@@ -67,12 +73,38 @@ class Cases:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the size in space of every case."""
-        return self.masks.shape[1:]
+        """Return the size in space of every case; raise ``DataError`` if sizes differ."""
+        if isinstance(self.masks, Ragged):
+            least, most = self.masks.shapes.min(axis=0), self.masks.shapes.max(axis=0)
+            raise DataError(
+                f"the cases have sizes from {_by(least)} to {_by(most)}: give train.patch, so that "
+                "a network trains on patches of one size, or data.size, to bring all to one size"
+            )
+        shape: tuple[int, ...] = self.masks.shape[1:]
+        return shape
+
+    @property
+    def is_ragged(self) -> bool:
+        """Return whether cases have sizes of their own."""
+        return isinstance(self.masks, Ragged)
+
+    @property
+    def dimensions(self) -> int:
+        """Return the number of dimensions in space."""
+        return int(self.masks.ndim) - 1
+
+    @property
+    def usual_shape(self) -> tuple[int, ...]:
+        """Return the size of the cases; the median along each side where sizes differ."""
+        if isinstance(self.masks, Ragged):
+            return tuple(int(side) for side in np.median(self.masks.shapes, axis=0))
+        return self.shape
 
     @property
     def channels(self) -> int:
         """Return the number of image channels."""
+        if isinstance(self.images, Ragged):
+            return int(self.images.shapes[0, -1])
         return int(self.images.shape[-1])
 
     def voxels(self) -> NDArray[np.float64] | None:
@@ -81,7 +113,7 @@ class Cases:
         ``None`` for pictures, whose contours are drawn and measured in pixels as in the paper, and
         for volumes whose sides are equal or unknown.
         """
-        if self.spacing is None or len(self.shape) != 3:
+        if self.spacing is None or self.dimensions != 3:
             return None
         sizes: NDArray[np.float64] = self.spacing / self.spacing.min(axis=1, keepdims=True)
         return None if np.allclose(sizes, 1.0, rtol=0, atol=1e-3) else sizes
@@ -114,9 +146,7 @@ class Cases:
         """Return the SHA-256 of ids, images and masks: the same bytes, the same data."""
         sha = hashlib.sha256("\0".join(self.ids).encode())
         for array in (self.images, self.masks):
-            sha.update(f"{array.dtype}{array.shape}".encode())
-            for case in array:  # case by case: a memory-mapped set is never read whole
-                sha.update(np.ascontiguousarray(case).data)
+            hash_into(sha, array)
         return sha.hexdigest()
 
 
@@ -144,7 +174,7 @@ class Federation:
     sites: Mapping[str, Index]
     test: Cases
     classes: tuple[str, ...] = ("lesion",)
-    clean_masks: Masks | None = None
+    clean_masks: Any = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -179,7 +209,7 @@ class Federation:
             sha.update(b"\n")
         return sha.hexdigest()
 
-    def with_masks(self, masks: Masks, **notes: Any) -> Federation:
+    def with_masks(self, masks: Stack, **notes: Any) -> Federation:
         """Return the federation with other training masks; the old ones become the clean ones."""
         clean = self.train.masks if self.clean_masks is None else self.clean_masks
         return replace(
@@ -188,6 +218,25 @@ class Federation:
             clean_masks=clean,
             notes={**self.notes, **notes},
         )
+
+
+def _fit(images: Stack, masks: Stack) -> bool:
+    """Return whether images have the masks' sizes, and one number of channels."""
+    if isinstance(images, Ragged) and isinstance(masks, Ragged):
+        shapes, drawn = images.shapes, masks.shapes
+        fit = shapes[:, :-1].shape == drawn.shape and bool((shapes[:, :-1] == drawn).all())
+        return fit and len(set(shapes[:, -1].tolist())) <= 1
+    if isinstance(images, Ragged) or isinstance(masks, Ragged):
+        return False
+    return images.shape[:-1] == masks.shape
+
+
+def _sizes(stack: Stack) -> str:
+    return f"{len(stack)} of several sizes" if isinstance(stack, Ragged) else str(stack.shape)
+
+
+def _by(sides: NDArray[np.int64]) -> str:
+    return " x ".join(str(side) for side in sides.tolist())
 
 
 def in_own_pixels(cases: Cases) -> tuple[Cases, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from feda3i.core.normalise import NONE, Normalise
 from feda3i.core.resize import Aspect
+from feda3i.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,25 @@ class Format:
     channels, classes
         Channels of an image and number of foreground classes.
     shape
-        Size of a case in space, ``(height, width)`` or ``(depth, height, width)``.
+        Size of what the network takes, ``(height, width)`` or ``(depth, height, width)``: of a
+        case, or of a patch.
     aspect
         How a picture of other proportions is brought to that size (``feda3i.core.resize``).
+    normalise
+        How values become what the network sees.
+    patches
+        Whether the network was trained on patches: then cases keep their own sizes, and a window
+        slides over them.
+    overlap
+        Share of a window that the next one covers again.
+    size
+        Side that cases are brought to before patches are taken; ``None``: their own.
+    spacing
+        Millimetres along each side of a voxel that cases are resampled to; ``None``: as they are.
+    axis
+        Axis of a NIfTI file along which slices lie.
 
-    The spacing of voxels is not here: it belongs to each case.
+    The spacing of the voxels of a case belongs to the case.
 
     >>> Format(3, 1, (64, 64)).dimensions
     2
@@ -32,17 +48,70 @@ class Format:
     classes: int
     shape: tuple[int, ...]
     aspect: Aspect = "squeeze"
+    normalise: Normalise = NONE
+    patches: bool = False
+    overlap: float = 0.5
+    size: int | None = None
+    spacing: tuple[float, ...] | None = None
+    axis: int = 2
 
     def to_dict(self) -> dict[str, Any]:
         """Return the format as plain values."""
-        return {**asdict(self), "shape": list(self.shape)}
+        return {
+            **asdict(self),
+            "shape": list(self.shape),
+            "normalise": self.normalise.to_dict(),
+            "spacing": None if self.spacing is None else list(self.spacing),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Format:
         """Return the format that ``to_dict`` gave."""
-        return cls(**{**values, "shape": tuple(values["shape"])})
+        spacing = values.get("spacing")
+        return cls(
+            **{
+                **values,
+                "shape": tuple(values["shape"]),
+                "normalise": Normalise.from_dict(values.get("normalise", {"name": "none"})),
+                "spacing": None if spacing is None else tuple(spacing),
+            }
+        )
 
     @property
     def dimensions(self) -> int:
         """Return the number of dimensions in space."""
         return len(self.shape)
+
+    def sides(
+        self, shape: Sequence[int], spacing: Sequence[float] | None = None
+    ) -> tuple[int, ...]:
+        """Return the size that a case of this shape and spacing is brought to before it is shown.
+
+        >>> form = Format(1, 1, (32, 32, 32), patches=True, spacing=(1, 1, 1))
+        >>> form.sides((9, 40, 40), (3, 1, 1))
+        (27, 40, 40)
+        """
+        if not self.patches:
+            return self.shape
+        if self.size is not None:
+            return (self.size,) * len(shape)
+        if self.spacing is None:
+            return tuple(shape)
+        if spacing is None:
+            raise DataError(
+                f"the model was trained on voxels of {_by(self.spacing)} mm (data.spacing); "
+                "the size of this image's voxels is not known"
+            )
+        return sides_at(shape, spacing, self.spacing)
+
+
+def sides_at(
+    shape: Sequence[int], spacing: Sequence[float], wanted: Sequence[float]
+) -> tuple[int, ...]:
+    """Return how many voxels of the wanted size fill the space of a case, along each side."""
+    sides = zip(shape, spacing, wanted, strict=True)
+    return tuple(max(1, round(n * a / b)) for n, a, b in sides)
+
+
+def _by(sides: Sequence[float]) -> str:
+    return " x ".join(f"{side:g}" for side in sides)

@@ -6,7 +6,7 @@ this, so that a picture is prepared in the same way whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
+from feda3i.core.normalise import Line, apply_lines
+from feda3i.core.patches import slide
+from feda3i.core.ragged import Stack, stacked
 from feda3i.core.resize import resize_image, restore_map
 from feda3i.errors import DataError
 
@@ -75,36 +78,86 @@ class Predictor:
         finally:
             self.network.train(was_training)
 
-    def probabilities(
-        self, images: NDArray[np.uint8], params: Params | None = None
-    ) -> NDArray[np.float32]:
+    def whole(self, image: NDArray[Any], line: Line | None = None) -> tuple[Tensor, Tensor]:
+        """Return a case of any size as the network sees it, and its logits, from sliding windows.
+
+        They are ``(1, channel, *space)`` and ``(1, class, *space)``.
+
+        Parameters
+        ----------
+        image
+            ``(*space, channel)``.
+        line
+            What normalises it, if that is known.
+        """
+        line = self.format.normalise.line(image) if line is None else line
+        tensor = apply_lines(image_tensor(np.array(image[None]), self.device), [line])
+        fill = torch.from_numpy(line.fill).to(tensor)
+        with torch.inference_mode():
+            found = slide(tensor[0], self.format.shape, self.logits, fill, self.format.overlap)
+        return tensor, found[None]
+
+    def probabilities(self, images: Stack, params: Params | None = None) -> Any:
         """Return the probabilities ``(case, class, *space)`` of images ``(case, *space, channel)``.
 
-        Images must have the size that the network takes; ``picture`` takes any size.
+        Images must have the size that the network takes, or any size if it was trained on patches;
+        ``picture`` takes any size.
         """
+        if params is not None:
+            self.load(params)
+        if self.format.patches:
+            return self._sliding(images)
+        images = np.asarray(images)
         expected = (*self.format.shape, self.format.channels)
         if tuple(images.shape[1:]) != expected:
             raise DataError(f"expected images of {expected}, found {tuple(images.shape[1:])}")
-        if params is not None:
-            self.load(params)
         parts = [np.zeros((0, self.format.classes, *self.format.shape), np.float32)]
         for start in range(0, len(images), BATCH):
-            batch = image_tensor(np.asarray(images[start : start + BATCH]), self.device)
+            batch = self.seen(images[start : start + BATCH])
             parts.append(torch.sigmoid(self.logits(batch)).cpu().numpy())
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def masks(self, images: NDArray[np.uint8], params: Params | None = None) -> NDArray[np.uint8]:
-        """Return masks ``(case, *space)`` with values 0..C."""
-        return label_map(self.probabilities(images, params))
+    def _sliding(self, images: Stack) -> Stack:
+        found = []
+        for image in images:
+            if image.ndim != self.format.dimensions + 1 or image.shape[-1] != self.format.channels:
+                raise DataError(
+                    f"expected images of {self.format.dimensions} dimensions with "
+                    f"{self.format.channels} channels, found {image.shape}"
+                )
+            found.append(torch.sigmoid(self.whole(image)[1])[0].cpu().numpy())
+        empty = np.zeros((0, self.format.classes, *self.format.shape), np.float32)
+        return stacked(found) if found else empty
 
-    def picture(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def seen(self, images: NDArray[Any]) -> Tensor:
+        """Return images ``(case, *space, channel)`` on the device as the network sees them."""
+        rule = self.format.normalise
+        tensor = image_tensor(images, self.device)
+        return tensor if rule.is_none else apply_lines(tensor, [rule.line(one) for one in images])
+
+    def masks(self, images: Stack, params: Params | None = None) -> Any:
+        """Return masks ``(case, *space)`` with values 0..C."""
+        found = self.probabilities(images, params)
+        if isinstance(found, np.ndarray):
+            return label_map(found)
+        return stacked([label_map(one[None])[0] for one in found])
+
+    def picture(
+        self, pixels: NDArray[Any], spacing: Sequence[float] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the mask ``(*space)`` of one image ``(*space, channel)`` of any size.
 
         The image is brought to the network's size as the training cases were; probabilities are
         brought back to its own size before they are cut at one half. Where the training cropped,
         nothing is known of what lies outside, and the mask is empty there.
+
+        Parameters
+        ----------
+        spacing
+            Millimetres along each side of a voxel, where the training resampled.
         """
-        size, aspect = self.format.shape, self.format.aspect
+        aspect = self.format.aspect
+        size = self.format.sides(pixels.shape[:-1], spacing)
         small = resize_image(pixels, size, aspect)
         found = self.probabilities(small[None])[0]
         large = np.stack([restore_map(one, pixels.shape[:-1], aspect) for one in found])
@@ -118,8 +171,8 @@ def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.where(probabilities.max(axis=1) > 0.5, best, np.uint8(0)).astype(np.uint8)
 
 
-def image_tensor(images: NDArray[np.uint8], device: torch.device) -> Tensor:
-    """Return ``(case, *space, channel)`` bytes as ``(case, channel, *space)`` floats of 0..255.
+def image_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
+    """Return ``(case, *space, channel)`` as ``(case, channel, *space)`` floats of the same values.
 
     Channels stay last in memory, which convolutions on CPU and GPU prefer.
     """

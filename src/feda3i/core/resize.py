@@ -22,11 +22,17 @@ _HALF = 0.5 - 1e-4
 
 
 def resize_image(image: Images, size: tuple[int, ...], aspect: Aspect = "squeeze") -> Images:
-    """Return an image ``(*space, channel)`` at another size, two or three dimensions in space."""
+    """Return an image ``(*space, channel)`` at another size, two or three dimensions in space.
+
+    Bytes stay bytes; other values become ``float32`` where they are averaged.
+    """
     shaped = _shape(image, size, aspect)
     if shaped.shape[:-1] == size:
         return shaped
-    values = _resample(shaped if len(size) == 2 else shaped.astype(np.float32), size)
+    is_plain = len(size) == 2 and shaped.dtype == np.uint8
+    values = _resample(shaped if is_plain else shaped.astype(np.float32), size)
+    if shaped.dtype != np.uint8:  # means of values that are more than bytes are kept exactly
+        return np.ascontiguousarray(values)
     return np.ascontiguousarray(np.rint(values).astype(np.uint8))
 
 
@@ -91,7 +97,7 @@ def _sides(shape: tuple[int, ...], aspect: Aspect) -> tuple[int, ...]:
     return shape if square is None else (square,) * len(shape)
 
 
-def _shape(pixels: NDArray[np.uint8], size: tuple[int, ...], aspect: Aspect) -> NDArray[np.uint8]:
+def _shape(pixels: NDArray[Any], size: tuple[int, ...], aspect: Aspect) -> NDArray[Any]:
     """Crop to, or pad to, the proportions of a square (a cube); leave as is when squeezing."""
     space = pixels.shape[:-1]
     if aspect == "squeeze" or space == size or len(set(space)) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,10 @@ from feda3i.core.augment import PRESETS, Places, change_values, draw_places
 from feda3i.core.cases import Cases, Index
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Numbers, Params, Settings
+from feda3i.core.normalise import Line, apply_lines
+from feda3i.core.patches import cut_out, draw_corner, foreground_places
 from feda3i.core.predictor import BATCH, Predictor, channels_last, image_tensor
+from feda3i.core.ragged import Ragged, stacked
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
 from feda3i.errors import RunError
@@ -27,8 +30,9 @@ from feda3i.seeding import rng, torch_rng
 class Batch:
     """Some cases of a site on its device.
 
-    ``positions`` count within the site; ``images`` are ``(case, channel, *space)`` of 0..255,
-    ``masks`` are ``(case, class, *space)`` of 0 and 1, as given by the site's annotator.
+    ``positions`` count within the site; ``images`` are ``(case, channel, *space)`` on the scale of
+    0..255 (``feda3i.core.normalise``), ``masks`` are ``(case, class, *space)`` of 0 and 1, as given
+    by the site's annotator.
     """
 
     positions: Index
@@ -51,6 +55,14 @@ class Batch:
             return values
         moved = self.places(values if smooth else values.to(self.images.dtype), smooth=smooth)
         return moved.to(values.dtype)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of a case: how it is normalised, and places of the classes in its mask."""
+
+    line: Line
+    foreground: list[NDArray[np.int64]]
 
 
 @dataclass
@@ -85,6 +97,8 @@ class Site:
     memory: dict[str, NDArray[Any]]
     training: Training
     seed: int
+    looked: dict[int, Looked] = field(default_factory=dict)
+    """What is known of cases by their place in ``cases``; a station keeps it between orders."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -111,8 +125,13 @@ class Site:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the size of a case in space."""
-        return self.cases.shape
+        """Return the size in space of what is trained on: a case, or a patch of one."""
+        return self.predictor.format.shape if self.is_patched else self.cases.shape
+
+    @property
+    def is_patched(self) -> bool:
+        """Return whether the site trains on patches of its cases."""
+        return self.predictor.format.patches
 
     def rng(self, *scope: str | int) -> np.random.Generator:
         """Return a generator for this site, round and scope."""
@@ -124,17 +143,51 @@ class Site:
 
     # -- cases ------------------------------------------------------------------------------------
 
-    def given_masks(self, positions: Sequence[int] | Index | None = None) -> NDArray[np.uint8]:
+    def given_masks(self, positions: Sequence[int] | Index | None = None) -> Any:
         """Return the given masks ``(case, *space)`` with values 0..C; copies."""
         where = self.index if positions is None else self.index[np.asarray(positions)]
+        if isinstance(self.cases.masks, Ragged):
+            return stacked([np.array(self.cases.masks[k]) for k in where])
         return self.cases.masks[where]
 
     def batch(self, positions: Index, epoch: int = 0) -> Batch:
-        """Return these cases as tensors on the site's device."""
+        """Return these cases, or a patch of each drawn for this epoch, on the site's device."""
+        if self.is_patched:
+            return self._patches(positions, epoch)
         where = self.index[positions]
         images = image_tensor(self.cases.images[where], self.device)
+        if not self.predictor.format.normalise.is_none:
+            images = apply_lines(images, [self.look(k).line for k in where])
         masks = mask_tensor(self.cases.masks[where], self.classes, self.device)
         return Batch(positions, images, masks, epoch)
+
+    def look(self, place: int) -> Looked:
+        """Return how a case is normalised and where its foreground is; found once."""
+        place = int(place)
+        if place not in self.looked:
+            line = self.predictor.format.normalise.line(self.cases.images[place])
+            mask = self.cases.masks[place]
+            places = foreground_places(mask, self.classes) if self.is_patched else []
+            self.looked[place] = Looked(line, places)
+        return self.looked[place]
+
+    def _patches(self, positions: Index, epoch: int) -> Batch:
+        """Draw a patch of each case; the draw depends on site, round, epoch and case only."""
+        size, share = self.predictor.format.shape, self.training.foreground
+        images, masks, lines = [], [], []
+        for position in positions:
+            place = int(self.index[position])
+            image, mask, known = self.cases.images[place], self.cases.masks[place], self.look(place)
+            draw = self.rng("patch", epoch, int(position))
+            corner = draw_corner(
+                mask.shape, size, known.foreground, 0.5 if share is None else share, draw
+            )
+            images.append(cut_out(image, corner, size, known.line.low))
+            masks.append(cut_out(mask, corner, size))
+            lines.append(known.line)
+        tensor = apply_lines(image_tensor(np.stack(images), self.device), lines)
+        drawn = mask_tensor(np.stack(masks), self.classes, self.device)
+        return Batch(positions, tensor, drawn, epoch)
 
     def batches(self, epoch: int = 0) -> Iterator[Batch]:
         """Yield all cases once, in an order drawn for this site, round and epoch."""
@@ -206,11 +259,21 @@ class Site:
         was_training = self.network.training
         self.network.eval()  # also while the caller looks at a batch
         try:
+            if self.is_patched:
+                yield from (self._whole(position) for position in range(len(self)))
+                return
             for start in range(0, len(self), BATCH):
                 batch = self.batch(np.arange(start, min(start + BATCH, len(self))))
                 yield batch, self.predictor.logits(batch.images)
         finally:
             self.network.train(was_training)
+
+    def _whole(self, position: int) -> tuple[Batch, Tensor]:
+        """Return one case at its own size with its logits."""
+        place = int(self.index[position])
+        images, logits = self.predictor.whole(self.cases.images[place], self.look(place).line)
+        masks = mask_tensor(np.array(self.cases.masks[place])[None], self.classes, self.device)
+        return Batch(np.array([position]), images, masks), logits
 
 
 def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) -> Tensor:

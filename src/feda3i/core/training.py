@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Side = Annotated[int, Field(ge=16, le=4096)]
 
 Schedule = Literal["constant", "poly", "cosine"]
 POWER = 0.9
@@ -40,6 +42,20 @@ class Training(BaseModel):
     """The learning rate over the rounds: ``constant``, or falling as ``poly`` or ``cosine``."""
     warm_up: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Rounds at the beginning in which the learning rate rises to its full value."""
+    patch: Annotated[list[Side], Field(min_length=2, max_length=3)] | None = None
+    """Size of the patches that a site trains on, e.g. [32, 48, 32]; not set: whole cases. Every
+    epoch draws one patch per case; a case that is smaller is surrounded by its lowest value."""
+    foreground: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the patches centred on a voxel of the mask, all classes alike; not set: 0.5."""
+    overlap: Annotated[float, Field(ge=0, le=0.9)] | None = None
+    """Share of a window that the next covers again in predictions of whole cases; not set: 0.5."""
+
+    @model_validator(mode="after")
+    def _check_patch(self) -> Self:
+        for name in ("foreground", "overlap"):
+            if self.patch is None and getattr(self, name) is not None:
+                raise ValueError(f"train.{name} has no effect without train.patch")
+        return self
 
     augment: Literal["none", "dermoscopy", "ultrasound", "mri"] = "none"
     """How cases are changed whenever a site trains on them, images and masks alike."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,34 @@ from feda3i.reading.decode import Options
 from feda3i.reading.listing import Listing
 from feda3i.reading.usage import Unused
 
+Volumes = Literal["whole", "slices"]
+Values = Literal["bytes", "kept"]
+
+
+def reading_options(
+    *,
+    size: int | None = None,
+    channels: int | None = None,
+    classes: Sequence[str] = (),
+    aspect: Aspect = "squeeze",
+    volumes: Volumes | None = None,
+    axis: int = 2,
+    values: Values | None = None,
+    spacing: Sequence[float] | None = None,
+) -> Options:
+    """Return what the readers are to do; the arguments are those of :func:`load_folder`."""
+    return Options(
+        size=size,
+        aspect=aspect,
+        channels=channels,
+        classes=tuple(classes),
+        volumes=volumes == "whole",
+        axis=axis,
+        keep_values=values == "kept" or (values is None and volumes is not None),
+        spacing=None if spacing is None else tuple(spacing),
+        in_place=volumes is not None,
+    )
+
 
 def load_folder(
     path: str | Path,
@@ -27,6 +55,10 @@ def load_folder(
     channels: int | None = None,
     classes: Sequence[str] = (),
     aspect: Aspect = "squeeze",
+    volumes: Volumes | None = None,
+    axis: Literal[0, 1, 2] = 2,
+    values: Values | None = None,
+    spacing: Sequence[float] | None = None,
     split: str | None = None,
     unused: Unused = "error",
     workers: int | None = None,
@@ -47,6 +79,16 @@ def load_folder(
         default as a ``dataset.json`` says, else ``lesion``.
     aspect
         For pictures that are not square: ``squeeze``, ``crop`` or ``pad``.
+    volumes
+        Read NIfTI and DICOM files where they lie, ``whole`` or as ``slices``; cases then keep their
+        own sizes unless ``size`` is given.
+    axis
+        Axis of a NIfTI array along which its slices lie.
+    values
+        ``kept``: values of NIfTI, DICOM and deep pictures as in the files (the default with
+        ``volumes``); ``bytes``: scaled to 0..255.
+    spacing
+        Millimetres along each side of a voxel (slice, row, column) to resample to.
     split
         ``"train"`` or ``"test"`` for that part only (as the folder divides it; validation cases
         are test cases if there are no others).
@@ -57,7 +99,16 @@ def load_folder(
     cache
         Keep a packed copy for the next start (``True``), none (``False``), or in this folder.
     """
-    options = Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes))
+    options = reading_options(
+        size=size,
+        aspect=aspect,
+        channels=channels,
+        classes=classes,
+        volumes=volumes,
+        axis=axis,
+        values=values,
+        spacing=spacing,
+    )
     listing = list_folder(Path(path).expanduser(), options, unused=unused)
     if split is not None:
         sides = as_test(listing.cases)
@@ -78,6 +129,10 @@ def folder(
     channels: int | None = None,
     classes: Sequence[str] = (),
     aspect: Aspect = "squeeze",
+    volumes: Volumes | None = None,
+    axis: Literal[0, 1, 2] = 2,
+    values: Values | None = None,
+    spacing: Sequence[float] | None = None,
     partition: str | None = None,
     alpha: float = 0.5,
     seed: int = 0,
@@ -93,7 +148,7 @@ def folder(
 
     Parameters
     ----------
-    path, size, channels, classes, aspect, unused, workers, cache
+    path, size, channels, classes, aspect, volumes, axis, values, spacing, unused, workers, cache
         As for :func:`load_folder`.
     sites
         Number of sites; not needed with real sites (partition ``by-folder``).
@@ -114,7 +169,16 @@ def folder(
         What to do with validation cases: ``train`` or ``test`` with them, or (``auto``) test with
         them at sites without test cases and leave them aside at the others.
     """
-    options = Options(size=size, aspect=aspect, channels=channels, classes=tuple(classes))
+    options = reading_options(
+        size=size,
+        aspect=aspect,
+        channels=channels,
+        classes=classes,
+        volumes=volumes,
+        axis=axis,
+        values=values,
+        spacing=spacing,
+    )
     plan = plan_cases(
         list_folder(need_path(path, None), options, group, unused),
         sites=sites,

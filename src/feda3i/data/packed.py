@@ -1,5 +1,7 @@
 """The packed cache: one array file of all images and one of all masks, mapped to memory.
 
+Where cases have sizes of their own the arrays are flat, and the header has the sizes.
+
 The key is made of the names, sizes and times of all files, of samples of their bytes and of the
 options: a file that was replaced by one of the same size and date is noticed, too. A cache that is
 cut short, altered or from another version is built again, never trusted. It holds pixels of
@@ -14,6 +16,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +28,12 @@ from platformdirs import user_cache_path
 from feda3i.basics.files import PART, hash_text, write_file
 from feda3i.basics.parallel import ordered_map
 from feda3i.core.cases import Images, Masks
-from feda3i.data.store import FileStore, Store
+from feda3i.core.ragged import Ragged, Stack
+from feda3i.data.store import FileStore, Form, Forms, Store
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
-FORMAT = "feda3i-packed-1"
+FORMAT = "feda3i-packed-2"
 FOLDER = ".feda3i-cache"
 _SIZES = ("spacing", "zoom")
 _BLOCK = 4096
@@ -50,8 +54,8 @@ class Packed:
     ``spacing`` is in millimetres, ``zoom`` in pixels of the original files.
     """
 
-    images: Images
-    masks: Masks
+    images: Stack
+    masks: Stack
     spacing: Sizes
     zoom: Sizes
     notes: tuple[Problem, ...] = ()
@@ -141,7 +145,7 @@ def _load(place: Path) -> Packed | None:
             found = [list(mapped.shape), mapped.dtype.str, _sample(mapped)]
             if found != header[kind]:
                 return None
-            arrays[kind] = np.asarray(mapped)
+            arrays[kind] = _shaped(np.asarray(mapped), header.get(f"{kind}_sizes"))
         spacing, zoom = (
             None if header[kind] is None else np.array(header[kind], np.float64) for kind in _SIZES
         )
@@ -152,7 +156,12 @@ def _load(place: Path) -> Packed | None:
     return Packed(arrays["images"], arrays["masks"], spacing, zoom, notes)
 
 
-def _sample(array: NDArray[np.uint8]) -> str:
+def _shaped(array: NDArray[Any], sizes: Sequence[Sequence[int]] | None) -> Stack:
+    """Return the array itself, or the cases of these sizes that it holds one after the other."""
+    return array if sizes is None else Ragged(array, np.array(sizes, np.int64))
+
+
+def _sample(array: NDArray[Any]) -> str:
     """Return a hash of evenly spread blocks, the first and last among them: cheap at any size."""
     flat = array.reshape(-1)
     starts = np.linspace(0, max(0, len(flat) - _BLOCK), _BLOCKS, dtype=np.int64)
@@ -163,11 +172,9 @@ def _sample(array: NDArray[np.uint8]) -> str:
 
 
 def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
-    """Decode the first case to learn the shape, then all into one store each."""
-    first = _first(listing)
-    count = len(listing.cases)
-    shapes = {"images": (count, *first[0].shape), "masks": (count, *first[1].shape)}
-    store = _open_store(place, shapes)
+    """Decode the first case (or all, where each may differ) to learn the form, then all cases."""
+    forms = _forms(listing, workers)
+    store = _open_store(place, forms)
     try:
         spacing, zoom, problems = _fill(listing, store, workers)
         raise_errors(problems, listing.root)
@@ -177,7 +184,49 @@ def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
                 _finish(place, store, arrays, (spacing, zoom), problems)
     finally:
         store.close()
-    return Packed(arrays["images"], arrays["masks"], spacing, zoom, tuple(problems))
+    stacks = {kind: _shaped(array, _own_sizes(forms[kind])) for kind, array in arrays.items()}
+    return Packed(stacks["images"], stacks["masks"], spacing, zoom, tuple(problems))
+
+
+def _own_sizes(form: Form) -> list[list[int]] | None:
+    """Return the size of every case; nothing if all have one size."""
+    return None if len(form.shape) > 1 else [list(case) for case in form.cases]
+
+
+def _forms(listing: Listing, workers: int) -> Forms:
+    options = listing.options
+    if not options.keep_values and (options.size is not None or not options.in_place):
+        # Every case must be as the first one is.
+        first = _first(listing)
+        return {
+            kind: Form((array.shape,) * len(listing.cases), np.dtype(np.uint8))
+            for kind, array in zip(("images", "masks"), first, strict=True)
+        }
+
+    def look(place: int) -> tuple[tuple[int, ...], str] | Problem:
+        case = listing.cases[place]
+        try:
+            image = listing.read(case).image
+        except CaseError as error:
+            return error.problem(case.name)
+        return image.shape, image.dtype.str
+
+    found = _each(look, len(listing.cases), workers)
+    raise_errors([one for one in found if isinstance(one, Problem)], listing.root)
+    good = [one for one in found if not isinstance(one, Problem)]
+    shapes = tuple(shape for shape, _ in good)
+    if not options.in_place and len(set(shapes)) > 1:
+        shapes = shapes[:1] * len(shapes)  # pictures of several sizes are named when they are read
+    dtype = np.result_type(*{np.dtype(kind) for _, kind in good})
+    return {
+        "images": Form(shapes, dtype),
+        "masks": Form(tuple(shape[:-1] for shape in shapes), np.dtype(np.uint8)),
+    }
+
+
+def _each(work: Callable[[int], Any], count: int, workers: int) -> list[Any]:
+    crew = max(min(workers, count // _FEW), 1)
+    return list(ordered_map(work, range(count), crew, way="fork", batch=_BATCH))
 
 
 def _first(listing: Listing) -> tuple[Images, Masks]:
@@ -194,14 +243,14 @@ def _first(listing: Listing) -> tuple[Images, Masks]:
 
 
 def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, list[Problem]]:
-    shape = store.shapes["images"][1:]
+    shapes = store.forms["images"].cases
 
     def work(place: int) -> tuple[list[tuple[float, ...]], list[Problem]]:
         case = listing.cases[place]
         try:
             raw = listing.read(case)
-            if raw.image.shape != shape:
-                text = f"{raw.image.shape[:-1]}, the first has {shape[:-1]}: give a size"
+            if raw.image.shape != shapes[place]:
+                text = f"{raw.image.shape[:-1]}, the first has {shapes[0][:-1]}: give a size"
                 raise CaseError("sizes differ between cases", text)
             store.put("images", place, raw.image)
             store.put("masks", place, raw.mask)
@@ -210,10 +259,8 @@ def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, l
         notes = [Problem("note", kind, case.name, text) for kind, text in raw.notes]
         return [raw.spacing, raw.zoom], notes
 
-    count = len(listing.cases)
-    crew = min(workers, count // _FEW)
-    done = list(ordered_map(work, range(count), max(crew, 1), way="fork", batch=_BATCH))
-    spacing, zoom = (_known([sizes[k] for sizes, _ in done], len(shape) - 1) for k in (0, 1))
+    done = _each(work, len(listing.cases), workers)
+    spacing, zoom = (_known([sizes[k] for sizes, _ in done], len(shapes[0]) - 1) for k in (0, 1))
     if zoom is not None and (zoom == 1).all():
         zoom = None
     return spacing, zoom, [problem for _, problems in done for problem in problems]
@@ -225,18 +272,18 @@ def _known(sizes: list[tuple[float, ...]], dimensions: int) -> Sizes:
     return np.array(sizes, np.float64) if known else None
 
 
-def _open_store(place: Path | None, shapes: dict[str, tuple[int, ...]]) -> Store:
+def _open_store(place: Path | None, forms: Forms) -> Store:
     """Return files with temporary names, or memory if there is no cache, room or right."""
     if place is not None:
         with contextlib.suppress(OSError):
-            return FileStore(shapes, place)
-    return Store(shapes)
+            return FileStore(forms, place)
+    return Store(forms)
 
 
 def _finish(
     place: Path,
     store: FileStore,
-    arrays: dict[str, NDArray[np.uint8]],
+    arrays: dict[str, NDArray[Any]],
     sizes: tuple[Sizes, Sizes],
     notes: list[Problem],
 ) -> None:
@@ -247,6 +294,7 @@ def _finish(
     }
     for kind, array in arrays.items():
         header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
+        header[f"{kind}_sizes"] = _own_sizes(store.forms[kind])
         store.parts[kind].replace(_file(place, f"{kind}.npy"))
     write_file(_file(place, "header.json"), json.dumps(header).encode(), durable=False)
     _sweep(place)

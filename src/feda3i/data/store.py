@@ -3,41 +3,72 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import mmap
 import os
 import threading
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import PART
 
-Shapes = dict[str, tuple[int, ...]]
+
+@dataclass(frozen=True)
+class Form:
+    """What is stored of one kind: the size of every case and the type of the values."""
+
+    cases: tuple[tuple[int, ...], ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the array's shape: ``(case, ...)``, or flat where sizes differ."""
+        if len(set(self.cases)) == 1:
+            return (len(self.cases), *self.cases[0])
+        return (sum(math.prod(case) for case in self.cases),)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Return where each case begins, in values."""
+        sizes = [math.prod(case) for case in self.cases]
+        return [0, *itertools.accumulate(sizes)][:-1]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes that all cases take."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+Forms = dict[str, Form]
 
 
 class Store:
-    """One array of bytes per kind (images, masks), filled case by case from several processes."""
+    """One array per kind (images, masks), filled case by case from several processes."""
 
-    def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
+    def __init__(self, forms: Forms) -> None:
+        self.forms = forms
         self._arrays = {
             # Anonymous memory that forked processes share.
-            kind: np.frombuffer(mmap.mmap(-1, max(1, math.prod(shape))), np.uint8)[
-                : math.prod(shape)
-            ].reshape(shape)
-            for kind, shape in shapes.items()
+            kind: np.frombuffer(mmap.mmap(-1, max(1, form.nbytes)), np.uint8)[: form.nbytes].view(
+                form.dtype
+            )
+            for kind, form in forms.items()
         }
 
-    def put(self, kind: str, place: int, pixels: NDArray[np.uint8]) -> None:
+    def put(self, kind: str, place: int, pixels: NDArray[Any]) -> None:
         """Store one case."""
-        self._arrays[kind][place] = pixels
+        start = self.forms[kind].starts[place]
+        self._arrays[kind][start : start + pixels.size] = pixels.reshape(-1)
 
-    def arrays(self) -> dict[str, NDArray[np.uint8]]:
-        """Return the filled arrays."""
-        return self._arrays
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the filled arrays, in the shape of their form."""
+        return {kind: flat.reshape(self.forms[kind].shape) for kind, flat in self._arrays.items()}
 
     def close(self) -> None:
         """Let go of what is no longer needed."""
@@ -50,32 +81,33 @@ class FileStore(Store):
     overwritten, and a full disk is an error when the file is made, not a crash in the middle.
     """
 
-    def __init__(self, shapes: Shapes, place: Path) -> None:
-        self.shapes = shapes
+    def __init__(self, forms: Forms, place: Path) -> None:
+        self.forms = forms
         self.parts: dict[str, Path] = {}
         self._files: dict[str, BinaryIO] = {}
         self._starts: dict[str, int] = {}
         self._lock = threading.Lock()
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            for kind, shape in shapes.items():
+            for kind, form in forms.items():
                 path = place.with_name(f"{PART}{os.getpid()}-{place.name}-{kind}.npy")
                 self.parts[kind] = path
                 handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
                 self._files[kind] = file = os.fdopen(handle, "w+b", buffering=0)
-                head = {"descr": "|u1", "fortran_order": False, "shape": shape}
+                head = {"descr": form.dtype.str, "fortran_order": False, "shape": form.shape}
                 np.lib.format.write_array_header_1_0(file, head)
                 self._starts[kind] = file.tell()
                 if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(handle, file.tell(), max(1, math.prod(shape)))
+                    os.posix_fallocate(handle, file.tell(), max(1, form.nbytes))
         except OSError:
             self.close()
             raise
 
-    def put(self, kind: str, place: int, pixels: NDArray[np.uint8]) -> None:
+    def put(self, kind: str, place: int, pixels: NDArray[Any]) -> None:
         """Write one case to its place in the file."""
-        data = np.ascontiguousarray(pixels).data
-        start = self._starts[kind] + place * data.nbytes
+        form = self.forms[kind]
+        data = np.ascontiguousarray(pixels, form.dtype).data
+        start = self._starts[kind] + form.starts[place] * form.dtype.itemsize
         if hasattr(os, "pwrite"):  # several processes share the file, so no position is kept
             os.pwrite(self._files[kind].fileno(), data, start)
             return
@@ -83,7 +115,7 @@ class FileStore(Store):
             self._files[kind].seek(start)
             self._files[kind].write(data)
 
-    def arrays(self) -> dict[str, NDArray[np.uint8]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the files mapped to memory, read-only, once all is on the disk."""
         for file in self._files.values():
             os.fsync(file.fileno())

@@ -5,7 +5,7 @@ Server and sites each build the same job from the same recipe; nothing of it tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
+from feda3i.core.normalise import Normalise, Rule
 from feda3i.core.resize import ASPECTS, Aspect
 from feda3i.core.server import Server
 from feda3i.core.statistics import check_norms
@@ -189,6 +190,46 @@ class Job:
                 "engine.device: expected a CUDA device, found none; use engine.device=cpu"
             )
         return torch.device(wanted)
+
+
+def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:
+    """Return the format of a recipe's cases; ``shape`` is that of a case, or of a patch."""
+    options, train = recipe.data.options(), recipe.train
+    patches, spacing = train.patch is not None, options.get("spacing")
+    if patches and len(shape) != len(train.patch or ()):
+        raise RecipeError(
+            f"train.patch: expected {len(shape)} sides, one per dimension of the cases, found "
+            f"{train.patch}"
+        )
+    return Format(
+        channels,
+        classes,
+        tuple(train.patch or shape),
+        aspect_of(recipe),
+        normalise_of(recipe),
+        patches=patches,
+        overlap=0.5 if train.overlap is None else train.overlap,
+        size=options.get("size") if patches else None,
+        spacing=tuple(float(s) for s in spacing) if patches and spacing else None,
+        axis=int(options.get("axis", 2)),
+    )
+
+
+def normalise_of(recipe: Recipe) -> Normalise:
+    """Return how a recipe's values become what the network sees."""
+    data = recipe.data
+    usual: Rule = "zscore" if keeps_values(data.options()) else "none"
+    return Normalise(data.normalise or usual, data.normalise_over or "all", data.normalise_by)
+
+
+def keeps_values(options: Mapping[str, Any]) -> bool:
+    """Return whether a recipe's cases keep the values of their files: volumes do unless told not.
+
+    >>> keeps_values({"volumes": "whole"}), keeps_values({})
+    (True, False)
+    """
+    values = options.get("values")
+    return values == "kept" or (values is None and options.get("volumes") is not None)
 
 
 def aspect_of(recipe: Recipe) -> Aspect:

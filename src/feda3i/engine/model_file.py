@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
-from feda3i.engine.job import Job, aspect_of
+from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
@@ -63,7 +62,7 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
     try:
         recipe = validate(about["recipe"])
         channels, classes = int(about["channels"]), int(about["classes"])
-        form = Format(channels, classes, _shape(about["shape"]), aspect_of(recipe))
+        form = format_of(recipe, channels, classes, _shape(about["shape"]))
     except (KeyError, TypeError, ValueError, RecipeError) as error:
         raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
     if not (1 <= channels <= 64 and 1 <= classes <= 255):

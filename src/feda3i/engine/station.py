@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
 from feda3i.core.messages import SECURE_TASKS, TASKS, Floats, Numbers, Order, Params, Reply
-from feda3i.core.site import Site
+from feda3i.core.site import Looked, Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
@@ -58,6 +58,7 @@ class Station:
             torch.backends.cudnn.benchmark = False
         self.memory_folder = memory_folder
         self.home = home
+        self._looked: dict[int, Looked] = {}
 
     def answer(self, order: Order) -> Reply:
         """Do what the order asks and return the reply; only declared things come out."""
@@ -127,6 +128,7 @@ class Station:
             memory=memory,
             training=self.job.recipe.train.in_round(order.round, self.job.recipe.rounds),
             seed=self.job.recipe.seed,
+            looked=self._looked,
         )
 
     # -- memory -----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from feda3i.basics.files import make_private
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.ragged import Ragged, Stack
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
@@ -237,8 +238,11 @@ def share(federation: Federation, folder: Path) -> dict[str, Any]:
     }
 
 
-def _file_of(array: NDArray[np.uint8], path: Path) -> dict[str, Any]:
+def _file_of(array: Stack, path: Path) -> dict[str, Any]:
     """Return where an array lies on disk; write it there first unless it is a mapped file."""
+    if isinstance(array, Ragged):
+        sizes = {"shapes": array.shapes, "starts": array.starts}
+        return {**_file_of(array.flat, path), **sizes}
     root: Any = array
     while isinstance(root.base, np.memmap):
         root = root.base
@@ -252,7 +256,10 @@ def _file_of(array: NDArray[np.uint8], path: Path) -> dict[str, Any]:
     return {"path": str(path), "start": 0, "stop": len(array)}
 
 
-def open_file(described: dict[str, Any]) -> NDArray[np.uint8]:
+def open_file(described: dict[str, Any]) -> Stack:
     """Open an array that ``share`` described, mapped to memory."""
-    whole: NDArray[np.uint8] = np.load(described["path"], mmap_mode="r", allow_pickle=False)
-    return whole[described["start"] : described["stop"]]
+    whole: NDArray[Any] = np.load(described["path"], mmap_mode="r", allow_pickle=False)
+    part = whole[described["start"] : described["stop"]]
+    if "shapes" not in described:
+        return part
+    return Ragged(part, described["shapes"], described["starts"])

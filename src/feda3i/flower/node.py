@@ -19,8 +19,7 @@ import numpy as np
 
 from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
-from feda3i.core.format import Format
-from feda3i.engine.job import Job, aspect_of
+from feda3i.engine.job import Job, format_of
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
 from feda3i.simulation.views import view_of
@@ -28,7 +27,10 @@ from feda3i.simulation.views import view_of
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _KEYS = ("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic")
-_FOLDER_OPTIONS = ("size", "channels", "classes", "aspect")
+_FOLDER_OPTIONS = (
+    *("size", "channels", "classes", "aspect"),
+    *("volumes", "axis", "values", "spacing"),
+)
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ class SiteData:
 
     def job(self, recipe: Recipe) -> Job:
         """Return the job that fits these cases."""
-        shape = tuple(self.train.shape)
-        return Job(recipe, Format(self.train.channels, self.classes, shape, aspect_of(recipe)))
+        shape = self.train.usual_shape if recipe.train.patch else self.train.shape
+        return Job(recipe, format_of(recipe, self.train.channels, self.classes, shape))
 
 
 def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
@@ -184,8 +186,7 @@ def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
 
 def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     from feda3i.data.division import as_test
-    from feda3i.data.folder import load_folder
-    from feda3i.reading.decode import Options
+    from feda3i.data.folder import load_folder, reading_options
     from feda3i.reading.listing import list_cases
 
     if view_of(recipe.method.name) is not None:
@@ -197,7 +198,7 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     options = folder_options(recipe)
     make_private(cache)
     unused = recipe.data.options().get("unused", "error")
-    listing, _ = list_cases(path, Options(**options), unused=unused)
+    listing, _ = list_cases(path, reading_options(**options), unused=unused)
     options["unused"] = unused
     has_test = "test" in as_test(listing.cases)
     train = load_folder(path, split="train" if has_test else None, cache=cache, **options)

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from feda3i import __version__
 from feda3i.core.cases import Cases
-from feda3i.core.format import Format
-from feda3i.engine.job import Job, aspect_of
+from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import check_data_kept, moved
 from feda3i.engine.run import Result, describe, finished, job_of, play
 from feda3i.engine.run_folder import RunFolder
@@ -188,7 +187,8 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     test = load_folder(settings.test, **options)
     classes = len(options.get("classes", ("lesion",)))
     facts = {"test": len(test), "test_sha256": test.digest()}
-    return Job(recipe, _format(recipe, test.channels, classes, test.shape)), test, facts
+    shape = test.usual_shape if recipe.train.patch else test.shape
+    return Job(recipe, format_of(recipe, test.channels, classes, shape)), test, facts
 
 
 def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
@@ -217,16 +217,12 @@ def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
             f"its cases have {g.channels} channels, {g.classes} classes and size {g.shape}; those "
             f"of most sites {kind[0]}, {kind[1]} and {kind[2]}",
         )
-    return Job(recipe, _format(recipe, *kind))
+    return Job(recipe, format_of(recipe, *kind))
 
 
 def _said(cases: Mapping[str, int]) -> str:
     total = sum(cases.values())
     return ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
-
-
-def _format(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:
-    return Format(channels, classes, tuple(shape), aspect_of(recipe))
 
 
 def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from feda3i import seeding
 from feda3i.basics.parallel import ordered_map
+from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.calibrate import mean_dice
 from feda3i.noise.model import Annotator, Mask, NoiseModel
@@ -55,13 +56,13 @@ class NoisyCase:
 class NoisyMasks:
     """Noisy masks ``(case, *space)`` and one row per case, by site and then by position."""
 
-    masks: Masks
+    masks: Any  # an array, or Ragged where the cases have sizes of their own
     table: tuple[NoisyCase, ...]
 
     def digest(self) -> str:
         """Return the SHA-256 of the masks: the same bytes, the same noise."""
-        sha = hashlib.sha256(f"{self.masks.dtype}{self.masks.shape}".encode())
-        sha.update(np.ascontiguousarray(self.masks).data)
+        sha = hashlib.sha256()
+        hash_into(sha, self.masks)
         return sha.hexdigest()
 
 
@@ -131,7 +132,7 @@ def noisy_case(
 
 
 def apply_noise(
-    masks: Masks,
+    masks: Stack,
     ids: Sequence[str],
     sites: Sites,
     annotators: Mapping[str, Annotator],
@@ -175,13 +176,13 @@ def apply_noise(
     missing = sorted(set(sites) - set(annotators))
     if missing:
         raise RecipeError(f"expected an annotator for every site, found none for {missing[0]}")
-    noisy, rows = np.array(masks), []
+    noisy, rows = own_copy(masks), []
     jobs = list(_jobs(sites, annotators, name, dict(options or {}), seed))
     tasks = (
         (
             site,
             maker,
-            np.asarray(masks[positions]),
+            [np.asarray(masks[i]) for i in positions],
             [ids[i] for i in positions],
             None if spacing is None else spacing[positions],
         )
@@ -189,7 +190,8 @@ def apply_noise(
     )
     results = ordered_map(_noise_of, tasks, min(max(workers, 1), len(jobs) or 1))
     for (_, _, positions), (changed, table) in zip(jobs, results, strict=True):
-        noisy[positions] = changed
+        for position, one in zip(positions, changed, strict=True):
+            noisy[int(position)] = one
         rows.extend(table)
         if progress:
             progress(len(positions))
@@ -198,7 +200,7 @@ def apply_noise(
 
 Maker = tuple[str, Annotator, dict[str, Any], int]
 Portion = tuple[str, Maker, NDArray[np.intp]]
-PortionTask = tuple[str, Maker, Masks, list[str], NDArray[np.float64] | None]
+PortionTask = tuple[str, Maker, list[Masks], list[str], NDArray[np.float64] | None]
 
 
 def _jobs(
@@ -216,12 +218,13 @@ def _jobs(
             yield site, maker, positions[first : first + CHUNK]
 
 
-def _noise_of(task: PortionTask) -> tuple[Masks, list[NoisyCase]]:
+def _noise_of(task: PortionTask) -> tuple[list[Mask], list[NoisyCase]]:
     site, (name, annotator, options, seed), masks, ids, spacing = task
     model = build_model(name, annotator, options)
-    noisy, rows = np.empty_like(masks), []
+    noisy, rows = [], []
     for k, case in enumerate(ids):
         voxel = None if spacing is None else spacing[k].tolist()
-        noisy[k], row = noisy_case(model, annotator, masks[k], seed, site, case, voxel)
+        drawn, row = noisy_case(model, annotator, masks[k], seed, site, case, voxel)
+        noisy.append(drawn)
         rows.append(row)
     return noisy, rows

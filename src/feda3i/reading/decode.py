@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.core.cases import Images, Masks
+from feda3i.core.format import sides_at
 from feda3i.core.resize import ASPECTS, Aspect, resize_image, resize_mask, resize_spacing
 from feda3i.errors import RecipeError
 from feda3i.reading.masks import read_mask
@@ -48,6 +49,14 @@ class Options:
     window
         Lowest and highest value shown, for NIfTI and DICOM; ``None``: the file's own window, else
         the 0.5 and 99.5 percentiles of the volume.
+    keep_values
+        Keep the values of NIfTI, DICOM and 16-bit pictures (``int16`` or ``float32``) instead of
+        scaling them to bytes.
+    spacing
+        Millimetres along each side of a pixel (slice, row, column) that cases are resampled to;
+        ``None``: as they are.
+    in_place
+        Read NIfTI and DICOM where they lie; without it they have to be prepared first.
     """
 
     size: int | None = 256
@@ -59,6 +68,9 @@ class Options:
     volumes: bool = False
     axis: int = 2
     window: tuple[float, float] | None = None
+    keep_values: bool = False
+    spacing: tuple[float, ...] | None = None
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         wrong = {
@@ -74,14 +86,28 @@ class Options:
                 self.window is not None
                 and not -math.inf < self.window[0] < self.window[1] < math.inf
             ),
+            "spacing (2 or 3 numbers of millimetres above 0)": (
+                self.spacing is not None
+                and not (len(self.spacing) in (2, 3) and all(0 < s < 1e6 for s in self.spacing))
+            ),
         }
         for name, is_wrong in wrong.items():
             if is_wrong:
                 raise RecipeError(f"expected {name}, found {getattr(self, name.split()[0])!r}")
+        if self.spacing is not None and self.size is not None:
+            raise RecipeError(
+                f"expected a size in pixels or a spacing in millimetres, found both: size "
+                f"{self.size} and spacing {list(self.spacing)}"
+            )
 
     def record(self) -> dict[str, Any]:
-        """Return the options as JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """Return the options as JSON values; those that came later only where they are set."""
+        later = {"keep_values": False, "spacing": None, "in_place": False}
+        return {
+            k: list(v) if isinstance(v, tuple) else v
+            for k, v in asdict(self).items()
+            if k not in later or v != later[k]
+        }
 
 
 def check_size(size: int | None) -> None:
@@ -95,7 +121,7 @@ def check_size(size: int | None) -> None:
 
 @dataclass(frozen=True)
 class RawCase:
-    """One case decoded: image ``(*space, channel)``, mask ``(*space)``, both ``uint8``.
+    """One case decoded: image ``(*space, channel)``, mask ``(*space)`` of ``uint8``.
 
     ``part`` tells the slices of one volume apart; ``shape`` is the size before resizing;
     ``spacing`` is in millimetres per pixel, ``zoom`` in pixels of the original per pixel, both
@@ -155,7 +181,13 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
 
     def read(upright: bool) -> tuple[Decoded, list[Decoded]]:
         return (
-            read_image(image, channels=options.channels, bits=options.bits, upright=upright),
+            read_image(
+                image,
+                channels=options.channels,
+                bits=options.bits,
+                upright=upright,
+                keep=options.keep_values,
+            ),
             [read_mask(m, classes=len(options.classes), upright=upright) for m in masks],
         )
 
@@ -181,17 +213,37 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
 def resize_case(case: RawCase, options: Options) -> RawCase:
     """Return the case at the size that the options ask for."""
     shape = case.mask.shape
-    if options.size is None:
+    size = _wanted(case, options)
+    if size is None:
         return replace(case, shape=shape)
-    size = (options.size,) * case.mask.ndim
     image = resize_image(case.image, size, options.aspect)
     mask = resize_mask(case.mask, size, options.aspect)
     notes = case.notes
     if case.mask.any() and not mask.any():
-        notes = (*notes, ("lesion lost", f"nothing is left of it at {options.size} pixels"))
+        notes = (*notes, ("lesion lost", f"nothing is left of it at {_text(size)} pixels"))
     spacing = resize_spacing(case.spacing, shape, size, options.aspect) if case.spacing else ()
     zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size, options.aspect)
     return RawCase(image, mask, case.part, shape, spacing, notes, zoom)
+
+
+def _wanted(case: RawCase, options: Options) -> tuple[int, ...] | None:
+    """Return the size that the options ask for; nothing if cases keep their own."""
+    if options.size is not None:
+        return (options.size,) * case.mask.ndim
+    if options.spacing is None:
+        return None
+    if len(options.spacing) != case.mask.ndim:
+        raise CaseError(
+            "spacing",
+            f"data.spacing has {len(options.spacing)} sides, the case {case.mask.ndim} dimensions",
+        )
+    if len(case.spacing) != case.mask.ndim:
+        raise CaseError(
+            "spacing",
+            "data.spacing needs the size of the file's pixels in millimetres, found none: leave "
+            "data.spacing out, or correct the file's header",
+        )
+    return sides_at(case.mask.shape, case.spacing, options.spacing)
 
 
 def _text(shape: tuple[int, ...]) -> str:

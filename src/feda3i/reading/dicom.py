@@ -14,7 +14,7 @@ from feda3i.errors import DataError
 from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.limits import MAX_PIXELS, MAX_VOXELS
 from feda3i.reading.names import DICOM, IMAGE_FOLDERS, MASK_FOLDERS, split_extension
-from feda3i.reading.nifti import check_spacing, window_to_bytes
+from feda3i.reading.nifti import as_kept, check_spacing, window_to_bytes
 from feda3i.reading.pairs import Pair
 from feda3i.reading.places import place_of
 from feda3i.reading.problems import CaseError, Problem, reading
@@ -172,7 +172,7 @@ def _segments(data: bytes, uids: list[str], classes: int) -> NDArray[np.uint8]:
     return np.asarray(((pixels > 0) * numbers).max(axis=-1), np.uint8)
 
 
-def _pixels(image: Any, options: Options) -> NDArray[np.uint8]:
+def _pixels(image: Any, options: Options) -> NDArray[Any]:
     """Return ``(row, column, channel)`` with the window applied, bright meaning high."""
     from pydicom.pixels.processing import apply_modality_lut
     from pydicom.pixels.utils import pixel_array
@@ -189,9 +189,11 @@ def _pixels(image: Any, options: Options) -> NDArray[np.uint8]:
         return colour if options.channels != 1 else np.rint(luminance).astype(np.uint8)[..., None]
     if not np.isfinite(values).all() or not np.isfinite(window or 0).all():
         raise CaseError("image values", "found values or a window that are not finite: correct it")
-    grey = window_to_bytes(np.asarray(values, np.float32), window)
-    if is_inverted:
-        grey = 255 - grey
+    if options.keep_values:
+        grey = as_kept(-values if is_inverted else values)
+    else:
+        grey = window_to_bytes(np.asarray(values, np.float32), window)
+        grey = 255 - grey if is_inverted else grey
     return np.repeat(grey[..., None], 3 if options.channels == 3 else 1, axis=-1)
 
 

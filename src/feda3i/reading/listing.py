@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, 
 from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case
 from feda3i.reading.names import DICOM, split_extension, unique_ids
+from feda3i.reading.nifti import count_slices
 from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
@@ -37,6 +39,7 @@ LAYOUT = (
     "perhaps in one folder per site or in train/ and test/; or a CSV table of image and mask"
 )
 TABLE = "index.csv"
+_START = 2**16  # bytes of a file that hold its header, packed or not
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Listed:
     files: tuple[tuple[str, int, int], ...]
     pair: Pair | None = None
     row: IndexRow | None = None
+    part: int | None = None
+    """Which slice of its volume the case is."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,9 @@ class Listing:
         if case.row is not None:
             return self._read_prepared(case.row)
         assert case.pair is not None  # a case is listed by its row or by its pair
-        images = [_bytes(entry) for entry in case.pair.images]
-        masks = [_bytes(entry) for entry in case.pair.masks]
-        return next(decode_pair(case.pair, images, masks, self.options))
+        if case.part is not None:
+            return _slices(case.pair, self.options)[case.part]
+        return next(_decoded(case.pair, self.options))
 
     def _read_prepared(self, row: IndexRow) -> RawCase:
         image, mask = read_prepared(self.root, row.id, self.arrays)
@@ -80,7 +85,11 @@ class Listing:
         spacing = tuple(float(s) for s in row.spacing_mm.split())
         zoom = self._zoom(row, mask.shape)
         raw = RawCase(image, mask, spacing=spacing, zoom=zoom)
-        return raw if self.options.size is None else resize_case(raw, self.options)
+        return resize_case(raw, self.options) if self._resizes else raw
+
+    @property
+    def _resizes(self) -> bool:
+        return self.options.size is not None or self.options.spacing is not None
 
     def _zoom(self, row: IndexRow, shape: tuple[int, ...]) -> tuple[float, ...]:
         """Return the size of a prepared pixel in pixels of the published file, if that is known."""
@@ -93,7 +102,9 @@ class Listing:
     @property
     def volumes(self) -> bool:
         """Return whether the cases have three dimensions."""
-        return bool(self.manifest and self.manifest["options"]["volumes"])
+        if self.manifest is None:
+            return self.options.in_place and self.options.volumes
+        return bool(self.manifest["options"]["volumes"])
 
     @property
     def arrays(self) -> bool:
@@ -129,14 +140,23 @@ def list_cases(
     if is_unfinished(root):
         raise DataError(f"'{root}' is half prepared: repeat 'feda3i prepare' to continue")
     entries, pairs, problems = _find(root, group)
+    if options.in_place and not is_table(root):
+        found, wrong = _find_dicom(entries, options.volumes)
+        pairs, problems = pairs + found, problems + wrong
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
-    _need_pictures(root, pairs, entries)
+    if not options.in_place:
+        _need_pictures(root, pairs, entries)
     options = settle(options, entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     cases = [
-        Listed(i, p.name, p.source, p.site, p.split, p.group, _state((*p.images, *p.masks)), pair=p)
+        one
         for i, p in zip(ids, pairs, strict=True)
+        for one in _cut(
+            Listed(i, p.name, p.source, p.site, p.split, p.group, _files(p), pair=p),
+            options,
+            problems,
+        )
     ]
     usage = usage_of(entries, pairs, problems)
     place = root.parent if is_table(root) else root
@@ -149,6 +169,47 @@ def list_cases(
         ),
         judge_unused(problems, unused),
     )
+
+
+def _cut(case: Listed, options: Options, problems: list[Problem]) -> list[Listed]:
+    """Return the slices of a NIfTI volume as cases, or the case itself."""
+    if case.pair is None or case.pair.kind != "nifti" or options.volumes:
+        return [case]
+    try:
+        with Reader() as reader, reader.open(case.pair.images[0]) as file:
+            count = count_slices(file.read(_START), options.axis)
+    except CaseError as error:
+        problems.append(error.problem(case.name))
+        return []
+    digits = len(str(count - 1))
+    group = case.group or case.name  # the slices of one volume stay together
+    return [
+        replace(case, id=f"{case.id}_z{k:0{digits}d}", group=group, part=k) for k in range(count)
+    ]
+
+
+def _find_dicom(entries: Sequence[FileEntry], volumes: bool) -> tuple[list[Pair], list[Problem]]:
+    if not any(split_extension(entry.name)[1] in DICOM for entry in entries):
+        return [], []
+    from feda3i.reading.dicom import find_dicom
+
+    with Reader() as reader:
+        return find_dicom(entries, reader, volumes)
+
+
+def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
+    images = [_bytes(entry) for entry in pair.images]
+    masks = [_bytes(entry) for entry in pair.masks]
+    return decode_pair(pair, images, masks, options)
+
+
+@lru_cache(maxsize=1)  # slices are read one after the other
+def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
+    return tuple(_decoded(pair, replace(options, keep_empty=True)))
+
+
+def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
+    return _state((*pair.images, *pair.masks))
 
 
 def _find(root: Path, group: str | None) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
@@ -185,8 +246,9 @@ def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntr
     volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
     if volumes:
         raise DataError(
-            f"'{root}' holds volumes ({volumes[0]}): cut or convert them first, "
-            f"'feda3i prepare folder {root} DST' (--volumes to keep them whole)"
+            f"'{root}' holds volumes ({volumes[0]}): read them with data.volumes=whole or "
+            f"data.volumes=slices, or convert them first, 'feda3i prepare folder {root} DST' "
+            "(--volumes to keep them whole)"
         )
 
 

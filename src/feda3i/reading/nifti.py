@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import math
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from feda3i.reading.decode import Options, RawCase
 
 _HEADER_BYTES = 4096
+_GZIP = b"\x1f\x8b"
 
 
 def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
@@ -38,7 +40,8 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
             raise CaseError("sizes differ", f"image {values.shape}, mask {other.shape}")
     notes: list[Note] = []
     labels = np.maximum.reduce([exact_labels(d, len(options.classes), notes) for d in drawn])
-    pixels = window_to_bytes(values, options.window)[..., None]
+    kept = as_kept(values) if options.keep_values else window_to_bytes(values, options.window)
+    pixels = kept[..., None]
     pixels = np.repeat(pixels, 3, axis=-1) if options.channels == 3 else pixels
     check_spacing(spacing if options.volumes else spacing[1:])
     if options.volumes:
@@ -47,6 +50,29 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
     digits = len(str(len(pixels) - 1))
     for number, (plane, mask) in enumerate(zip(pixels, labels, strict=True)):
         yield RawCase(plane, mask, f"{number:0{digits}d}", spacing=spacing[1:], notes=tuple(notes))
+
+
+def count_slices(start: bytes, axis: int) -> int:
+    """Return how many slices a file holds along an axis, from its first bytes."""
+    import nibabel
+
+    with reading("corrupt volume"):
+        shape = _header(start, nibabel)[1].get_data_shape()
+        if len(shape) != 3 or min(shape) < 1:
+            raise CaseError("not a volume", f"expected three dimensions, found {len(shape)}")
+        return int(shape[axis])
+
+
+def as_kept(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as ``int16`` if that holds all of them exactly, else as ``float32``.
+
+    >>> as_kept(np.array([-1000.0, 3000.0])).dtype, as_kept(np.array([0.5])).dtype
+    (dtype('int16'), dtype('float32'))
+    """
+    if values.dtype.kind == "f" and (values != np.rint(values)).any():
+        return np.asarray(values, np.float32)
+    fits = values.size == 0 or (values.min() >= -(2**15) and values.max() < 2**15)
+    return values.astype(np.int16 if fits else np.float32)
 
 
 def window_to_bytes(
@@ -101,19 +127,18 @@ def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...
             raise CaseError("volume values", f"expected one number per voxel, found {_type(image)}")
         values = np.asarray(image.dataobj, np.float32)
     if not np.isfinite(values).all():
-        raise CaseError("volume values", "found values that are not finite: correct the file")
+        raise CaseError(
+            "volume values",
+            "found voxels that are not finite (NaN or infinite): correct the file",
+        )
     order = (axis, *reversed([a for a in range(3) if a != axis]))
     return np.ascontiguousarray(values.transpose(order)), tuple(spacing[a] for a in order)
 
 
 def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
     """Return the volume, its numbers not yet read, and the spacing along its axes."""
-    packed = data[:2] == b"\x1f\x8b"
-    start = _inflate(data, _HEADER_BYTES) if packed else data[:_HEADER_BYTES]
-    # The first number is the header's own length, 540 in version 2 of the format.
-    is_new = 540 in (int.from_bytes(start[:4], "little"), int.from_bytes(start[:4], "big"))
-    kind: Any = nibabel.Nifti2Image if is_new else nibabel.Nifti1Image
-    header = kind.header_class(start[: 540 if is_new else 348], check=False)
+    kind, header = _header(data, nibabel)
+    packed = data[:2] == _GZIP
     shape = header.get_data_shape()
     if len(shape) != 3 or min(shape) < 1:
         by = " x ".join(str(side) for side in shape)
@@ -128,6 +153,17 @@ def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
     # Read before nibabel corrects the header: it silently makes negative spacing positive.
     spacing = [float(side) for side in np.atleast_1d(header["pixdim"])[1:4]]
     return kind.from_bytes(_inflate(data, need) if packed else data), spacing
+
+
+def _header(data: bytes, nibabel: Any) -> tuple[Any, Any]:
+    """Return the kind of file and its header, from its first bytes."""
+    start = data[:_HEADER_BYTES]
+    if data[:2] == _GZIP:
+        start = zlib.decompressobj(wbits=31).decompress(data, _HEADER_BYTES)
+    # The first number is the header's own length, 540 in version 2 of the format.
+    is_new = 540 in (int.from_bytes(start[:4], "little"), int.from_bytes(start[:4], "big"))
+    kind: Any = nibabel.Nifti2Image if is_new else nibabel.Nifti1Image
+    return kind, kind.header_class(start[: 540 if is_new else 348], check=False)
 
 
 def _type(image: Any) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,16 @@ from feda3i.reading.problems import CaseError, reading
 
 Note = tuple[str, str]  # kind, text
 GREY = frozenset({"1", "L", "I;16", "I;16B", "I;16L", "I", "F", "LA", "La"})
+DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 _ORIENTATION = 0x0112
 _DEEP = ("I;16", "LA;16", "RGB;16", "RGBA;16", "RGBX;16")  # how Pillow unpacks 16 bits per channel
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Pixels of an image ``(height, width, channel)`` or a mask ``(height, width)``, ``uint8``."""
+    """Pixels of an image ``(height, width, channel)`` or a mask ``(height, width)``."""
 
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[Any]
     notes: tuple[Note, ...] = ()
 
 
@@ -55,9 +56,14 @@ def is_grey(file: IO[bytes]) -> bool:
 
 
 def read_image(
-    data: bytes, *, channels: int | None = None, bits: int = 16, upright: bool = True
+    data: bytes,
+    *,
+    channels: int | None = None,
+    bits: int = 16,
+    upright: bool = True,
+    keep: bool = False,
 ) -> Decoded:
-    """Decode an image to bytes with one or three channels.
+    """Decode an image to bytes (or to the values of a deep one) with one or three channels.
 
     Parameters
     ----------
@@ -67,9 +73,13 @@ def read_image(
         Bits in use in 16-bit files: the value ``2**bits - 1`` becomes 255.
     upright
         Turn the image as its EXIF orientation says.
+    keep
+        Keep the values of grey pictures of 16 or 32 bits per pixel instead of scaling to bytes.
     """
     picture = open_picture(io.BytesIO(data))
     notes: list[Note] = []
+    if keep and picture.mode in DEEP:
+        return Decoded(_kept(decode(picture, upright, notes), channels), tuple(notes))
     if any(tag in str(tile.args) for tile in picture.tile for tag in _DEEP):
         notes.append(("16-bit image", f"scaled to 8 bits from {bits}"))
     decoded = decode(picture, upright, notes)
@@ -83,6 +93,16 @@ def read_image(
             notes.append(("colour where grey is due", "converted to luminance"))
         array = np.asarray(Image.fromarray(array).convert("L"))[..., None]
     return Decoded(np.ascontiguousarray(array), tuple(notes))
+
+
+def _kept(picture: Image.Image, channels: int | None) -> NDArray[Any]:
+    """Return the values of a deep grey picture ``(height, width, channel)``."""
+    from feda3i.reading.nifti import as_kept
+
+    values = np.asarray(picture)
+    if not np.isfinite(values).all():
+        raise CaseError("image values", "found pixels that are not finite: correct the file")
+    return np.repeat(as_kept(values)[..., None], 3 if channels == 3 else 1, axis=-1)
 
 
 def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:

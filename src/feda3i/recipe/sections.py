@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from feda3i.core.normalise import Over, Rule
 from feda3i.core.training import Training
 
 PLACES = ("path", "cache")
@@ -47,6 +48,14 @@ class DataSection(NamedSection):
     """A data set (``feda3i list``), a plug-in (``file.py:function``), or the path of a folder."""
     synthetic: str | None = None
     """The synthetic family that stands in for this data set with ``data=synthetic``."""
+    normalise: Rule | None = None
+    """How values become what the network sees: ``none``, ``zscore`` or ``percentiles`` of each
+    case, a fixed ``window``, or ``constant`` mean and standard deviation of the data set. Not set:
+    ``zscore`` where values are kept (``data.values``), else ``none``."""
+    normalise_over: Over | None = None
+    """Voxels that a case's mean or percentiles are of: ``all``, or those that are not 0."""
+    normalise_by: tuple[float, float] | None = None
+    """Two percentiles (usually 0.5 and 99.5), the ends of the window, or mean and deviation."""
 
 
 class NoiseSection(NamedSection):

@@ -65,7 +65,7 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
         annotators = annotators_of_setting(
             _setting(options),
             federation.names(),
-            federation.train.shape,
+            federation.train.usual_shape,
             _seed(recipe),
             options.get("assignment", "exact"),
         )
@@ -156,7 +156,7 @@ def _given(table: Any, federation: Federation) -> dict[str, Annotator]:
     lacking = [site for site in names if site not in table]
     if lacking:
         raise RecipeError(f"noise.annotators: site '{lacking[0]}' has no annotator")
-    scale = max(federation.train.shape) / SIDE
+    scale = max(federation.train.usual_shape) / SIDE
     for site, row in table.items():
         if not isinstance(row, Mapping) or set(row) != {"mu", "sigma"}:
             raise RecipeError(f"noise.annotators.{site}: expected mu and sigma, found {shown(row)}")

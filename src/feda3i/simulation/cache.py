@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
+from feda3i.core.ragged import Ragged, Stack, hash_into
 from feda3i.errors import RunError
 from feda3i.noise.model import Annotator
-from feda3i.noise.noisy_masks import Masks, NoisyCase, NoisyMasks, Sites, apply_noise
+from feda3i.noise.noisy_masks import NoisyCase, NoisyMasks, Sites, apply_noise
 
 FORMAT = 2  # raised when a noise model draws differently: old files are then not used
 
 
 def noise_key(
-    masks: Masks,
+    masks: Stack,
     ids: Sequence[str],
     sites: Sites,
     annotators: Mapping[str, Annotator],
@@ -45,15 +46,13 @@ def noise_key(
     if spacing is not None:
         facts["spacing"] = spacing.tolist()
     sha = hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode())
-    sha.update(f"{masks.dtype}{masks.shape}".encode())
-    for mask in masks:  # one by one: a memory-mapped set is never read whole
-        sha.update(np.ascontiguousarray(mask).data)
+    hash_into(sha, masks)
     return sha.hexdigest()
 
 
 def cached_noise(
     folder: Path,
-    masks: Masks,
+    masks: Stack,
     ids: Sequence[str],
     sites: Sites,
     annotators: Mapping[str, Annotator],
@@ -93,7 +92,10 @@ def cached_noise(
     )
     note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
     packed = io.BytesIO()
-    np.savez_compressed(packed, masks=drawn.masks, note=np.array(json.dumps(note)))
+    arrays = {"masks": drawn.masks}
+    if isinstance(drawn.masks, Ragged):
+        arrays = {"masks": drawn.masks.flat, "shapes": drawn.masks.shapes}
+    np.savez_compressed(packed, **arrays, note=np.array(json.dumps(note)))
     folder.mkdir(parents=True, exist_ok=True)
     write_file(path, packed.getvalue(), durable=False)
     return drawn
@@ -104,7 +106,10 @@ def _read(path: Path, key: str) -> NoisyMasks:
         with np.load(path, allow_pickle=False) as stored:
             note = json.loads(str(stored["note"]))
             table = tuple(NoisyCase(**row) for row in note["table"])
-            found = NoisyMasks(stored["masks"], table)
+            masks = stored["masks"]
+            if "shapes" in stored:
+                masks = Ragged(masks, stored["shapes"])
+            found = NoisyMasks(masks, table)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         raise RunError(f"'{path}' cannot be read: delete it to draw the noise again") from None
     if note["key"] != key or note["sha256"] != found.digest():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ MEASURED, MOVED, REDRAWN = "measured", "moved", "redrawn"
 class RedrawnSite(Site):
     """A site with other masks, ``(case, *space)`` by position of the case within the site."""
 
-    masks: NDArray[np.uint8]
+    masks: NDArray[np.uint8] = field(kw_only=True)
 
     def given_masks(self, positions: Sequence[int] | Index | None = None) -> NDArray[np.uint8]:
         """Return the redrawn masks; copies."""

@@ -1,0 +1,174 @@
+"""Intensities: how the values of a case become what a network sees, wherever it looks at one.
+
+Networks take images on the scale of bytes, 0..255, and shift that to about -2..2 themselves
+(``feda3i.models.inputs``). So every rule here ends on that scale: 128 is the middle and 64 one
+standard deviation. Each rule is a line per case and channel, ``scale * value + shift``, perhaps
+cut off at both ends, found from the whole case: a patch is treated as the case it comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import RecipeError, check_choice
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Rule = Literal["none", "zscore", "percentiles", "window", "constant"]
+Over = Literal["all", "nonzero"]
+RULES: tuple[Rule, ...] = ("none", "zscore", "percentiles", "window", "constant")
+MIDDLE, SPREAD, TOP = 128.0, 64.0, 255.0
+_MEANING = {
+    "percentiles": "two percentiles, low and high, from 0 to 100",
+    "window": "the lowest and the highest value",
+    "constant": "mean and standard deviation of the data set, the latter above 0",
+}
+_USUAL = {"percentiles": (0.5, 99.5)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What happens to the values of one case, by channel; ``cut``: keep to 0..255 afterwards."""
+
+    scale: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    low: NDArray[np.float64]
+    """The lowest value of the case as it was: what surrounds it where a patch is larger."""
+    cut: bool = False
+
+    @property
+    def fill(self) -> NDArray[np.float64]:
+        """Return the lowest value as the network sees it."""
+        seen = self.low * self.scale + self.shift
+        return np.clip(seen, 0.0, TOP) if self.cut else seen
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """A rule with its numbers, as plain data.
+
+    Parameters
+    ----------
+    name
+        ``none``: values as they are. ``zscore``: mean 0 and standard deviation 1 of the case
+        become 128 and 64. ``percentiles``: two percentiles of the case become 0 and 255.
+        ``window``: two given values do. ``constant``: a given mean and standard deviation of the
+        data set become 128 and 64.
+    over
+        Which voxels a case's mean or percentiles are of: ``all``, or those that are not ``nonzero``
+        background; a case of zeros only counts with all its voxels.
+    by
+        The two numbers of ``percentiles``, ``window`` and ``constant``.
+
+    >>> Normalise("window", by=(0.0, 100.0))(np.array([[-5.0], [50.0], [100.0]])).tolist()
+    [[0.0], [127.5], [255.0]]
+    """
+
+    name: Rule = "none"
+    over: Over = "all"
+    by: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("data.normalise", self.name, RULES)
+        check_choice("data.normalise_over", self.over, ("all", "nonzero"))
+        if self.over != "all" and self.name not in ("zscore", "percentiles"):
+            raise RecipeError(f"data.normalise_over has no effect with data.normalise={self.name}")
+        if self.by is None:
+            if self.name in ("window", "constant"):
+                raise RecipeError(
+                    f"data.normalise={self.name} needs data.normalise_by: {_MEANING[self.name]}"
+                )
+            object.__setattr__(self, "by", _USUAL.get(self.name))
+        elif self.name not in _MEANING:
+            raise RecipeError(f"data.normalise_by has no effect with data.normalise={self.name}")
+        elif not self._fits(*self.by):
+            raise RecipeError(
+                f"data.normalise_by: expected {_MEANING[self.name]}, found {list(self.by)}"
+            )
+
+    def _fits(self, first: float, second: float) -> bool:
+        if not (math.isfinite(first) and math.isfinite(second)):
+            return False
+        if self.name == "constant":
+            return second > 0
+        return first < second and (self.name == "window" or (first >= 0 and second <= 100))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the defaults are left out."""
+        more: dict[str, Any] = {"over": self.over} if self.over != "all" else {}
+        return {"name": self.name, **more, **({"by": list(self.by)} if self.by else {})}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Normalise:
+        """Return the rule that ``to_dict`` gave."""
+        by = values.get("by")
+        return cls(values["name"], values.get("over", "all"), None if by is None else tuple(by))
+
+    @property
+    def is_none(self) -> bool:
+        """Return whether values are left as they are."""
+        return self.name == "none"
+
+    def line(self, image: NDArray[Any]) -> Line:
+        """Return the line of a case ``(*space, channel)``."""
+        columns = image.reshape(-1, image.shape[-1])
+        rows = [self._of(columns[:, c]) for c in range(image.shape[-1])]
+        scale, shift, low = np.array(rows, np.float64).T
+        return Line(scale, shift, low, self.name in ("percentiles", "window"))
+
+    def _of(self, values: NDArray[Any]) -> tuple[float, float, float]:
+        """Return scale, shift and lowest value of one channel."""
+        low = float(values.min())
+        if self.name == "none":
+            return 1.0, 0.0, low
+        if self.over == "nonzero" and values.any():
+            values = values[values != 0]
+        if self.name in ("zscore", "constant"):
+            mean, sd = self.by if self.name == "constant" and self.by else _moments(values)
+            scale = SPREAD / sd if sd > 0 else 0.0  # a case of one grey level has no contrast
+            return scale, MIDDLE - scale * mean, low
+        assert self.by is not None  # filled in above
+        first, second = self.by
+        if self.name == "percentiles":
+            first, second = (float(v) for v in np.percentile(values, self.by))
+        scale = TOP / (second - first) if second > first else 0.0
+        return scale, -scale * first, low
+
+    def __call__(self, image: NDArray[Any]) -> NDArray[np.float32]:
+        """Return a case ``(*space, channel)`` as a network would see it."""
+        line = self.line(image)
+        values = image * line.scale + line.shift
+        return (np.clip(values, 0.0, TOP) if line.cut else values).astype(np.float32)
+
+
+NONE = Normalise()
+
+
+def _moments(values: NDArray[Any]) -> tuple[float, float]:
+    return float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
+
+
+def apply_lines(images: Tensor, lines: list[Line]) -> Tensor:
+    """Return images ``(case, channel, *space)`` with each case's line applied."""
+    import torch
+
+    def column(values: list[NDArray[np.float64]]) -> Tensor:
+        made = torch.from_numpy(np.stack(values)).to(images)
+        return made.reshape(*made.shape, *[1] * (images.ndim - 2))
+
+    out = images * column([one.scale for one in lines]) + column([one.shift for one in lines])
+    return out.clamp_(0.0, TOP) if lines and lines[0].cut else out
+
+
+def byte_picture(image: NDArray[Any], rule: Normalise) -> NDArray[np.uint8]:
+    """Return a case as bytes to look at: normalised by the rule unless it has bytes already."""
+    if image.dtype == np.uint8 and rule.is_none:
+        return np.asarray(image, np.uint8)
+    shown = rule if not rule.is_none else Normalise("percentiles")
+    return np.clip(np.rint(shown(image)), 0, 255).astype(np.uint8)
