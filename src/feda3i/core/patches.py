@@ -109,8 +109,7 @@ def window_weight(patch: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     for width in patch:
         away = (np.arange(width) - (width - 1) / 2) / (SIGMA * width)
         hill = np.multiply.outer(hill, np.exp(-0.5 * away**2))
-    hill = hill / hill.max()
-    return torch.from_numpy(np.maximum(hill, max(float(hill[hill > 0].min()), _FAINTEST))).to(dtype)
+    return torch.from_numpy(np.maximum(hill, _FAINTEST)).to(dtype)
 
 
 def slide(

@@ -75,7 +75,7 @@ class Ragged:
     @property
     def ndim(self) -> int:
         """Return the number of dimensions, that of the cases included."""
-        return 1 + self.shapes.shape[1]
+        return 1 + int(self.shapes.shape[1])
 
     @property
     def nbytes(self) -> int:

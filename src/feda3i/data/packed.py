@@ -182,6 +182,9 @@ def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
         if place is not None and isinstance(store, FileStore):
             with contextlib.suppress(OSError):  # the cases are here, with or without a cache
                 _finish(place, store, arrays, (spacing, zoom), problems)
+                found = _load(place)  # mapped by the names that the files now have
+                if found is not None:
+                    return found
     finally:
         store.close()
     stacks = {kind: _shaped(array, _own_sizes(forms[kind])) for kind, array in arrays.items()}

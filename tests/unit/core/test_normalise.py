@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import torch
+
+from feda3i.core.format import Format
+from feda3i.core.normalise import Normalise, apply_lines, byte_picture
+from feda3i.errors import RecipeError
+
+SCALED = [
+    Normalise("zscore"),
+    Normalise("zscore", "nonzero"),
+    Normalise("percentiles"),
+    Normalise("percentiles", "nonzero", (2.0, 98.0)),
+]
+
+
+def scan(seed=0, shape=(6, 7, 8, 2)):
+    values = np.random.default_rng(seed).normal(300, 80, shape).astype(np.float32)
+    values[:2] = 0
+    return values
+
+
+def test_zscore_is_the_plain_formula():
+    image = scan()
+    for c in range(2):
+        z = (image[..., c] - image[..., c].mean()) / image[..., c].std()
+        np.testing.assert_allclose(Normalise("zscore")(image)[..., c], 128 + 64 * z, rtol=1e-4)
+        part = image[..., c][image[..., c] != 0]
+        z = (image[..., c] - part.mean()) / part.std()
+        seen = Normalise("zscore", "nonzero")(image)[..., c]
+        np.testing.assert_allclose(seen, 128 + 64 * z, rtol=1e-3, atol=1e-2)
+
+
+def test_percentiles_become_the_ends():
+    image = scan()
+    seen = Normalise("percentiles", by=(5.0, 95.0))(image)
+    low, high = np.percentile(image[..., 0], (5, 95))
+    expected = np.clip((image[..., 0] - low) / (high - low), 0, 1) * 255
+    np.testing.assert_allclose(seen[..., 0], expected, atol=0.01)
+
+
+def test_constants_of_the_data_set():
+    image = scan()
+    seen = Normalise("constant", by=(100.0, 50.0))(image)
+    np.testing.assert_allclose(seen, 128 + 64 * (image - 100) / 50, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rule", SCALED)
+def test_another_scale_of_the_scanner_changes_nothing(rule):
+    image = scan()
+    np.testing.assert_allclose(rule(7.5 * image), rule(image), atol=0.05)
+
+
+@pytest.mark.parametrize("rule", [*SCALED, Normalise(), Normalise("window", by=(10.0, 400.0))])
+def test_tensors_and_arrays_agree(rule):
+    images = np.stack([scan(0), scan(1)])
+    tensor = torch.from_numpy(images).permute(0, 4, 1, 2, 3)
+    lines = [rule.line(one) for one in images]
+    seen = apply_lines(tensor, lines).permute(0, 2, 3, 4, 1).numpy()
+    for one, image in zip(seen, images, strict=True):
+        np.testing.assert_allclose(one, rule(image), atol=0.05)
+
+
+def test_a_flat_case_has_no_contrast_but_is_finite():
+    for rule in (*SCALED, Normalise("window", by=(0.0, 1.0))):
+        assert np.isfinite(rule(np.zeros((3, 3, 1), np.float32))).all()
+        assert np.isfinite(rule(np.full((3, 3, 1), 7, np.int16))).all()
+
+
+def test_what_surrounds_a_case_is_its_lowest_value():
+    image = scan()
+    for rule in SCALED:
+        line = rule.line(image)
+        np.testing.assert_allclose(line.fill, rule(image).reshape(-1, 2).min(axis=0), atol=0.01)
+
+
+def test_rules_are_plain_data():
+    for rule in (*SCALED, Normalise(), Normalise("constant", by=(1.0, 2.0))):
+        form = Format(1, 2, (32, 32, 32), normalise=rule, patches=True, spacing=(1.0, 1.0, 2.0))
+        assert Format.from_dict(form.to_dict()) == form
+    assert Normalise("zscore").to_dict() == {"name": "zscore"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"name": "zscor"}, "zscore"),
+        ({"name": "window"}, "normalise_by"),
+        ({"name": "window", "by": (5.0, 5.0)}, "lowest"),
+        ({"name": "constant", "by": (0.0, 0.0)}, "above 0"),
+        ({"name": "percentiles", "by": (-1.0, 50.0)}, "0 to 100"),
+        ({"name": "zscore", "by": (0.0, 1.0)}, "no effect"),
+        ({"name": "none", "over": "nonzero"}, "no effect"),
+    ],
+)
+def test_wrong_rules_say_what_is_expected(arguments, words):
+    with pytest.raises(RecipeError, match=words):
+        Normalise(**arguments)
+
+
+def test_pictures_to_look_at():
+    drawn = byte_picture(scan(), Normalise("zscore"))
+    assert drawn.dtype == np.uint8
+    kept = np.arange(4, dtype=np.uint8).reshape(2, 2, 1)
+    np.testing.assert_array_equal(byte_picture(kept, Normalise()), kept)
