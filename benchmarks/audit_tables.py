@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from feda3i.audit.findings import SiteFinding
 from feda3i.audit.interval import beside_middle
-from feda3i.audit.judge import SiteNumbers, judge, robust_sd
+from feda3i.audit.judge import SiteNumbers, judge_sites, robust_sd
 
 TOLD = 3.0
 """Pixels at 256 from which a sign must be right; also the audit's margin at this scale."""
@@ -37,7 +37,7 @@ class Place:
 def judged(row: Row, most: int | None = None) -> Place:
     """Judge a row as ``feda3i audit`` does, with the first so many cases of each site."""
     sites = {name: _numbers(cases[:most]) for name, cases in row["cases"].items()}
-    _, findings = judge(sites, class_name="object", unit="px", margin=TOLD, seed=row["seed"])
+    _, findings = judge_sites(sites, class_name="object", unit="px", margin=TOLD, seed=row["seed"])
     mu = np.array([row["truth"][name][0] for name in sites])
     return Place(row, beside_middle(mu), mu, findings)
 

@@ -64,14 +64,14 @@ def main() -> None:
 
 def measure(folder: Path, grid: Path) -> None:
     """Print the ratios."""
-    from feda3i.bench.grid import expand, load
+    from feda3i.bench.grid import expand, load_grid
 
     def bench(name: str, *options: str) -> Times:
         places = ("--out", str(folder / name), "--results", str(folder / f"{name}-results"))
         return seconds("bench", str(grid), *places, *options)
 
     alone = Times(0.0, 0.0)
-    for number, cell in enumerate(expand(load(str(grid)))):
+    for number, cell in enumerate(expand(load_grid(str(grid)))):
         path = folder / f"{number}.toml"
         path.write_text(cell.recipe.to_toml())
         one = seconds("run", str(path), "engine.workers=1", "--out", str(folder / f"run{number}"))

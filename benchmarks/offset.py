@@ -30,7 +30,7 @@ from feda3i.metrics import dice
 from feda3i.quality import (
     SIDE,
     Offset,
-    calibrate,
+    calibrate_offset,
     colour_profile,
     contour_offset,
     correction,
@@ -82,7 +82,7 @@ def soft(value: float, threshold: float) -> float:
 
 def shifts_of(measured: Offset, trusted: Offset, side: int) -> dict[str, float]:
     """Return by how many pixels each rule moves a site's contours outwards."""
-    known = calibrate(measured, trusted, side)
+    known = calibrate_offset(measured, trusted, side)
     rules = {
         "redraw": correction(measured, trusted, side, 2.0, 4.0),
         "redraw, no b0": correction(measured, None, side, 2.0, 4.0),
@@ -111,7 +111,7 @@ def row_of(data: str, folder: str, noise: str, seed: int, size: int) -> dict[str
         pairs = zip(cases.masks, clean, strict=True)
         row["drawn"].append(float(np.nanmedian([contour_offset(*pair) for pair in pairs])) / scale)
         measured = measure_edges(cases.images, cases.masks)
-        known = calibrate(measured, trusted, size)
+        known = calibrate_offset(measured, trusted, size)
         row["offset"].append(known.offset / scale if known.is_known else None)
         row["error"].append(known.error / scale if known.is_known else None)
         row["reason"].append(known.reason)

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from scipy.stats import spearmanr
 
-from feda3i.quality import SIDE, calibrate, contour_offset, measure_edges
+from feda3i.quality import SIDE, calibrate_offset, contour_offset, measure_edges
 
 FEWEST = 8
 
@@ -45,7 +45,7 @@ def rows_of(folder: Path) -> list[tuple[str, str, int, float, float, float, str]
             pairs = zip(masks, own, strict=True)
             true = np.nanmedian([contour_offset(mask, gold[name]) for mask, name in pairs])
             side = max(masks[0].shape)
-            found = calibrate(measure_edges([images[n] for n in own], masks), trusted, side)
+            found = calibrate_offset(measure_edges([images[n] for n in own], masks), trusted, side)
             scale = SIDE / side
             numbers = (float(true) * scale, found.offset * scale, found.error * scale)
             rows.append((kind, who.name, len(own), *numbers, found.reason))

@@ -68,9 +68,9 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except Exception as error:
-        from feda3i.failures import command_of, explain
+        from feda3i.failures import command_of, message_of
 
-        _fail(*explain(error, command_of(sys.argv[1:])))
+        _fail(*message_of(error, command_of(sys.argv[1:])))
 
 
 def _fail(text: str, code: int) -> None:

@@ -24,12 +24,12 @@ _DISK_FULL = {
 }
 
 
-def explain(error: BaseException, command: str = "") -> tuple[str, int]:
+def message_of(error: BaseException, command: str = "") -> tuple[str, int]:
     """Return what to say about an error of a command, and the exit code.
 
-    >>> explain(RecipeError("rounds: expected a number"))
+    >>> message_of(RecipeError("rounds: expected a number"))
     ('rounds: expected a number', 2)
-    >>> explain(OSError(28, "No space left on device"), "predict")
+    >>> message_of(OSError(28, "No space left on device"), "predict")
     ('the disk is full; free some space, then repeat the command', 1)
     """
     if isinstance(error, RecipeError):

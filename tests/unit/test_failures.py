@@ -73,7 +73,7 @@ def test_want_of_memory_is_no_bug(failing, error):
     ],
 )
 def test_a_full_disk_advises_what_the_command_can_do(command, advice, never):
-    text, code = failures.explain(OSError(errno.ENOSPC, "No space left on device"), command)
+    text, code = failures.message_of(OSError(errno.ENOSPC, "No space left on device"), command)
     assert code == 1
     assert "disk is full" in text
     assert advice in text

@@ -9,7 +9,7 @@ import numpy as np
 
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
-from feda3i.audit.judge import SiteNumbers, judge, site_numbers
+from feda3i.audit.judge import SiteNumbers, judge_sites, site_numbers
 from feda3i.audit.looks import SecondLook, second_looks
 from feda3i.audit.sources import Material
 from feda3i.errors import DataError
@@ -32,7 +32,7 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
             sites = dict(material.surveyed[number - 1])
         else:
             sites = _measured(material, number)
-        said, found = judge(
+        said, found = judge_sites(
             sites,
             class_name=class_name,
             unit=material.unit,

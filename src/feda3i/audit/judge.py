@@ -57,7 +57,7 @@ class SiteNumbers:
     dice: float = math.nan
 
 
-def judge(
+def judge_sites(
     sites: Mapping[str, SiteNumbers],
     *,
     class_name: str,

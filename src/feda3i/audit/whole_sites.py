@@ -13,7 +13,7 @@ import numpy as np
 
 from feda3i.audit.estimators import Estimator, Look, estimators_of, pixel_size
 from feda3i.core.cases import Cases
-from feda3i.quality.measure import Offset, calibrate
+from feda3i.quality.measure import Offset, calibrate_offset
 
 Answers = Mapping[str, Mapping[str, Offset]]
 """By site, then by estimator."""
@@ -74,6 +74,6 @@ def _answer(estimator: Estimator, looks: Sequence[Look], zero: Offset | None) ->
     """Return a site's offset in the unit of its spacing, from trusted masks if there are any."""
     found = _in_pixels(estimator, looks)
     if zero is not None:
-        found = calibrate(found, zero, max(looks[0].drawn.shape))
+        found = calibrate_offset(found, zero, max(looks[0].drawn.shape))
     size = float(np.median([pixel_size(look) for look in looks]))
     return replace(found, offset=size * found.offset, error=size * found.error)

@@ -136,7 +136,7 @@ def begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Feder
     os.rename(beside, path)
 
 
-def sweep(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what kills left of runs that were being made."""
     for beside in folder.glob(f".*{NEW}"):
         if not is_held(beside):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.basics.ram import available
-from feda3i.bench.branching import clear, family_of, last_shared, sweep
+from feda3i.bench.branching import clear, family_of, last_shared, remove_unfinished
 from feda3i.bench.grid import GridCell
 from feda3i.bench.process import Process, Told
 from feda3i.bench.progress import Progress
@@ -121,7 +121,7 @@ class Conductor:
     def play(self) -> None:
         """Play all runs that are missing."""
         self._out.mkdir(parents=True, exist_ok=True)
-        sweep(self._out)
+        remove_unfinished(self._out)
         tasks = {task.name: task for task in self._agenda.tasks}
         waiting = self._agenda.missing()
         try:

@@ -1,6 +1,6 @@
 """A grid: which recipes are run with which methods and seeds, as one TOML file.
 
->>> grid = load("table3-small", ["seeds=[0]", "rows=['fedavg', 'feda3i']"])
+>>> grid = load_grid("table3-small", ["seeds=[0]", "rows=['fedavg', 'feda3i']"])
 >>> [(cell.setting, cell.row) for cell in expand(grid)][:2]
 [('SKIN N_S', 'fedavg'), ('SKIN N_S', 'feda3i')]
 """
@@ -98,12 +98,12 @@ class GridCell:
         return self.recipe.data.name.rpartition(":")[2]
 
 
-def built_in() -> list[str]:
+def built_in_grids() -> list[str]:
     """Return the names of the grids that come with the package."""
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
-def find(source: str) -> Path:
+def find_grid(source: str) -> Path:
     """Return the path of a grid: a file, or the name of a built-in grid."""
     path, inside = Path(source), FOLDER / f"{source}.toml"
     if path.is_file():
@@ -111,14 +111,14 @@ def find(source: str) -> Path:
     if inside.is_file():
         return inside
     raise RecipeError(
-        f"there is no grid '{source}'{nearest(source, built_in()) or '.'} "
-        f"Give the path of a .toml file or one of: {', '.join(built_in())}"
+        f"there is no grid '{source}'{nearest(source, built_in_grids()) or '.'} "
+        f"Give the path of a .toml file or one of: {', '.join(built_in_grids())}"
     )
 
 
-def load(source: str, overrides: Sequence[str] = ()) -> Grid:
+def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
     """Read a grid and apply ``key=value``: keys of the grid, places of data, recipe keys."""
-    file = find(source)
+    file = find_grid(source)
     values: dict[str, Any] = {"name": file.stem, **read_toml(file)}
     settings = values.get("settings")
     places = {str(s.get("data", "")) for s in _tables(settings)} - {""}

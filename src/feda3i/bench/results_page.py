@@ -12,7 +12,7 @@ from pathlib import Path
 
 from feda3i.bench.board import Board, boards_of
 from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
-from feda3i.bench.grid import built_in, load
+from feda3i.bench.grid import built_in_grids, load_grid
 from feda3i.bench.result import RunResult
 from feda3i.bench.tables import missing_lines, tables_of
 from feda3i.errors import RecipeError
@@ -38,7 +38,7 @@ class Page:
     def boards(self, grid: str) -> list[Board]:
         """Return the boards of a grid that have results."""
         if grid not in self._boards:
-            self._boards[grid] = boards_of(load(grid), self._known)
+            self._boards[grid] = boards_of(load_grid(grid), self._known)
         return self._boards[grid]
 
     def filled(self, text: str) -> str:
@@ -50,8 +50,8 @@ class Page:
         special: dict[str, Callable[[], str]] = {"state": self._state, "gain": self._gain}
         if name in special:
             return special[name]()
-        if name not in built_in():
-            known = ", ".join([*special, *built_in()])
+        if name not in built_in_grids():
+            known = ", ".join([*special, *built_in_grids()])
             raise RecipeError(f"a block of results: expected one of {known}, found '{name}'")
         boards = self.boards(name)
         if not boards:
@@ -70,7 +70,7 @@ class Page:
 
     def _state(self) -> str:
         lines = ["| grid | data | runs done | missing | core time |", "|---|---|---|---|---|"]
-        for name in built_in():
+        for name in built_in_grids():
             for board in self.boards(name):
                 data, spent = " and ".join(board.data), f"{core_seconds(board) / 3600:.1f} h"
                 lines.append(
@@ -87,7 +87,7 @@ class Page:
 
     def all_boards(self) -> list[Board]:
         """Return the boards of all grids."""
-        return [board for name in built_in() for board in self.boards(name)]
+        return [board for name in built_in_grids() for board in self.boards(name)]
 
     def draw(self, folder: Path) -> list[Path]:
         """Draw the figures that the page shows."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy import stats
 
 from feda3i.seeding import rng
 
 DRAWS = 4000
 """Resamples of a bootstrap interval."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,57 +35,33 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(float(array.mean()), float(array.std()), len(array))
 
 
-def bootstrap(
-    values: ArrayLike, level: float = 0.95, draws: int = DRAWS, seed: int = 0
-) -> tuple[float, float]:
-    """Return the percentile interval of the mean when cases are drawn again with replacement.
+def bootstrap(values: ArrayLike, draws: int = DRAWS) -> tuple[float, float]:
+    """Return the 95 % percentile interval of the mean when cases are drawn again with replacement.
 
     >>> low, high = bootstrap([0.0, 1.0] * 50)
     >>> low < 0.5 < high
     True
     """
     array = np.asarray(values, dtype=np.float64)
-    index = rng(seed, "bootstrap", len(array)).integers(len(array), size=(draws, len(array)))
+    index = rng(0, "bootstrap", len(array)).integers(len(array), size=(draws, len(array)))
     means = array[index].mean(axis=1)
-    tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
 
 
 def wilcoxon(differences: ArrayLike) -> float:
-    """Return the two-sided p of Wilcoxon's signed-rank test; 1 if nothing differs, or nobody.
+    """Return the two-sided p of Wilcoxon's signed-rank test; 1 if nothing differs.
 
-    Zeros are left out (Wilcoxon's own way); the normal approximation with ties and a correction
-    for continuity is used above 50 differences or where there are ties, else the exact
-    distribution.
+    Zeros are left out. The test is exact for up to 50 differences without ties; otherwise the
+    normal approximation with a correction for continuity.
     """
     array = np.asarray(differences, dtype=np.float64)
     array = array[array != 0]
     if not len(array):
         return 1.0
-    ranks = rank(np.abs(array))
-    plus = float(ranks[array > 0].sum())
-    count = len(array)
-    has_ties = len(np.unique(np.abs(array))) < count
-    if count <= 50 and not has_ties:
-        return _exact(plus, count)
-    _, ties = np.unique(np.abs(array), return_counts=True)
-    middle = count * (count + 1) / 4
-    variance = count * (count + 1) * (2 * count + 1) / 24 - float((ties**3 - ties).sum()) / 48
-    away = max(abs(plus - middle) - 0.5, 0.0)
-    return math.erfc(away / math.sqrt(2 * variance))
-
-
-def _exact(plus: float, count: int) -> float:
-    """Return twice the smaller tail of the sum of positive ranks under equal signs."""
-    ways = np.zeros(count * (count + 1) // 2 + 1)
-    ways[0] = 1.0
-    for number in range(1, count + 1):
-        ways[number:] += ways[:-number].copy()
-    share = ways / ways.sum()
-    least = round(plus)
-    tail = min(share[: least + 1].sum(), share[least:].sum())
-    return min(1.0, 2 * float(tail))
+    is_exact = len(array) <= 50 and len(np.unique(np.abs(array))) == len(array)
+    method = "exact" if is_exact else "approx"
+    return float(stats.wilcoxon(array, correction=not is_exact, method=method).pvalue)
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -104,19 +79,6 @@ def holm(values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def rank(values: ArrayLike) -> Floats:
-    """Return ranks from 1 for the least; equal values share the mean of their ranks.
-
-    >>> rank([10, 30, 20, 20]).tolist()
-    [1.0, 4.0, 2.5, 2.5]
-    """
-    array = np.asarray(values, dtype=np.float64)
-    _, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    middle: Floats = (last - counts + 1 + last) / 2
-    return middle[inverse]
-
-
 def mean_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the mean rank of each method over the settings that have all of them; 1 is best.
 
@@ -132,7 +94,7 @@ def mean_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     whole = [found for found in scores.values() if set(found) == set(methods)]
     if not whole:
         return {}
-    ranks = [rank([-found[name] for name in methods]) for found in whole]
+    ranks = [stats.rankdata([-found[name] for name in methods]) for found in whole]
     return {name: float(np.mean([one[k] for one in ranks])) for k, name in enumerate(methods)}
 
 
@@ -142,13 +104,9 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     >>> spearman([1, 2, 3], [10, 30, 20])
     0.5
     """
-    if len(first) < 2:
+    if len(set(first)) < 2 or len(set(second)) < 2:
         return math.nan
-    one, two = rank(first), rank(second)
-    if one.std() == 0 or two.std() == 0:
-        return math.nan
-    centred = (one - one.mean()) @ (two - two.mean())
-    return float(round(centred / (len(one) * one.std() * two.std()), 12))
+    return float(round(stats.spearmanr(first, second).statistic, 12))
 
 
 def gap_closed(score: float, floor: float, ceiling: float) -> float:
@@ -189,7 +147,6 @@ class Paired:
 def compare(
     this: Mapping[int, Mapping[str, float]],
     other: Mapping[int, Mapping[str, float]],
-    interval: Callable[[ArrayLike], tuple[float, float]] = bootstrap,
 ) -> Paired | None:
     """Compare two methods on the seeds and test cases that both have; ``None`` if there are none.
 
@@ -204,7 +161,7 @@ def compare(
         return None
     table = np.array([[other[s][c] - this[s][c] for c in cases[0]] for s in seeds])
     over_cases = table.mean(axis=0)
-    low, high = interval(over_cases)
+    low, high = bootstrap(over_cases)
     means = table.mean(axis=1)
     by_seed = {seed: float(value) for seed, value in zip(seeds, means, strict=True)}
     return Paired(by_seed, float(over_cases.mean()), low, high, wilcoxon(over_cases))

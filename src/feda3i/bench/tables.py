@@ -21,7 +21,7 @@ CEILING = "clean"
 def tables_of(board: Board) -> list[Table]:
     """Return all tables that a board has results for."""
     if board.is_sweep:
-        return [table for table in (sweep(board), why(board)) if table.rows]
+        return [table for table in (sweep_table(board), why_table(board)) if table.rows]
     made = [
         scores(board, 1),
         scores(board, LAST),
@@ -29,7 +29,7 @@ def tables_of(board: Board) -> list[Table]:
         ordering(board),
         differences(board),
         gaps(board),
-        why(board),
+        why_table(board),
     ]
     return [table for table in made if table.rows]
 
@@ -48,7 +48,7 @@ def scores(board: Board, rounds: int) -> Table:
         cells = [board.score(column, row, rounds) for column in board.columns]
         if any(cells):
             texts = [
-                percent(cell, is_bold=row in best[column])
+                _percent(cell, is_bold=row in best[column])
                 for column, cell in zip(board.columns, cells, strict=True)
             ]
             rows.append((named(board, row), *texts))
@@ -80,7 +80,7 @@ def best_of(board: Board, column: str, rounds: int = 1) -> list[str]:
     return [row for row, mean in there.items() if mean == highest] if len(there) > 1 else []
 
 
-def percent(cell: Spread | None, is_bold: bool = False) -> str:
+def _percent(cell: Spread | None, is_bold: bool = False) -> str:
     """Return ``72.69 ± 1.28``; without the spread if there is one seed only."""
     if cell is None:
         return "-"
@@ -90,13 +90,13 @@ def percent(cell: Spread | None, is_bold: bool = False) -> str:
     return f"**{text}**" if is_bold else text
 
 
-def sweep(board: Board) -> Table:
+def sweep_table(board: Board) -> Table:
     """Return one line per value that varies, for each setting."""
     rows = []
     for column, (setting, point) in board.points.items():
         cells = [board.score(column, row) for row in board.rows]
         if any(cells):
-            rows.append((setting, f"{point[0][1]}", *(percent(cell) for cell in cells)))
+            rows.append((setting, f"{point[0][1]}", *(_percent(cell) for cell in cells)))
     key = next((point[0][0] for _, point in board.points.values()), "value")
     return Table(
         f"{board.name}-sweep",
@@ -115,7 +115,7 @@ def beside_paper(board: Board) -> Table:
         ours = [board.score(column, row) for column in columns]
         paper = [published(row, column) for column in columns]
         if any(o and p for o, p in zip(ours, paper, strict=True)):
-            cells = [f"{percent(o)} / {percent(p)}" for o, p in zip(ours, paper, strict=True)]
+            cells = [f"{_percent(o)} / {_percent(p)}" for o, p in zip(ours, paper, strict=True)]
             rows.append((named(board, row), *cells))
     return Table(
         f"{board.name}-paper",
@@ -140,7 +140,7 @@ def ordering(board: Board) -> Table:
             winners = [r for r in both if ours[r] == max(ours[other] for other in both)]
             rho = spearman([ours[r] for r in both], [paper[r] for r in both])
             yes = "yes" if expected in winners else f"no: {label(winners[0])}"
-            rows.append((column, family, str(len(both)), label(expected), yes, number(rho)))
+            rows.append((column, family, str(len(both)), label(expected), yes, _number(rho)))
     return Table(
         f"{board.name}-order",
         "Does the order of the paper hold? Spearman's rank correlation of our ranking of the "
@@ -203,7 +203,7 @@ def gaps(board: Board) -> Table:
             continue
         cells = [gap(board, column, row) for column in board.columns]
         if any(not math.isnan(value) for value in cells):
-            rows.append((named(board, row), *(number(value) for value in cells)))
+            rows.append((named(board, row), *(_number(value) for value in cells)))
     return Table(
         f"{board.name}-gap",
         "Share of the gap between FedAvg (of the same loss) and training on clean masks that a "
@@ -224,7 +224,7 @@ def gap(board: Board, column: str, row: str) -> float:
     return gap_closed(*means)
 
 
-def why(board: Board) -> Table:
+def why_table(board: Board) -> Table:
     """Return how sites were grouped in each run of FedA3I, and what it gained."""
     rows = []
     for column in board.columns:
@@ -240,12 +240,12 @@ def why(board: Board) -> Table:
                         column,
                         named(board, row),
                         str(seed),
-                        number(facts.get("warm_up_dice")),
-                        number(facts.get("grouped_right")),
+                        _number(facts.get("warm_up_dice")),
+                        _number(facts.get("grouped_right")),
                         f"{facts['residual_bias']:+.1f}",
                         f"{facts['residual_bias_fedavg']:+.1f}",
                         f"{facts['effective_sites']:.1f}",
-                        number(facts.get("agreement")),
+                        _number(facts.get("agreement")),
                         gain,
                     )
                 )
@@ -271,7 +271,7 @@ def missing_lines(board: Board, most: int = 6) -> list[str]:
     return [f"Missing runs: {len(names)} ({'; '.join(shown)})."]
 
 
-def number(value: float | None) -> str:
+def _number(value: float | None) -> str:
     """Return two digits, or a dash for nothing."""
     return "-" if value is None or math.isnan(value) else f"{value:.2f}"
 

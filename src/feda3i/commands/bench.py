@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def need_grid(name: str | None) -> str:
     """Return the name of the grid; ``RecipeError`` with the list of grids if there is none."""
-    from feda3i.bench.grid import built_in, load
+    from feda3i.bench.grid import built_in_grids, load_grid
 
     if name is not None:
         return name
-    rows = "\n".join(f"  {known:<18}{load(known).title}" for known in built_in())
+    rows = "\n".join(f"  {known:<18}{load_grid(known).title}" for known in built_in_grids())
     raise RecipeError(f"expected a grid: the path of a .toml file, or one of\n{rows}")
 
 
@@ -55,11 +55,11 @@ def bench(
 ) -> None:
     """Run a grid of methods, settings and seeds; what is done is not run again."""
     from feda3i.bench.conduct import agenda_of
-    from feda3i.bench.grid import load
+    from feda3i.bench.grid import load_grid
 
     source = need_grid(grid)
-    loaded = load(source, overrides or [])
-    agenda = agenda_of(chosen(loaded, shard, only or []), results)
+    loaded = load_grid(source, overrides or [])
+    agenda = agenda_of(_chosen(loaded, shard, only or []), results)
     for line in agenda.unusable:
         print(f"NOTE: {line}", file=sys.stderr)
     if show:
@@ -73,7 +73,7 @@ def bench(
         print(f"all {len(agenda.cells)} runs done; see: feda3i tables {results} --grid {source}")
 
 
-def chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell]:
+def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell]:
     """Return the cells of a grid that this machine is to run."""
     from feda3i.bench.branching import family_of
     from feda3i.bench.grid import expand

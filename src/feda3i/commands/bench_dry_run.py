@@ -44,7 +44,7 @@ def print_estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
 
 def _measured(cell: GridCell) -> float:
     """Return the seconds that one core takes for a round, by one step and some scored cases."""
-    from feda3i.engine.forecast import forecast, measure
+    from feda3i.engine.forecast import forecast, measure_speed
     from feda3i.engine.run import job_of
     from feda3i.engine.transport import one_thread
     from feda3i.simulation.federation import check_recipe
@@ -56,5 +56,5 @@ def _measured(cell: GridCell) -> float:
         if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
             federation = replace(federation, clean_masks=federation.train.masks)
         job = job_of(recipe, federation)
-        found = forecast(job, federation, measure(job, federation))
+        found = forecast(job, federation, measure_speed(job, federation))
     return found.seconds / recipe.rounds

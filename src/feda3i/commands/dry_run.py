@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.commands.keys import text
+from feda3i.commands.keys import value_text
 from feda3i.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ SITES = 12
 
 def print_forecast(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
-    from feda3i.engine.forecast import forecast, measure
+    from feda3i.engine.forecast import forecast, measure_speed
     from feda3i.engine.notes import notes_before
     from feda3i.engine.run import job_of
     from feda3i.engine.transport import one_thread
@@ -41,7 +41,7 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
             ("noise", noise_text(recipe, federation)),
             *training_rows(job),
         ]
-        found = forecast(job, federation, measure(job, federation))
+        found = forecast(job, federation, measure_speed(job, federation))
     print(f"{recipe.title or path.name}: what would happen (nothing is trained or written)\n")
     notes = [("NOTE", note) for note in notes_before(job.method, recipe.rounds)]
     for name, words in [*rows, *cost_rows(recipe, found), ("folder", str(path)), *notes]:
@@ -166,5 +166,5 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 
 
 def _with_options(name: str, options: Mapping[str, Any]) -> str:
-    shown = [f"{key} = {text(value)}" for key, value in options.items()]
+    shown = [f"{key} = {value_text(value)}" for key, value in options.items()]
     return f"{name} ({', '.join(shown)})" if shown else name

@@ -74,7 +74,7 @@ def _of_sections(kind: type[BaseModel], prefix: str = "") -> Iterator[Key]:
             yield from _of_sections(annotation, f"{prefix}{name}.")
             continue
         hint = get_type_hints(kind, include_extras=True)[name]
-        yield Key(f"{prefix}{name}", takes(hint), text(field.default), meanings.get(name, ""))
+        yield Key(f"{prefix}{name}", takes(hint), value_text(field.default), meanings.get(name, ""))
 
 
 def _of_registry(section: str) -> Iterator[Key]:
@@ -99,7 +99,7 @@ def _of_parameters(section: str, name: str, thing: Any) -> Iterator[Key]:
             yield Key(
                 f"{section}.{option}",
                 takes(hints.get(option, Any)),
-                "the run's" if is_seed else text(default),
+                "the run's" if is_seed else value_text(default),
                 meanings.get(option, ""),
                 name,
             )
@@ -114,7 +114,7 @@ def _of_fields(section: str, name: str, thing: Any) -> Iterator[Key]:
         yield Key(
             f"{section}.{option}",
             takes(hints[option]),
-            UNSET if default is MISSING else text(default),
+            UNSET if default is MISSING else value_text(default),
             meanings.get(option, ""),
             name,
         )
@@ -148,14 +148,14 @@ def _hints(thing: Any) -> dict[str, Any]:
         return {}
 
 
-def text(default: Any) -> str:
+def value_text(default: Any) -> str:
     """Return a value as a recipe would write it, nearly: text has no quotes."""
     if default is None or default == UNSET:
         return UNSET
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple):
-        return f"[{', '.join(text(item) for item in default)}]"
+        return f"[{', '.join(value_text(item) for item in default)}]"
     return str(default) if default != "" else '""'
 
 

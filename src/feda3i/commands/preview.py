@@ -23,7 +23,7 @@ def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
     plan = division_of(recipe)
     if plan is None:
         return [], []
-    return warnings(recipe, plan), [*usage_lines(plan.listing.usage), *sites_line(plan)]
+    return changes_of(recipe, plan), [*usage_lines(plan.listing.usage), *sites_line(plan)]
 
 
 def division_of(recipe: Recipe) -> Division | None:
@@ -51,7 +51,7 @@ def division_of(recipe: Recipe) -> Division | None:
         return None  # the data set itself says which value is wrong
 
 
-def warnings(recipe: Recipe, plan: Division) -> list[str]:
+def changes_of(recipe: Recipe, plan: Division) -> list[str]:
     """Return what happens to real sites, or to cases, that a user may not have meant."""
     found = []
     sites, card = plan.real_sites(), (plan.listing.manifest or {}).get("card", {})

@@ -70,13 +70,13 @@ def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
 
     A run that is done must not fail for want of a page, so whatever goes wrong here is only said.
     """
-    from feda3i.failures import explain
+    from feda3i.failures import message_of
     from feda3i.report.run.build import NAME, write_report
 
     target = folder / NAME
     try:
         write_report(runs, target)
     except Exception as error:
-        print(f"NOTE: no report was written: {explain(error, 'report')[0]}", file=sys.stderr)
+        print(f"NOTE: no report was written: {message_of(error, 'report')[0]}", file=sys.stderr)
         return None
     return target

@@ -42,7 +42,7 @@ def tables(
             f"expected results of finished runs in {', '.join(map(str, places))}, found none"
         )
     if out is not None:
-        from feda3i.bench.html import bench_page
+        from feda3i.bench.bench_page import bench_page
 
         out.mkdir(parents=True, exist_ok=True)
         write_file(out / "index.html", bench_page(boards).encode())
@@ -56,9 +56,11 @@ def tables(
 def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[Board]:
     """Return the boards of these grids, or of all built-in ones, or of whatever there is."""
     from feda3i.bench.board import board_of_results, boards_of
-    from feda3i.bench.grid import built_in, load
+    from feda3i.bench.grid import built_in_grids, load_grid
 
-    found = [board for name in grids or built_in() for board in boards_of(load(name), known)]
+    found = [
+        board for name in grids or built_in_grids() for board in boards_of(load_grid(name), known)
+    ]
     if found or grids or not known:
         return found
     return [board_of_results(known)]

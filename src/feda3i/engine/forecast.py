@@ -63,7 +63,7 @@ class Forecast:
         return self.processes * self.process_bytes + self.case_bytes + self.server_bytes
 
 
-def measure(job: Job, federation: Federation) -> Speed:
+def measure_speed(job: Job, federation: Federation) -> Speed:
     """Train one batch of the largest site as the method's first round does, and score some cases.
 
     Nothing of it is kept.

@@ -17,7 +17,7 @@ from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread, truth_of
 from feda3i.engine.workers import open_file, read_frame, write_frame
 from feda3i.errors import RunError, WireError
-from feda3i.failures import explain
+from feda3i.failures import message_of
 from feda3i.recipe import validate
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     except (EOFError, BrokenPipeError):
         return
     except Exception as error:
-        print(f"feda3i worker: {explain(error)[0]}", file=sys.stderr)
+        print(f"feda3i worker: {message_of(error)[0]}", file=sys.stderr)
         sys.exit(1)
 
 
@@ -58,7 +58,7 @@ def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str
     except (RunError, WireError) as error:
         return {"missing": str(error)}
     except Exception as error:  # also of a plug-in: the server tells it, with its place
-        return {"failure": explain(error)[0]}
+        return {"failure": message_of(error)[0]}
 
 
 def open_shared(data: dict[str, Any]) -> Federation:

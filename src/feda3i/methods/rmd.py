@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from feda3i.core.messages import Numbers
 from feda3i.methods.base import Method
 from feda3i.methods.parts.coteaching import distil, exchange
-from feda3i.methods.parts.warps import Warp, Warps, draw_flips, draw_places
+from feda3i.methods.parts.warps import Warp, Warps, draw_deformation, draw_flips
 
 if TYPE_CHECKING:
     from feda3i.core.site import Batch, Site
@@ -158,7 +158,7 @@ class RMD(Method):
         flips = draw_flips(rng, len(site.shape))
         if site.round - 1 < self.warp_from or len(site.shape) != 2:
             return Warp(flips)
-        return Warp(flips, draw_places(rng, site.shape, displacement=self.elastic))
+        return Warp(flips, draw_deformation(rng, site.shape, displacement=self.elastic))
 
     def strong(self, site: Site, batch: Batch, images: Tensor) -> list[Tensor]:
         """Return both networks' logits of the disturbed images, with dropout in the encoder."""

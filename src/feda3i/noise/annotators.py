@@ -11,7 +11,7 @@ import numpy as np
 
 from feda3i import seeding
 from feda3i.errors import check_choice, unknown
-from feda3i.noise.model import SIDE, Annotator, check_number, check_whole
+from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def draw_annotators(
     >>> sum(a.mu > 0 for a in drawn)
     10
     """
-    check_whole("n", n, 1)
+    check_integer("n", n, 1)
     check_number("mu_max", mu_max, low=0.0)
     check_number("mu_min", mu_min, high=0.0)
     check_number("sigma_max", sigma_max, low=0.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.metrics import dice_both_empty_one
-from feda3i.noise.model import Mask, NoiseModel, check_number, check_whole
+from feda3i.noise.model import Mask, NoiseModel, check_integer, check_number
 from feda3i.seeding import Draws, generator
 
 Family = Callable[[float], NoiseModel]
@@ -79,7 +79,7 @@ def calibrate(
     """
     check_number("target_dice", target_dice, low=0.0, high=1.0, is_open=True)
     check_number("high", high, low=0.0, high=limit, is_open=True)
-    check_whole("evaluations", evaluations, 2)
+    check_integer("evaluations", evaluations, 2)
     if target_dice == 1.0 or not any(np.any(m) for m in masks):
         raise DataError(
             "expected a target Dice below 1 and at least one mask with foreground, found "

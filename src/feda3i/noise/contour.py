@@ -12,10 +12,10 @@ from feda3i.geometry import Binary
 from feda3i.noise.model import (
     Annotator,
     Mask,
+    check_integer,
     check_mask,
     check_number,
     check_options,
-    check_whole,
     classes_of,
     noise_by_class,
 )
@@ -82,10 +82,10 @@ class ContourEvolution:
         check_number("sigma", self.sigma, low=0.0)
         check_number("closure", self.closure, low=0.0, is_open=True)
         check_number("short", self.short, low=0.0)
-        check_whole("degree", self.degree, 1, 100)
-        check_whole("reach", self.reach, 1, 10_000)
-        check_whole("retries", self.retries, 1, 100_000)
-        check_whole("points", self.points, 1, 10_000)
+        check_integer("degree", self.degree, 1, 100)
+        check_integer("reach", self.reach, 1, 10_000)
+        check_integer("retries", self.retries, 1, 100_000)
+        check_integer("points", self.points, 1, 10_000)
         check_choice("mode", self.mode, ("robust", "faithful"))
         check_choice("start", self.start, ("random", "fixed"))
         if self.points <= self.degree:

@@ -14,9 +14,9 @@ from feda3i.geometry import Binary
 from feda3i.noise.model import (
     Annotator,
     Mask,
+    check_integer,
     check_number,
     check_options,
-    check_whole,
     noise_by_class,
 )
 from feda3i.seeding import Draws, generator
@@ -55,7 +55,7 @@ class MarkovNoise:
     theta3: float = 0.2
 
     def __post_init__(self) -> None:
-        check_whole("steps", self.steps, 0, MOST_STEPS)
+        check_integer("steps", self.steps, 0, MOST_STEPS)
         for name in ("theta1", "theta2", "theta3"):
             check_number(name, getattr(self, name), low=0.0, high=1.0)
 

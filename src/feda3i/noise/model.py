@@ -78,7 +78,7 @@ def check_number(
     raise RecipeError(f"{name}: expected a number{limits}, found {shown(value)}")
 
 
-def check_whole(name: str, value: int, low: int, high: int | None = None) -> None:
+def check_integer(name: str, value: int, low: int, high: int | None = None) -> None:
     """Raise RecipeError unless the value is a whole number from ``low``, to ``high`` if given."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or value < low or (high is not None and value > high):

@@ -16,9 +16,9 @@ from feda3i.noise.model import (
     Annotator,
     Mask,
     NoiseWarning,
+    check_integer,
     check_number,
     check_options,
-    check_whole,
     noise_by_class,
 )
 from feda3i.seeding import Draws
@@ -62,8 +62,8 @@ class MorphologicalNoise:
         check_number("p_dilate", self.p_dilate, low=0.0, high=1.0)
         check_number("low", self.low, low=0.0)
         check_number("high", self.high, low=0.0)
-        check_whole("least", self.least, 0)
-        check_whole("most", self.most, 0)
+        check_integer("least", self.least, 0)
+        check_integer("most", self.most, 0)
         if self.low > self.high or self.least > self.most:
             raise RecipeError(
                 "expected low <= high and least <= most, found "

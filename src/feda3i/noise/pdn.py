@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError
 from feda3i.geometry import Floats, signed_distance
-from feda3i.noise.model import Mask, NoiseModel, check_mask, check_number, check_whole
+from feda3i.noise.model import Mask, NoiseModel, check_integer, check_mask, check_number
 from feda3i.seeding import Draws, generator
 
 
@@ -100,7 +100,7 @@ def pixel_dependence(
     (False, False)
     """
     check_mask(mask, dimensions=(2,))
-    check_whole("draws", draws, 2)
+    check_integer("draws", draws, 2)
     check_number("eps", eps, low=0.0, is_open=True)
     clean, rng = mask != 0, generator(rng)
     distance = signed_distance(clean)
@@ -141,7 +141,7 @@ def _shell_sectors(
     sectors: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return the pixels of the shell and the angular sector of each."""
-    check_whole("sectors", sectors, 2)
+    check_integer("sectors", sectors, 2)
     centre = np.argwhere(clean).mean(axis=0)
     rows, cols = np.nonzero(np.abs(distance - shell) < width)
     turn = np.arctan2(rows - centre[0], cols - centre[1]) / (2 * np.pi) + 0.5

@@ -10,7 +10,7 @@ from feda3i.quality.grouping import RULES, Grouping, group_sites, strengths
 from feda3i.quality.measure import (
     Offset,
     agreement,
-    calibrate,
+    calibrate_offset,
     edge_offsets,
     measure_edges,
     measure_model,
@@ -44,7 +44,7 @@ __all__ = [
     "balance_by_offset",
     "balance_sites",
     "boundary_regions",
-    "calibrate",
+    "calibrate_offset",
     "colour_profile",
     "contour_offset",
     "correction",

@@ -3,8 +3,8 @@
 Two estimators that share no evidence: ``measure_edges`` looks at the images, ``measure_model`` at
 the contours that a trained model predicts. Both carry a constant that has nothing to do with one
 site: annotators who draw well do not draw on the border of best contrast exactly, and a model
-draws as its sites do on average. ``calibrate`` takes it out by trusted masks; without these an
-offset tells how sites differ from each other, and little about all of them together.
+draws as its sites do on average. ``calibrate_offset`` takes it out by trusted masks; without these
+an offset tells how sites differ from each other, and little about all of them together.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def measure_model(
     return Offset(offset, error, number), offsets
 
 
-def calibrate(measured: Offset, trusted: Offset, side: int) -> Offset:
+def calibrate_offset(measured: Offset, trusted: Offset, side: int) -> Offset:
     """Return an offset from the border that trusted masks follow.
 
     Parameters
@@ -199,7 +199,7 @@ def calibrate(measured: Offset, trusted: Offset, side: int) -> Offset:
     side
         Longest side of the images in pixels.
 
-    >>> calibrate(Offset(5.0, 0.3, 16), Offset(2.0, 0.4, 32), side=256)
+    >>> calibrate_offset(Offset(5.0, 0.3, 16), Offset(2.0, 0.4, 32), side=256)
     Offset(offset=3.0, error=0.5, cases=16, reason='')
     """
     if not measured.is_known:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feda3i.geometry import label_components, signed_distance
 from feda3i.quality.edges import SIDE
-from feda3i.quality.measure import Offset, calibrate
+from feda3i.quality.measure import Offset, calibrate_offset
 
 LEAST = 2.0  # pixels at 256: good annotators differ by as much, and b0 errs by it
 DEEPEST = 0.6  # of an object's inner radius: no object is shrunk further
@@ -76,7 +76,7 @@ def correction(
     >>> correction(Offset(3.0, 0.5, 16), None, 256, threshold=2, slack=4)
     0.0
     """
-    known = measured if border is None else calibrate(measured, border, side)
+    known = measured if border is None else calibrate_offset(measured, border, side)
     if not known.is_known:
         return 0.0
     scale = side / SIDE

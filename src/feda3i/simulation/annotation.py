@@ -10,7 +10,7 @@ from typing import Any
 from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
-from feda3i.noise.model import SIDE, Annotator, check_number, check_whole
+from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
 from feda3i.noise.noisy_masks import apply_noise, build_model
 from feda3i.recipe import Recipe
 from feda3i.simulation.cache import cached_noise
@@ -128,7 +128,7 @@ def _model_options(recipe: Recipe) -> dict[str, Any]:
 
 def _seed(recipe: Recipe) -> int:
     seed = recipe.noise.options().get("seed", recipe.seed)
-    check_whole("noise.seed", seed, 0)
+    check_integer("noise.seed", seed, 0)
     return int(seed)
 
 

@@ -16,7 +16,7 @@ from feda3i.audit.interval import (
     reliability,
     resample,
 )
-from feda3i.audit.judge import FEWEST, SiteNumbers, judge, site_numbers
+from feda3i.audit.judge import FEWEST, SiteNumbers, judge_sites, site_numbers
 from feda3i.quality.measure import Offset
 from feda3i.seeding import rng
 
@@ -31,7 +31,7 @@ def site(mean, spread=1.0, cases=16, found=1.0, dice=0.9, name=0, **more):
 
 
 def verdicts(sites, **more):
-    overall, findings = judge(sites, **{**ASK, **more})
+    overall, findings = judge_sites(sites, **{**ASK, **more})
     return overall, {one.site: one for one in findings}
 
 

@@ -64,11 +64,11 @@ def here(monkeypatch):
 @pytest.fixture(scope="module")
 def played(grid_file, tmp_path_factory):
     """Return a folder with the grid's results, ``res``, and its runs, ``out``."""
-    from feda3i.bench.grid import expand, load
+    from feda3i.bench.grid import expand, load_grid
     from feda3i.bench.progress import Progress
 
     folder = tmp_path_factory.mktemp("played")
-    agenda = conduct.agenda_of(expand(load(str(grid_file))), folder / "res")
+    agenda = conduct.agenda_of(expand(load_grid(str(grid_file))), folder / "res")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(conduct, "Process", Here)
         progress = Progress(len(agenda.cells), 0, quiet=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from feda3i.bench.conduct import Conductor, agenda_of
-from feda3i.bench.grid import expand, load
+from feda3i.bench.grid import expand, load_grid
 from feda3i.bench.progress import Progress
 from feda3i.bench.schedule import Task, left, startable
 from feda3i.engine.run import run
@@ -19,7 +19,7 @@ def play(agenda, folder, cores=1):
 
 
 def test_a_bench_gives_what_its_runs_give_one_by_one(grid_file, played, tmp_path):
-    agenda = agenda_of(expand(load(str(grid_file))), played / "res")
+    agenda = agenda_of(expand(load_grid(str(grid_file))), played / "res")
     assert len(agenda.done) == len(agenda.cells) == 5
     assert not agenda.missing()
     cell = next(cell for cell in agenda.cells.values() if cell.row == "feda3i")
@@ -31,7 +31,7 @@ def test_a_bench_gives_what_its_runs_give_one_by_one(grid_file, played, tmp_path
 
 
 def test_methods_of_a_setting_share_all_that_they_start_from(grid_file, played):
-    agenda = agenda_of(expand(load(str(grid_file))), played / "res")
+    agenda = agenda_of(expand(load_grid(str(grid_file))), played / "res")
     for key in ("data", "test", "partition", "masks", "weights", "order"):
         assert len({result.hashes[key] for result in agenda.known.values()}) == 1
     assert len({result.hashes["model"] for result in agenda.known.values()}) == 5
@@ -42,7 +42,7 @@ def test_what_is_done_is_not_run_again_and_what_is_missing_is(grid_file, played,
     (tmp_path / "res").mkdir()
     for path in names[1:]:  # results are copied, run folders are not
         (tmp_path / "res" / path.name).write_bytes(path.read_bytes())
-    play(agenda_of(expand(load(str(grid_file))), tmp_path / "res"), tmp_path)
+    play(agenda_of(expand(load_grid(str(grid_file))), tmp_path / "res"), tmp_path)
     assert [order["path"] for order in here] == [str(tmp_path / "out" / names[0].stem)]
     again, first = (
         json.loads((d / names[0].name).read_text()) for d in (tmp_path / "res", played / "res")
@@ -52,7 +52,7 @@ def test_what_is_done_is_not_run_again_and_what_is_missing_is(grid_file, played,
 
 
 def test_a_run_that_fails_is_told_and_stops_no_other(grid_file, here, tmp_path):
-    grid = load(str(grid_file), ["rows=['fedavg', 'gce']", "rounds=1"])
+    grid = load_grid(str(grid_file), ["rows=['fedavg', 'gce']", "rounds=1"])
     cells = expand(grid)
     values = cells[0].recipe.to_dict()
     values["data"]["colour"] = "red"
@@ -71,7 +71,7 @@ def test_results_on_other_test_cases_are_noticed(grid_file, played, here, tmp_pa
         values["hashes"]["test"] = "0" * 64
         if values["recipe"]["method"]["name"] != "gce":
             (tmp_path / "res" / path.name).write_text(json.dumps(values))
-    conductor = play(agenda_of(expand(load(str(grid_file))), tmp_path / "res"), tmp_path)
+    conductor = play(agenda_of(expand(load_grid(str(grid_file))), tmp_path / "res"), tmp_path)
     assert len(conductor.failed) == 1
     assert "scored on other test cases" in next(iter(conductor.failed.values()))
 

@@ -5,9 +5,9 @@ from feda3i.bench.branching import family_of
 from feda3i.errors import RecipeError
 
 
-@pytest.mark.parametrize("name", grid.built_in())
+@pytest.mark.parametrize("name", grid.built_in_grids())
 def test_every_grid_of_the_package_can_be_expanded(name):
-    found = grid.load(name)
+    found = grid.load_grid(name)
     cells = grid.expand(found, real={"skin", "breast"})
     assert len(cells) >= len(found.rows) * len(found.settings) * len(found.seeds)
     assert all(cell.recipe.noise.options()["seed"] == 0 for cell in cells)
@@ -20,7 +20,7 @@ def test_every_grid_of_the_package_can_be_expanded(name):
 
 def test_small_grids_warm_up_as_long_as_the_paper():
     for name in ("table2-small", "table3-small", "figure_r-small"):
-        for cell in grid.expand(grid.load(name, ["rows=['feda3i']", "seeds=[0]"])):
+        for cell in grid.expand(grid.load_grid(name, ["rows=['feda3i']", "seeds=[0]"])):
             if cell.row == "feda3i":
                 recipe, data = cell.recipe, cell.recipe.data.options()
                 steps = recipe.train.epochs * -(-data["cases"] // recipe.train.batch)
@@ -30,24 +30,26 @@ def test_small_grids_warm_up_as_long_as_the_paper():
 def test_the_comparison_has_all_rows_of_the_paper():
     from feda3i.bench.paper import published
 
-    found = grid.load("table2-small")
+    found = grid.load_grid("table2-small")
     rows = [row for row in found.rows if published(row, "SKIN N_S")]
     assert len(rows) == 15  # thirteen, and FedAvg with either loss
     assert all(published(row, setting) for row in rows for setting in found.settings)
 
 
 def test_protocols_fix_or_vary_data_and_noise(grid_file):
-    cells = grid.expand(grid.load(str(grid_file), ["seeds=[0, 5]"]))
+    cells = grid.expand(grid.load_grid(str(grid_file), ["seeds=[0, 5]"]))
     assert {cell.recipe.data.options()["seed"] for cell in cells} == {0}
     assert {cell.recipe.seed for cell in cells} == {0, 5}
-    loose = grid.expand(grid.load(str(grid_file), ["seeds=[0, 5]", "protocol=everything"]))
+    loose = grid.expand(grid.load_grid(str(grid_file), ["seeds=[0, 5]", "protocol=everything"]))
     assert all("seed" not in cell.recipe.data.options() for cell in loose)
     assert all("seed" not in cell.recipe.noise.options() for cell in loose)
 
 
 def test_a_value_of_one_method_leaves_the_runs_of_others_alone(grid_file):
     cells = grid.expand(
-        grid.load(str(grid_file), ["rows=['fedavg', 'feda3i']", "vary={'feda3i.r'=[0.1, 0.9]}"])
+        grid.load_grid(
+            str(grid_file), ["rows=['fedavg', 'feda3i']", "vary={'feda3i.r'=[0.1, 0.9]}"]
+        )
     )
     fedavg = {cell.digest for cell in cells if cell.row == "fedavg"}
     feda3i = [cell.recipe.method.options()["r"] for cell in cells if cell.row == "feda3i"]
@@ -57,12 +59,12 @@ def test_a_value_of_one_method_leaves_the_runs_of_others_alone(grid_file):
 
 def test_a_default_that_is_written_out_makes_no_other_run(grid_file):
     rows = "rows=['feda3i', 'feda3i,r=0.5', 'feda3i,loss=ce,weighting=full', 'feda3i,r=0.6']"
-    digests = [cell.digest for cell in grid.expand(grid.load(str(grid_file), [rows]))]
+    digests = [cell.digest for cell in grid.expand(grid.load_grid(str(grid_file), [rows]))]
     assert digests[0] == digests[1] == digests[2] != digests[3]
 
 
 def test_clean_masks_are_the_same_under_every_noise(grid_file):
-    found = grid.load(str(grid_file))
+    found = grid.load_grid(str(grid_file))
     setting = found.settings["SKIN N_S"]
     other = setting.model_copy(update={"set": ("noise.setting=skin-ne",)})
     both = found.model_copy(update={"settings": {"SKIN N_S": setting, "SKIN N_E": other}})
@@ -76,7 +78,7 @@ def test_clean_masks_are_the_same_under_every_noise(grid_file):
 
 
 def test_shards_are_all_of_the_grid_and_keep_families_together():
-    cells = grid.expand(grid.load("table3-small"))
+    cells = grid.expand(grid.load_grid("table3-small"))
     families = [family_of(cell.recipe) for cell in cells]
     parts = [grid.shard(cells, families, f"{i}/4") for i in range(1, 5)]
     assert sorted(cell.name for part in parts for cell in part) == sorted(c.name for c in cells)
@@ -101,20 +103,20 @@ def test_a_shard_that_is_none_is_refused(part):
 )
 def test_a_wrong_grid_says_what_is_wrong(grid_file, changes, words):
     with pytest.raises(RecipeError, match=words):
-        grid.load(str(grid_file), changes)
+        grid.load_grid(str(grid_file), changes)
 
 
 def test_full_grids_want_real_data():
     with pytest.raises(RecipeError, match=r"add data\.breast=PATH data\.skin=PATH"):
-        grid.expand(grid.load("table2"))
+        grid.expand(grid.load_grid("table2"))
 
 
 def test_an_unknown_grid_names_the_nearest():
     with pytest.raises(RecipeError, match="did you mean 'table3-small'"):
-        grid.load("table3-smal")
+        grid.load_grid("table3-smal")
 
 
 def test_data_that_a_grid_does_not_have_is_refused_by_name(tmp_path):
     with pytest.raises(RecipeError, match=r"no data 'breast'; it takes: data\.skin=DIR"):
-        grid.load("figure_r-small", [f"data.breast={tmp_path}"])
-    assert grid.load("figure_r-small", ["data.size=32"]).set[-1] == "data.size=32"
+        grid.load_grid("figure_r-small", [f"data.breast={tmp_path}"])
+    assert grid.load_grid("figure_r-small", ["data.size=32"]).set[-1] == "data.size=32"

@@ -8,7 +8,7 @@ import pytest
 
 from feda3i.bench.board import boards_of
 from feda3i.bench.figures import draw_gain, draw_sweep, gains
-from feda3i.bench.grid import expand, load
+from feda3i.bench.grid import expand, load_grid
 from feda3i.bench.result import RunResult, collect, read, result_of
 from feda3i.bench.tables import missing_lines, tables_of, to_markdown
 from feda3i.bench.why import bias_of, offsets_of
@@ -23,7 +23,7 @@ def known(played):
 
 @pytest.fixture(scope="module")
 def board(grid_file, known):
-    return boards_of(load(str(grid_file)), known)[0]
+    return boards_of(load_grid(str(grid_file)), known)[0]
 
 
 def test_tables_hold_the_numbers_of_the_results(board):
@@ -57,8 +57,8 @@ def test_tables_come_from_run_folders_as_well(played, grid_file, known):
     for digest, result in from_folders.items():
         assert result.cases == known[digest].cases
         assert result.dice == known[digest].dice
-    again = boards_of(load(str(grid_file)), from_folders)[0]
-    kept = boards_of(load(str(grid_file)), known)[0]
+    again = boards_of(load_grid(str(grid_file)), from_folders)[0]
+    kept = boards_of(load_grid(str(grid_file)), known)[0]
     assert to_markdown(again, tables_of(again)) == to_markdown(kept, tables_of(kept))
 
 
@@ -69,7 +69,7 @@ def test_results_without_a_grid_make_a_table_too(known, capsys, played):
 
 
 def test_missing_runs_are_named(grid_file, known):
-    grid = load(str(grid_file), ["seeds=[0, 1]"])
+    grid = load_grid(str(grid_file), ["seeds=[0, 1]"])
     board = boards_of(grid, known)[0]
     assert missing_lines(board)[0].startswith("Missing runs: 5 (SKIN N_S fedavg seed 1;")
 
@@ -77,12 +77,12 @@ def test_missing_runs_are_named(grid_file, known):
 @pytest.mark.parametrize("key", ["masks", "weights", "order", "partition", "test"])
 def test_results_that_do_not_share_their_start_are_refused(grid_file, known, key):
     changed = dict(known)
-    cell = next(cell for cell in expand(load(str(grid_file))) if cell.row == "gce")
+    cell = next(cell for cell in expand(load_grid(str(grid_file))) if cell.row == "gce")
     result = changed[cell.digest]
     hashes = {**result.hashes, key: "0" * 64}
     changed[cell.digest] = RunResult(**{**vars(result), "hashes": hashes})
     with pytest.raises(RunError, match=f"expected the same {key} for all methods"):
-        boards_of(load(str(grid_file)), changed)
+        boards_of(load_grid(str(grid_file)), changed)
 
 
 def test_a_result_can_be_read_back(known, tmp_path):
@@ -128,17 +128,17 @@ def test_figures_are_drawn_the_same_every_time(board, grid_file, known, tmp_path
     first = [path.read_bytes() for path in draw_gain([board], tmp_path / "a")]
     assert [path.read_bytes() for path in draw_gain([board], tmp_path / "b")] == first
     changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
-    swept = boards_of(load(str(grid_file), changes), known)[0]
+    swept = boards_of(load_grid(str(grid_file), changes), known)[0]
     assert [table.name for table in tables_of(swept)] == ["tiny-sweep", "tiny-why"]
     names = [path.name for path in draw_sweep(swept, tmp_path / "c")]
     assert names == ["tiny.svg", "tiny.png"]
 
 
 def test_the_page_holds_every_table_and_figure(board, grid_file, known):
-    from feda3i.bench.html import bench_page
+    from feda3i.bench.bench_page import bench_page
 
     changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
-    swept = boards_of(load(str(grid_file), changes), known)[0]
+    swept = boards_of(load_grid(str(grid_file), changes), known)[0]
     page = unescape(bench_page([board, swept]))
     assert all(table.title.split(",")[0] in page for table in tables_of(board))
     assert page.count("<svg") >= 1

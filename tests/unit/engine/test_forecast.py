@@ -6,7 +6,7 @@ import pytest
 
 from feda3i import contract
 from feda3i.commands import dry_run
-from feda3i.engine.forecast import Speed, forecast, measure
+from feda3i.engine.forecast import Speed, forecast, measure_speed
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import one_thread
 from feda3i.methods import REGISTRY
@@ -63,7 +63,7 @@ def test_every_method_can_be_measured_and_is_left_as_it_was(method, monkeypatch)
     before = federation.train.digest()
     job = job_of(contract.Subject(method, SHORT.get(method, {})).recipe(), federation)
     with one_thread():
-        speed = measure(job, federation)
+        speed = measure_speed(job, federation)
     assert speed.train > 0
     assert speed.score > 0
     assert federation.train.digest() == before

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.methods.parts.warps import Warp, draw_flips, draw_places, elastic, rotation_and_zoom
+from feda3i.methods.parts.warps import (
+    Warp,
+    draw_deformation,
+    draw_flips,
+    elastic,
+    rotation_and_zoom,
+)
 
 
 @pytest.mark.parametrize("flips", [(), (0,), (1,), (0, 1)])
@@ -80,11 +86,12 @@ def test_elastic_moves_by_pixels():
 
 def test_draws_depend_on_the_generator_alone():
     one, two, three = (
-        draw_places(np.random.default_rng(seed), (16, 20), displacement=5.0) for seed in (1, 1, 2)
+        draw_deformation(np.random.default_rng(seed), (16, 20), displacement=5.0)
+        for seed in (1, 1, 2)
     )
     assert torch.equal(one, two)
     assert not torch.equal(one, three)
     assert one.shape == (16, 20, 2)
-    plain = draw_places(np.random.default_rng(1), (16, 20))
+    plain = draw_deformation(np.random.default_rng(1), (16, 20))
     assert not torch.equal(one, plain)
     assert plain.abs().max() <= 1.5  # rotated by up to 60 degrees and magnified, never shrunk

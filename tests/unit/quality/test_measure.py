@@ -7,7 +7,7 @@ import pytest
 from drawn import distance, picture, site
 
 from feda3i.geometry import signed_distance
-from feda3i.quality import agreement, calibrate, edge_offsets, measure_edges, measure_model
+from feda3i.quality import agreement, calibrate_offset, edge_offsets, measure_edges, measure_model
 from feda3i.quality.measure import Offset
 
 
@@ -94,23 +94,23 @@ def test_offsets_of_cases_come_in_their_order():
 def test_trusted_masks_take_out_where_annotators_draw_by_habit():
     """Everybody draws 3 pixels outside the edge; this site 5 more."""
     measured, trusted = measure_edges(*site(8, seed=1)), measure_edges(*site(3, 32, seed=2))
-    found = calibrate(measured, trusted, side=128)
+    found = calibrate_offset(measured, trusted, side=128)
     assert found.offset == pytest.approx(5, abs=1)
     assert found.error == pytest.approx(math.hypot(measured.error, trusted.error))
     assert found.cases == 8
 
 
 def test_trusted_masks_far_from_the_edge_mean_another_border():
-    found = calibrate(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=128)
+    found = calibrate_offset(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=128)
     assert not found.is_known
     assert "-5.0 pixels from the border" in found.reason
-    assert calibrate(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=256).is_known
+    assert calibrate_offset(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=256).is_known
 
 
 def test_what_cannot_be_told_stays_so():
     unknown = Offset.unknown(3, "too few")
-    assert calibrate(unknown, Offset(0.0, 0.1, 32), 256) is unknown
-    assert "too few" in calibrate(Offset(1.0, 0.1, 9), unknown, 256).reason
+    assert calibrate_offset(unknown, Offset(0.0, 0.1, 32), 256) is unknown
+    assert "too few" in calibrate_offset(Offset(1.0, 0.1, 9), unknown, 256).reason
     with pytest.raises(ValueError, match="finite"):
         Offset(math.nan, 0.1, 9)
 

@@ -9,7 +9,7 @@ import pytest
 from fake_runs import fake_run
 from feda3i.log.events import read_events
 from feda3i.report.run.build import report_page, write_report
-from feda3i.report.run.compare import gain, group_runs, site_dice, spread_of, steady_dice
+from feda3i.report.run.compare import gain, group_runs, over_seeds, site_dice, steady_dice
 from feda3i.report.run.reader import find_runs, read_run
 from pages import HOSTILE, read
 from short import TINY
@@ -48,7 +48,7 @@ def test_figures_are_means_and_spreads_over_seeds(compared):
     groups = group_runs([read_run(path) for path in compared])
     steady = [steady_dice(run) for run in groups[0].runs]
     assert steady == pytest.approx([0.55, 0.56, 0.57])
-    assert spread_of(steady).deviation == pytest.approx(0.01)
+    assert over_seeds(steady).deviation == pytest.approx(0.01)
     # Two of four rounds are 0.05 better, seed by seed.
     assert gain(groups[1], groups).values == pytest.approx([2.5] * 3)
     assert gain(groups[0], groups).mean is None

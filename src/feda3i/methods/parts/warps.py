@@ -107,7 +107,7 @@ def elastic(shape: Sequence[int], control: Floats) -> Tensor:
     return pixels.permute(1, 2, 0) / torch.tensor([(width - 1) / 2, (height - 1) / 2])
 
 
-def draw_places(
+def draw_deformation(
     rng: np.random.Generator,
     shape: Sequence[int],
     *,

@@ -23,7 +23,7 @@ that suit light, dark and readers who do not tell red from green.
 
 from feda3i.report.html.charts import diverging, figure, legend, scale, svg
 from feda3i.report.html.lines import Series, lines
-from feda3i.report.html.markup import Html, clean, join, name, number, size, spread, tag, text
+from feda3i.report.html.markup import Html, join, name, number, plus_minus, size, tag, text, visible
 from feda3i.report.html.page import (
     Section,
     Tone,
@@ -49,7 +49,6 @@ __all__ = [
     "Tone",
     "badge",
     "cards",
-    "clean",
     "diverging",
     "dot_key",
     "facts",
@@ -65,11 +64,12 @@ __all__ = [
     "page",
     "paragraph",
     "plane",
+    "plus_minus",
     "scale",
     "size",
-    "spread",
     "svg",
     "table",
     "tag",
     "text",
+    "visible",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from feda3i.report.html.axes import Axis
-from feda3i.report.html.markup import Html, clean, tag, text
+from feda3i.report.html.markup import Html, tag, text, visible
 
 WIDTH, HEIGHT = 560, 350
 LEFT, RIGHT, TOP, BOTTOM = 66, 12, 12, 50
@@ -46,7 +46,7 @@ def svg(
         *parts,
         viewBox=f"0 0 {width:g} {height:g}",
         role=role,
-        aria_label=f"{clean(title)}. {clean(about)}",
+        aria_label=f"{visible(title)}. {visible(about)}",
         class_="plot",
         **more,
     )

@@ -21,7 +21,7 @@ from feda3i.report.html.charts import (
     path,
     svg,
 )
-from feda3i.report.html.markup import Html, clean, join, tag
+from feda3i.report.html.markup import Html, join, tag, visible
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def lines(
         "right": WIDTH - RIGHT,
         "low": x.values[0],
         "high": x.values[1],
-        "label": clean(x_label),
+        "label": visible(x_label),
         "series": [
             [
-                clean(one.name),
+                visible(one.name),
                 k % SERIES,
                 [round(v, 6) for v in one.x],
                 [round(v, digits) for v in one.y],

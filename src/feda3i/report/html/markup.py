@@ -23,16 +23,16 @@ class Html(str):
     __slots__ = ()
 
 
-def clean(value: object) -> str:
+def visible(value: object) -> str:
     r"""Return a value as text that shows what it holds: no hidden or reordering characters.
 
-    >>> clean("a\u202eb\x07c\td")
+    >>> visible("a\u202eb\x07c\td")
     'a[U+202E]b[U+0007]c d'
     """
-    return "".join(map(_visible, str(value)))
+    return "".join(map(_shown, str(value)))
 
 
-def _visible(char: str) -> str:
+def _shown(char: str) -> str:
     if char in "\n\t\r":
         return " "
     kind = unicodedata.category(char)
@@ -46,7 +46,7 @@ def text(value: object) -> Html:
     >>> text("<b>")
     '&lt;b&gt;'
     """
-    return value if isinstance(value, Html) else Html(html.escape(clean(value)))
+    return value if isinstance(value, Html) else Html(html.escape(visible(value)))
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:
@@ -72,7 +72,7 @@ def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    shown = _short(value) if isinstance(value, float) else html.escape(clean(value))
+    shown = _short(value) if isinstance(value, float) else html.escape(visible(value))
     return f' {name}="{shown}"'
 
 
@@ -97,7 +97,7 @@ def number(value: float | int | None, digits: int = 3) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
 
 
-def spread(mean: float | None, deviation: float | None, digits: int = 3) -> str:
+def plus_minus(mean: float | None, deviation: float | None, digits: int = 3) -> str:
     """Return mean and standard deviation, the second only if there is one.
 
     >>> spread(0.8, 0.01), spread(0.8, None)

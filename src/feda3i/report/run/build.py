@@ -14,10 +14,10 @@ from feda3i.report.run.overview import headline, main_cards, what_was_run
 from feda3i.report.run.reader import read_run
 from feda3i.report.run.run_log import RunLog
 from feda3i.report.run.sites import sites
-from feda3i.report.run.survey_section import survey
-from feda3i.report.run.warnings import warnings
-from feda3i.report.run.weights_section import weights
-from feda3i.report.run.wire_section import wire
+from feda3i.report.run.survey_section import survey_section
+from feda3i.report.run.warnings import warning_notices
+from feda3i.report.run.weights_section import weights_section
+from feda3i.report.run.wire_section import wire_section
 
 NAME = "report.html"
 
@@ -36,14 +36,14 @@ def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
     sections = [
         headline(groups),
         learning(groups),
-        survey(groups),
-        weights(groups),
+        survey_section(groups),
+        weights_section(groups),
         sites(groups),
         gallery,
-        wire(groups),
+        wire_section(groups),
         what_was_run(groups),
     ]
-    top = html.join([main_cards(groups), warnings(groups)])
+    top = html.join([main_cards(groups), warning_notices(groups)])
     return html.page(
         _title(groups),
         [one for one in sections if one is not None],

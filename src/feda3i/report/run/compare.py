@@ -57,7 +57,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Spread:
+class OverSeeds:
     """Mean and standard deviation over seeds; the second needs two."""
 
     mean: float | None
@@ -65,16 +65,16 @@ class Spread:
     values: tuple[float, ...]
 
 
-def spread_of(values: Iterable[float | None]) -> Spread:
+def over_seeds(values: Iterable[float | None]) -> OverSeeds:
     """Return mean and sample standard deviation of those values that there are.
 
-    >>> spread_of([1.0, None, 3.0]).mean
+    >>> over_seeds([1.0, None, 3.0]).mean
     2.0
     """
     known = tuple(value for value in values if value is not None)
     if not known:
-        return Spread(None, None, ())
-    return Spread(
+        return OverSeeds(None, None, ())
+    return OverSeeds(
         statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, known
     )
 
@@ -178,11 +178,11 @@ def _by_site(rows: Sequence[Row], sites: Mapping[str, int]) -> dict[str, float]:
     return {site: statistics.fmean(values) for site, values in sorted(found.items())}
 
 
-def gain(group: Group, groups: Sequence[Group]) -> Spread:
+def gain(group: Group, groups: Sequence[Group]) -> OverSeeds:
     """Return the gain of the steady Dice over FedAvg of the same setting and seed, in points."""
     rivals = [g for g in groups if g.setting == group.setting and g.method == "fedavg"]
     if group.method == "fedavg" or not rivals:
-        return Spread(None, None, ())
+        return OverSeeds(None, None, ())
     base = {run.seed: steady_dice(run) for run in rivals[0].counted}
     pairs = [(steady_dice(run), base.get(run.seed)) for run in group.counted]
-    return spread_of(100 * (a - b) for a, b in pairs if a is not None and b is not None)
+    return over_seeds(100 * (a - b) for a, b in pairs if a is not None and b is not None)

@@ -12,11 +12,11 @@ from feda3i.report.run.compare import (
     LAST,
     REFERENCES,
     Group,
-    Spread,
+    OverSeeds,
     gain,
     last_score,
+    over_seeds,
     site_dice,
-    spread_of,
     steady_dice,
 )
 from feda3i.report.run.run_log import RunLog, State, table_of
@@ -31,7 +31,7 @@ TONES: dict[State, html.Tone] = {
 
 def main_cards(groups: Sequence[Group]) -> Html:
     """Return the figures that a reader looks for first."""
-    rows = [(g, spread_of(map(steady_dice, g.counted))) for g in groups]
+    rows = [(g, over_seeds(map(steady_dice, g.counted))) for g in groups]
     scored = [(g, s) for g, s in rows if s.mean is not None and g.method not in REFERENCES]
     items: list[tuple[str, object, object]] = []
     if scored:
@@ -42,7 +42,7 @@ def main_cards(groups: Sequence[Group]) -> Html:
         if gains:
             first, points = max(gains, key=lambda pair: pair[1].mean or -100.0)
             items.append(("gain over FedAvg", f"{points.mean:+.1f} points", first.title))
-        worst = spread_of(min(dice.values()) if dice else None for dice in _by_site(best))
+        worst = over_seeds(min(dice.values()) if dice else None for dice in _by_site(best))
         if worst.mean is not None:
             items.append(("worst site", html.number(worst.mean), f"{best.title}{_seeds(best)}"))
     runs = [run for group in groups for run in group.runs]
@@ -103,11 +103,11 @@ def _best(groups: Sequence[Group]) -> dict[str, Group]:
     """Return the best method of each setting, references aside."""
     best: dict[str, Group] = {}
     for group in groups:
-        dice = spread_of(map(steady_dice, group.counted)).mean
+        dice = over_seeds(map(steady_dice, group.counted)).mean
         if dice is None or group.method in REFERENCES:
             continue
         rival = best.get(group.setting)
-        if rival is None or dice > (spread_of(map(steady_dice, rival.counted)).mean or 0.0):
+        if rival is None or dice > (over_seeds(map(steady_dice, rival.counted)).mean or 0.0):
             best[group.setting] = group
     return best
 
@@ -121,27 +121,31 @@ def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: boo
     sites = _by_site(group)
     won = gain(group, groups)
     tone = None if not won.mean else "up" if won.mean > 0 else "down"
-    dice = spread_of(map(steady_dice, runs))
+    dice = over_seeds(map(steady_dice, runs))
     return [
         label,
         *([group.setting] if has_settings else []),
         len(runs),
-        Cell(html.spread(dice.mean, dice.deviation), dice.mean, class_="best" if is_best else None),
+        Cell(
+            html.plus_minus(dice.mean, dice.deviation),
+            dice.mean,
+            class_="best" if is_best else None,
+        ),
         *(
-            _cell(spread_of(last_score(run, score) for run in runs), digits)
+            _cell(over_seeds(last_score(run, score) for run in runs), digits)
             for score, digits in (("dice", 3), ("iou", 3), ("hd95", 2))
         ),
         Cell(_signed(won), won.mean, class_=tone),
-        _cell(spread_of(min(one.values()) if one else None for one in sites)),
-        _cell(spread_of(spread_of(one.values()).deviation for one in sites)),
+        _cell(over_seeds(min(one.values()) if one else None for one in sites)),
+        _cell(over_seeds(over_seeds(one.values()).deviation for one in sites)),
     ]
 
 
-def _cell(found: Spread, digits: int = 3) -> Cell:
-    return Cell(html.spread(found.mean, found.deviation, digits), found.mean)
+def _cell(found: OverSeeds, digits: int = 3) -> Cell:
+    return Cell(html.plus_minus(found.mean, found.deviation, digits), found.mean)
 
 
-def _signed(found: Spread) -> str:
+def _signed(found: OverSeeds) -> str:
     if found.mean is None:
         return "-"
     more = "" if found.deviation is None else f" ± {found.deviation:.1f}"

@@ -27,7 +27,7 @@ DEVIATIONS = 2.0
 """Radius of the ellipses: a Gaussian in two dimensions has 86 % of its mass within two."""
 
 
-def survey(groups: Sequence[Group]) -> Section | None:
+def survey_section(groups: Sequence[Group]) -> Section | None:
     """Return the planes of all surveyed runs; nothing if there was no survey."""
     body: list[Html] = []
     for group in groups:

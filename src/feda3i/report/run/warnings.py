@@ -20,7 +20,7 @@ MOST = 12
 """Remarks of a kind that are shown one by one."""
 
 
-def warnings(groups: Sequence[Group]) -> Html:
+def warning_notices(groups: Sequence[Group]) -> Html:
     """Return all remarks: what is broken first, then what to be careful with."""
     bad: list[str] = []
     careful: list[str] = []

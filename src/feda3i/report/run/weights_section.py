@@ -12,7 +12,7 @@ from feda3i.report.run.compare import Group
 from feda3i.report.run.run_log import RunLog
 
 
-def weights(groups: Sequence[Group]) -> Section:
+def weights_section(groups: Sequence[Group]) -> Section:
     """Return the weights of every group that has any of its own."""
     body: list[Html] = []
     plain: list[str] = []
@@ -49,7 +49,7 @@ def _heat(run: RunLog) -> Html:
     columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
     columns += [Column(stage, "number", 1) for stage in stages]
     columns += [Column("why")]
-    reasons = reasons_of(run)
+    reasons = _reasons(run)
     rows: list[list[object]] = []
     for site in sites:
         cells = [
@@ -62,7 +62,7 @@ def _heat(run: RunLog) -> Html:
     return html.table(caption, columns, rows, sites=sites, class_="heat")
 
 
-def reasons_of(run: RunLog) -> dict[str, str]:
+def _reasons(run: RunLog) -> dict[str, str]:
     """Return one plain sentence for every site: its say in the last stage, and why."""
     cases = run.cases
     sites = list(run.weights) or list(cases)

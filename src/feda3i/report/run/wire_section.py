@@ -26,7 +26,7 @@ HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
 
-def wire(groups: Sequence[Group]) -> Section:
+def wire_section(groups: Sequence[Group]) -> Section:
     """Return what left the sites, group by group."""
     body = [part for group in groups for part in _group(group)]
     return Section(

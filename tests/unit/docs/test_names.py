@@ -1,0 +1,56 @@
+"""One name, one meaning: no two modules, classes or public functions share a name by accident."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[3] / "src" / "feda3i"
+
+ALLOWED = {
+    # Commands are named like the room or the function that does their work.
+    *("audit", "bench", "deploy", "noise", "prepare", "report", "run", "tables"),
+    *("breast", "check_method", "folder", "isic2017", "renew", "resume"),
+    *("check", "demo"),  # also commands of ``feda3i deploy``
+    "FedA3I",  # the method, and the same as a strategy of Flower
+    "transport",  # one interface, for worker processes and for Flower
+    "main",  # where a process begins
+    "measure",  # Flower's handler of a message is named like its task
+    "feda3i",  # the library has the name of the method
+}
+
+
+def defined(source: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, name and file of every module, class and public function of a tree."""
+    for file in sorted(source.rglob("*.py")):
+        place = file.relative_to(source).as_posix()
+        yield "module", file.parent.name if file.stem == "__init__" else file.stem, place
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                yield "class", node.name, place
+            elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                yield "function", node.name, place
+
+
+def shared(source: Path) -> dict[str, set[str]]:
+    """Return the names that modules, classes or functions of several files have in common."""
+    places: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for kind, name, place in defined(source):
+        places[kind, name].add(place)
+    return {name: found for (_, name), found in places.items() if len(found) > 1}
+
+
+def test_no_name_has_two_meanings():
+    found = {name: places for name, places in shared(SOURCE).items() if name not in ALLOWED}
+    assert not found, "rename one of each, or say in ALLOWED why both mean the same"
+
+
+def test_no_exception_is_out_of_date():
+    assert set(shared(SOURCE)) >= ALLOWED
+
+
+def test_a_second_meaning_is_named(tmp_path):
+    for room in ("core", "report"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "wire.py").write_text("class Wire: ...\ndef _own(): ...\n")
+    assert set(shared(tmp_path)) == {"wire", "Wire"}
