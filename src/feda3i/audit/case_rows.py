@@ -64,8 +64,6 @@ def measure_cases(
     ----------
     cases
         Images and masks; distances are in the unit of ``cases.spacing``, in pixels without.
-    sites
-        The site of each case.
     predicted
         ``(case, *space)`` values 0..C of a model; ``None`` if no estimator needs one.
     seen

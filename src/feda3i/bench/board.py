@@ -24,16 +24,8 @@ class Board:
 
     Attributes
     ----------
-    name, title
-        Of the grid.
-    data
-        Names of the data sets.
-    columns, rows
-        In the order of the grid.
     found
         ``{(column, row): {seed: result}}``
-    missing
-        Cells of the grid that have no result.
     points
         ``{column: (setting, point)}``
     is_sweep

@@ -68,8 +68,6 @@ class Branches:
 
     Parameters
     ----------
-    folder
-        Where they lie.
     recipe, data
         Of a run of the family; what its manifest says of the data. A checkpoint serves only runs on
         the same cases, with the same libraries, on the same kind of processor.

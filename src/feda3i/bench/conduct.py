@@ -91,8 +91,6 @@ class Conductor:
 
     Parameters
     ----------
-    out, results
-        Where run folders and result files go.
     cores
         How many processes may train at once.
     each

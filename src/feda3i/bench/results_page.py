@@ -25,8 +25,6 @@ class Page:
 
     Parameters
     ----------
-    known
-        Results by their hash.
     images
         Where figures lie, as the page names them.
     """

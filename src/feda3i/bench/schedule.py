@@ -12,14 +12,10 @@ class Task:
 
     Parameters
     ----------
-    name
-        Of its folder and result.
     family
         Runs of one family may begin with each other's rounds.
     shared
         The last round that it may take from another of its family.
-    rounds
-        All its rounds.
     kind
         Runs of one kind take about the same time for a round.
     """
@@ -61,8 +57,6 @@ def startable(
     ----------
     running
         Names of the runs under way and the last round that each has finished.
-    tasks
-        All tasks by name.
     """
     free: list[Task] = []
     for task in waiting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +61,7 @@ def wilcoxon(differences: ArrayLike) -> float:
     if not len(array):
         return 1.0
     is_exact = len(array) <= 50 and len(np.unique(np.abs(array))) == len(array)
-    method = "exact" if is_exact else "approx"
+    method: Literal["exact", "approx"] = "exact" if is_exact else "approx"
     return float(stats.wilcoxon(array, correction=not is_exact, method=method).pvalue)
 
 

@@ -19,8 +19,6 @@ class Table:
     ----------
     name
         A word for the file and the LaTeX label.
-    title
-        What the table shows, in one sentence.
     """
 
     name: str

@@ -40,10 +40,6 @@ def reasons_of(
 
     Parameters
     ----------
-    rounds
-        The round events.
-    sites
-        Number of cases by site.
     mu
         True mean offset of each site's annotator; empty if unknown.
     """

@@ -63,15 +63,7 @@ def check_folder(
     problems: Path | None = None,
     workers: int | None = None,
 ) -> None:
-    """Print what is wrong with a data folder; exit code 1 if it is not fit for training.
-
-    Parameters
-    ----------
-    mail
-        Write the summary without names and pixels to ``MAIL.txt`` and ``MAIL.json``.
-    problems
-        Write every finding with its file name to this CSV file.
-    """
+    """Print what is wrong with a data folder; exit code 1 if it is not fit for training."""
     from feda3i.basics.files import write_file
     from feda3i.doctor.examine import check_data
     from feda3i.doctor.summary import report_text, summarise_checkup, summary_text

@@ -34,15 +34,7 @@ class Estimate:
 def estimate(
     shape: tuple[int, ...], channels: int, classes: int, *, width: int = 16, epochs: int = EPOCHS
 ) -> Estimate:
-    """Train the U-Net on blank images for a few steps and read the clock.
-
-    Parameters
-    ----------
-    shape
-        Size of a case in space.
-    width
-        Feature maps of the U-Net's first stage.
-    """
+    """Train the U-Net on blank images for a few steps and read the clock."""
     import torch
 
     from feda3i.models.unet import UNet

@@ -15,8 +15,8 @@ from feda3i.report.html import Column, Html, Section
 from feda3i.report.run.compare import group_runs
 from feda3i.report.run.learning import learning
 from feda3i.report.run.reader import read_run
-from feda3i.report.run.survey_section import survey
-from feda3i.report.run.weights_section import weights
+from feda3i.report.run.survey_section import survey_section
+from feda3i.report.run.weights_section import weights_section
 
 SHOWN = 50
 """Rounds in the table, the last ones."""
@@ -59,7 +59,7 @@ def _plots(glance: Glance) -> list[Section]:
         groups = group_runs([read_run(glance.folder)])
     except FedA3IError:
         return []  # a page without plots is better than none
-    made = [learning(groups), survey(groups), weights(groups)]
+    made = [learning(groups), survey_section(groups), weights_section(groups)]
     return [one for one in made if one is not None]
 
 

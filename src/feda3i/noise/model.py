@@ -145,8 +145,6 @@ def noise_by_class(
 
     Parameters
     ----------
-    rng
-        The generator to draw from, or a seed.
     change
         Takes a C-contiguous binary mask (0, 1) and the generator, returns a new binary mask.
     is_nested

@@ -150,14 +150,10 @@ def apply_noise(
     ----------
     masks
         Clean masks ``(case, *space)``; cases of no site are copied.
-    ids
-        One name per case.
     sites
         Name of a site -> positions of its cases.
     annotators
         Name of a site -> its annotator; one for every site.
-    name, options
-        Noise model and its options, the same for all sites.
     workers
         Processes; the result is the same for any number.
     progress

@@ -119,8 +119,6 @@ def draw_cases(
         ``(case, row, column, channel)``
     contours
         Masks ``(case, row, column)`` by name.
-    titles
-        One per case.
     truth
         The name of the masks that the others are scored against: their Dice stands below each case.
     """

@@ -19,8 +19,6 @@ def score_lines(rows: Sequence[Row], unit: str, classes: Sequence[str] = ()) -> 
     ----------
     rows
         One per case and class, as ``score_cases`` gives them.
-    unit
-        Of the distances.
     classes
         Names of the foreground classes; lines per class appear if there are several.
     """

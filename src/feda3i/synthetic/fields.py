@@ -62,12 +62,8 @@ def smooth_fields(
     ----------
     rng
         Source of the draws: ``count * (rows + 3) * (columns + 3)`` normals, whatever the size.
-    count
-        Number of fields.
     cells
         How many bumps fit in the frame, one number or (down, across).
-    size
-        Pixels of the square frame.
 
     Returns
     -------
@@ -95,10 +91,6 @@ def blob(
 
     Parameters
     ----------
-    rng
-        Source of the draws.
-    size
-        Pixels of the square frame.
     centre, radius
         Row and column, and the radius of a disc of about the same area, in shares of the frame.
     aspect, tilt

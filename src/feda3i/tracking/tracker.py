@@ -89,8 +89,6 @@ def open_tracker(
 
     Parameters
     ----------
-    folder
-        The run folder.
     title
         What the run is called there.
     tell

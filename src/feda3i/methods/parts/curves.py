@@ -91,8 +91,6 @@ def bend(curve: Curve, r: float, rounds: int) -> int | None:
 
     Parameters
     ----------
-    curve
-        A fitted curve.
     r
         Share in (0, 1].
     rounds

@@ -30,8 +30,6 @@ def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.boo
         ``(point,)`` or ``(point, column)``, finite.
     seed
         Of the k-means initialisation, and of the draw if there are more than ``most`` points.
-    most
-        Points that the fit looks at.
 
     >>> high_group(np.array([0.1, 0.11, 0.12, 0.9, 0.91]), seed=0).tolist()
     [False, False, False, True, True]

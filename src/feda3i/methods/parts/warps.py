@@ -91,8 +91,6 @@ def elastic(shape: Sequence[int], control: Floats) -> Tensor:
 
     Parameters
     ----------
-    shape
-        Height and width of the frame.
     control
         ``(2, rows, columns)`` displacements in x and y at control points spread over the frame,
         joined by bicubic interpolation.
@@ -119,10 +117,6 @@ def draw_deformation(
 
     Parameters
     ----------
-    rng
-        Where the draws come from.
-    shape
-        Height and width of the frame.
     degrees, zoom
         Limits of uniform draws.
     displacement

@@ -30,8 +30,6 @@ class Series:
 
     Parameters
     ----------
-    name
-        For legend and readout.
     x, y
         The line; ``y`` of ``None`` is a gap.
     low, high
@@ -62,16 +60,10 @@ def lines(
     ----------
     title, about
         What it shows, and what is to be seen.
-    series
-        The lines.
-    x_label, y_label
-        What the axes are.
     digits
         Of values that are read off.
     marks
         Vertical lines with a word each.
-    y_span
-        Lowest and highest y; by default what the data need.
     """
     xs = [v for one in series for v in one.x]
     ys = [v for one in series for part in (one.y, one.low, one.high) for v in part]

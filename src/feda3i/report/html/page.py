@@ -27,10 +27,6 @@ class Section:
     ----------
     key
         Its anchor: letters and dashes.
-    title
-        Its heading.
-    body
-        Its content.
     intro
         One or two sentences below the heading: what is to be seen here.
     menu
@@ -57,10 +53,6 @@ def page(
 
     Parameters
     ----------
-    title, subtitle
-        What it is about.
-    sections
-        Its parts, in order.
     top
         What stands above the sections: cards with the main figures, warnings.
     filter_sites

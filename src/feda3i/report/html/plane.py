@@ -21,12 +21,8 @@ class Point:
 
     Parameters
     ----------
-    x, y
-        Its place.
     tip
         What hovering, focus and screen readers tell of it.
-    shape
-        Of the dot.
     series
         Number of its outline's colour.
     fill
@@ -72,10 +68,6 @@ def plane(
     ----------
     title, about
         What it shows, and what is to be seen.
-    points
-        The dots.
-    x_label, y_label
-        What the axes are.
     is_log
         Logarithmic axes.
     has_diagonal

@@ -19,8 +19,6 @@ class Column:
 
     Parameters
     ----------
-    title
-        Its heading.
     kind
         Numbers stand to the right and sort by value.
     digits
@@ -68,16 +66,12 @@ def table(
 
     Parameters
     ----------
-    caption
-        What it shows, in one sentence.
     columns, rows
         A cell is a ``Cell``, markup, text, a number, or ``None`` for "not known".
     sites
         The site of each row, for the filter of the page; empty if rows are no sites.
     hidden_caption
         Only read aloud, because a heading above says the same.
-    class_
-        Further CSS classes.
     """
     head = [
         tag("th", one.title, scope="col", class_=_class(one), title=one.hint or None)

@@ -27,8 +27,6 @@ def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
 
     Parameters
     ----------
-    runs
-        As ``read_run`` gives them.
     gallery
         Pictures of cases; without it the page holds no pixels.
     """

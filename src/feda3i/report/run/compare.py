@@ -30,8 +30,6 @@ class Group:
 
     Attributes
     ----------
-    method
-        Its name.
     label
         The method with the options in which it differs from other groups.
     setting

@@ -35,12 +35,6 @@ class RunLog:
 
     Attributes
     ----------
-    path, state
-        Where it lies, and how far it came.
-    recipe, manifest, stages
-        What was run.
-    rounds
-        In order.
     ratings
         Round and result of every survey.
     weights
