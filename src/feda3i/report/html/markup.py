@@ -100,7 +100,7 @@ def number(value: float | int | None, digits: int = 3) -> str:
 def plus_minus(mean: float | None, deviation: float | None, digits: int = 3) -> str:
     """Return mean and standard deviation, the second only if there is one.
 
-    >>> spread(0.8, 0.01), spread(0.8, None)
+    >>> plus_minus(0.8, 0.01), plus_minus(0.8, None)
     ('0.800 ± 0.010', '0.800')
     """
     shown = number(mean, digits)
