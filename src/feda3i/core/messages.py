@@ -58,6 +58,9 @@ class Wire:
     per_class
         Those of the numbers that are lists with one entry per foreground class; every other number
         is a single one. So no array of an image's size can pass as a number.
+    ranges
+        What these numbers can be, low and high: with differential privacy they are cut to that,
+        and get noise in proportion. Without it a method's numbers cannot be sent under privacy.
     """
 
     fit: tuple[str, ...] = ()
@@ -65,6 +68,7 @@ class Wire:
     settings: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     per_class: tuple[str, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

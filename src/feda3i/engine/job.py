@@ -20,6 +20,7 @@ from feda3i.core.server import Server
 from feda3i.core.statistics import check_norms
 from feda3i.errors import RecipeError
 from feda3i.methods.base import Method, make_method
+from feda3i.privacy.shield import check_declared
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
 
@@ -55,6 +56,8 @@ class Job:
             )
         if self.is_secure:
             self._check_secure(method)
+        if self.recipe.privacy.on:
+            self._check_private(method)
         return method
 
     @property
@@ -84,6 +87,26 @@ class Job:
             )
         if find_spec("cryptography") is None or find_spec("Crypto") is None:
             raise RecipeError("secure.on needs further packages: pip install 'feda3i[secure]'")
+
+    def _check_private(self, method: Method) -> None:
+        """Raise ``RecipeError`` if something would leave a site without noise."""
+        why = check_declared(method.wire, method.surveyed())
+        if why:
+            raise RecipeError(
+                f"privacy.on: method '{self.recipe.method.name}' cannot be accounted for: {why}"
+            )
+        if method.uses_losses() and not self.recipe.privacy.send_loss:
+            raise RecipeError(
+                f"privacy.on: method '{self.recipe.method.name}' may need the sites' losses, which "
+                f"stay there; privacy.send_loss=true sends them, with noise"
+            )
+        if self.recipe.model.statistics != "averaged":
+            raise RecipeError(
+                f'privacy.on: model.statistics = "{self.recipe.model.statistics}" sends statistics '
+                f"without noise; leave one of the two out"
+            )
+        if find_spec("dp_accounting") is None:
+            raise RecipeError("privacy.on needs a further package: pip install 'feda3i[privacy]'")
 
     def network(self) -> nn.Module:
         """Build the method's network with the initialisation of the run's seed."""

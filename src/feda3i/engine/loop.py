@@ -19,6 +19,7 @@ from feda3i.engine.guarding import guard, merge_alike, must_gather
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
+from feda3i.engine.spending import account_fit, account_survey
 from feda3i.engine.transport import Transport
 from feda3i.errors import RunError, WireError
 from feda3i.log.console import Listener
@@ -59,6 +60,8 @@ class Round:
             self._ask_before("act", self.sites_of(plan.act), plan)
         replies, params = self._fit(plan)
         self.server.params = params
+        if self.job.recipe.privacy.on:
+            account_fit(self.job, self.server, replies)
         if self.job.measures(self.number):
             self._measure()
         self.method.digest(self.server, replies)
@@ -81,6 +84,8 @@ class Round:
         params = (plan.survey_params if task == "survey" else None) or self.server.params
         kept: list[Reply] = []
         missing: list[Missing] = []
+        if task == "survey" and self.job.recipe.privacy.on:
+            account_survey(self.job, self.server, sites)
         for answer in self.ask(task, sites, plan, params):
             missing.append(answer) if isinstance(answer, Missing) else kept.append(answer)
         if missing:

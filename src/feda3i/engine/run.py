@@ -18,6 +18,7 @@ from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, m
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
+from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.errors import RunError
@@ -229,6 +230,7 @@ def play(
         log.sync()
         rows = _last_rows(folder)
         notes = notes_after(job.method, job.recipe.rounds, server.state, losses, rows)
+        notes = [*notes_of_privacy(job, server), *notes]
         _tell(notes, None, log, is_result=True)
         log.sync()
         digest = folder.finish(job, server.layout, server.params)
@@ -292,7 +294,7 @@ def _score(
         rows=rows,
         seconds=round(time.perf_counter() - started, 3),
     )
-    if is_last:
+    if is_last and not recipe.privacy.on:  # means over a site's own cases have no noise
         rows_at_sites = _rows(transport, models, "train", False)
         if rows_at_sites:
             log.write("score", round=number, split="train", rows=rows_at_sites)

@@ -30,6 +30,7 @@ from feda3i.engine.secure_site import answer_keys, open_vault, safe_name, secret
 from feda3i.errors import RunError, WireError
 from feda3i.privacy.fixed import quantise
 from feda3i.privacy.rules import digest_of
+from feda3i.privacy.shield import Limits, Shield
 
 if TYPE_CHECKING:
     from feda3i.privacy.vault import Vault
@@ -76,6 +77,8 @@ class Station:
         site = self._site(order, memory)
         numbers = self._do(order, site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
+        if self.job.recipe.privacy.on:
+            numbers, params = self._shielded(order, numbers, params, len(site))
         seconds = time.perf_counter() - started
         reply = Reply(
             order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
@@ -88,6 +91,29 @@ class Station:
         spans = self.layout.spans()
         masked = self._vault(order.site).mask(order.round, quantise(params.values, weights, spans))
         return replace(reply, params=Params(cast(Any, masked), params.counts))
+
+    def _shielded(
+        self, order: Order, numbers: Numbers, params: Params | None, cases: int
+    ) -> tuple[Numbers, Params | None]:
+        """Return what may leave the site with differential privacy."""
+        method, shield = self.job.method, self._shield(order.site)
+        if order.task == "survey":
+            used, wire = method.surveyed(), method.wire
+            return shield.survey(order.round, order.params, numbers, used, wire, cases), None
+        if params is None:
+            return numbers, None
+        params, numbers = shield.fit(
+            order.round, order.params, params, numbers, method.wire, self.layout
+        )
+        return numbers, params
+
+    def _shield(self, site: str) -> Shield:
+        recipe, folder = self.job.recipe, secrets_of(self.memory_folder, site)
+        section = recipe.privacy
+        limits = Limits(
+            section.clip, section.clip_statistics, section.noise_multiplier, section.send_loss
+        )
+        return Shield(site, recipe.seed, folder, limits, section.randomness == "site")
 
     def _enter(self, order: Order) -> Floats | None:
         """Return the weights to multiply a fit with, if its update is to be masked."""

@@ -195,6 +195,11 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
         raise RecipeError(
             "noise is for simulations: the masks of a real site are taken as they are; noise=none"
         )
+    if recipe.privacy.on and recipe.privacy.randomness == "seed":
+        raise RecipeError(
+            'privacy.randomness = "seed": the server knows the seed and could take the noise off '
+            'again; real sites need privacy.randomness = "site"'
+        )
     options = folder_options(recipe)
     make_private(cache)
     unused = recipe.data.options().get("unused", "error")

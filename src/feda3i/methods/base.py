@@ -81,6 +81,20 @@ class Method(BaseModel):
             return ""
         return "its server does more with the sites' networks than average them by cases"
 
+    def surveyed(self) -> tuple[str, ...]:
+        """Return which numbers of a survey are used with these options; all by default.
+
+        With differential privacy the others stay at the site, and so need no noise.
+        """
+        return self.wire.survey
+
+    def uses_losses(self) -> bool:
+        """Return whether the server may use the losses that sites report; no if it only averages.
+
+        With differential privacy they stay at the site unless asked for.
+        """
+        return type(self).digest is not Method.digest or not self.averages_by_cases()
+
     def models(self, server: Server) -> dict[str, Params]:
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
 Share = Annotated[float, Field(ge=0, le=1)]
 LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")
 SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error")
+RANGES = {
+    **dict.fromkeys(LOSSES[:2], (0.0, 5.0)),
+    **dict.fromkeys(LOSSES[2:], (0.0, 20.0)),
+    "offset": (-16.0, 16.0),
+    "offset_error": (0.05, 8.0),
+}
 PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
 
 
@@ -107,7 +113,7 @@ class FedA3I(Method):
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
-    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
+    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY, ranges=RANGES)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -217,6 +223,16 @@ class FedA3I(Method):
     def needs_single_networks(self) -> str:
         """Work with sums only: the weights follow from the survey, before the training."""
         return ""
+
+    def uses_losses(self) -> bool:
+        """Return whether losses say when the warm-up ends."""
+        return self.t1 == "auto"
+
+    def surveyed(self) -> tuple[str, ...]:
+        """Return the losses of the statistic; offsets too, if the weights come from them."""
+        losses = {"mean": LOSSES[:2], "contour": LOSSES[2:], "both": LOSSES}[self.statistic]
+        offsets = ("offset", "offset_error") if self.safe else ()
+        return (*losses, *offsets, "usable_cases")
 
     def _uses_quality(self) -> bool:
         return self.weighting != "fedavg" and (self.scale > 0 or self.bias > 0)

@@ -19,7 +19,7 @@ LATER = {
     "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment")
 }
 """Keys by section that earlier versions did not know."""
-LATER_SECTIONS = ("secure",)
+LATER_SECTIONS = ("secure", "privacy")
 """Whole sections that earlier versions did not know."""
 
 
@@ -145,6 +145,26 @@ class SecureSection(StrictSection):
     """The most weight that one site may have in any stage; sites refuse a round with more."""
 
 
+class PrivacySection(StrictSection):
+    """Differential privacy of a whole site: updates clipped and noised there (docs/privacy.md)."""
+
+    on: bool = False
+    """Clip what leaves a site, add Gaussian noise, and say which (epsilon, delta) that gives."""
+    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """The longest update of the trained weights, as a norm; longer ones are scaled down."""
+    clip_statistics: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """The same for BatchNorm's running means and variances."""
+    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    """Noise of a message by how far replacing all cases of the site can move it; 0: clip only."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """The delta for which epsilon is stated."""
+    randomness: Literal["seed", "site"] = "seed"
+    """``seed``: noise of the run's seed, for simulations, which repeat; ``site``: noise of a key
+    that each site draws for itself. Real sites refuse ``seed``, because the server knows it."""
+    send_loss: bool = False
+    """Also send the training loss, noised; all else needs more noise then. Otherwise it is 0."""
+
+
 class EvaluateSection(StrictSection):
     """When the global model is scored on the test cases; the last round always is."""
 
@@ -173,6 +193,7 @@ class Recipe(StrictSection):
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
     secure: SecureSection = SecureSection()
+    privacy: PrivacySection = PrivacySection()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, without keys that are not set.
@@ -208,6 +229,8 @@ class Recipe(StrictSection):
             plain["engine"] = engine
         if not self.secure.on:
             plain.pop("secure", None)
+        if not self.privacy.on:
+            plain.pop("privacy", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:
