@@ -10,9 +10,11 @@ Then: python benchmarks/watch_survey.py OUT.jsonl --table
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import tempfile
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 from scipy.stats import spearmanr
 
-import by_seed
 from feda3i import quality, recipe
 from feda3i.core.messages import Order, Reply
 from feda3i.core.server import Server
@@ -139,11 +140,24 @@ def _rms(values: list[float]) -> float:
 
 
 def main() -> None:
-    parser = by_seed.parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="rows as lines of JSON; those it holds are kept")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--settings", nargs="+", default=["skin-ne", "skin-ns"])
+    parser.add_argument("--set", nargs="*", default=[], help="further overrides of the recipe")
     parser.add_argument("--rounds", type=int, nargs="+", default=[4, 8, 12, 16])
-    arguments = parser.parse_args()
-    make = partial(watch, at=arguments.rounds, overrides=arguments.set)
-    print(table(by_seed.collect(arguments, make)))
+    parser.add_argument("--table", action="store_true", help="only print what OUT holds")
+    asked = parser.parse_args()
+    lines = asked.out.read_text().splitlines() if asked.out.exists() else []
+    rows = [json.loads(line) for line in lines]
+    done = {(row["setting"], row["seed"]) for row in rows}
+    for seed, setting in product(asked.seeds, asked.settings):
+        if (setting, seed) not in done and not asked.table:
+            new = watch(setting, seed, at=asked.rounds, overrides=asked.set)
+            with asked.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in new)
+            rows += new
+    print(table(rows))
 
 
 if __name__ == "__main__":

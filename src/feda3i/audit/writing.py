@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
 from feda3i.audit.looks import SecondLook
 from feda3i.basics.files import make_private, write_file
+from feda3i.basics.writers import csv_text
 from feda3i.log.events import plain
 from feda3i.reading.names import folder_name
 
@@ -62,32 +61,27 @@ def csv_of(audit: Audit) -> str:
     names = [name for name in vars(audit.findings[0]) if name not in ("by_estimator", "silent")]
     estimators = estimators_in(audit)
     several = estimators if len(estimators) > 1 else []
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = [*names, *(f"relative_by_{name}" for name in several), "unit"]
-    writer.writerow([*columns, *(["true"] if audit.true else [])])
+    rows = []
     for one in audit.findings:
         values = [getattr(one, name) for name in names]
         values += [one.by_estimator.get(name) for name in several]
         values += [audit.unit, *([audit.true.get(one.site)] if audit.true else [])]
-        writer.writerow(["" if v is None else _rounded(v) for v in values])
-    return text.getvalue()
+        rows.append(["" if v is None else _rounded(v) for v in values])
+    return csv_text([*columns, *(["true"] if audit.true else [])], rows)
 
 
 def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) -> str:
     """Return a site's list as CSV; it holds the names of cases and stays at the site."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["rank", "case", "class", "look_again", "why", "departure", "offset", "dice", "unit"]
-    )
+    columns = ["rank", "case", "class", "look_again", "why", "departure", "offset", "dice", "unit"]
+    rows = []
     for one in looks:
         name = classes[one.class_number - 1]
         values = (one.departure, one.offset, one.dice)
         known = [_rounded(v) if math.isfinite(v) else "" for v in values]
         again = "yes" if one.is_unusual else "no"
-        writer.writerow([one.rank, one.case, name, again, one.reason, *known, unit])
-    return text.getvalue()
+        rows.append([one.rank, one.case, name, again, one.reason, *known, unit])
+    return csv_text(columns, rows)
 
 
 def write_audit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +45,14 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a table in UTF-8 with lines that end in a line feed, the same on every system."""
+    _write(path, csv_text(columns, [[row[name] for name in columns] for row in rows]).encode())
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as comma-separated values."""
     text = io.StringIO()
-    table = csv.DictWriter(text, columns, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    _write(path, text.getvalue().encode())
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def write_figure(path: Path, figure: Any, dpi: int) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from feda3i.basics.writers import csv_text
 
 _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "->": r"$\to$"}
 
@@ -43,11 +43,9 @@ class Table:
 
     def to_csv(self) -> str:
         """Return comma-separated values without the bold marks."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.header)
-        writer.writerows([_plain(cell) for cell in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(
+            self.header, [[cell.replace("**", "") for cell in row] for row in self.rows]
+        )
 
     def to_latex(self) -> str:
         """Return a table environment in the style of booktabs."""
@@ -83,7 +81,3 @@ def latex(text: str) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
-
-
-def _plain(cell: str) -> str:
-    return cell.replace("**", "")

@@ -77,7 +77,9 @@ def _with_method(base: Recipe, method: str) -> Recipe:
 
 
 def _introduce(recipe: Recipe, federation: Federation) -> None:
-    mu = annotator_mu(federation)
+    from feda3i.simulation.annotation import true_offsets
+
+    mu = true_offsets(federation.notes)
     size = federation.train.shape[0]
     print(
         f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
@@ -91,24 +93,19 @@ def _introduce(recipe: Recipe, federation: Federation) -> None:
         )
 
 
-def annotator_mu(federation: Federation) -> dict[str, float]:
-    """Return the true mean offset of each site's annotator in pixels, if this is a simulation."""
-    annotators: Any = federation.notes.get("annotators", {})
-    return {site: float(one["mu"]) for site, one in annotators.items() if "mu" in one}
-
-
 def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
     from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
     from feda3i.log.events import read_events
     from feda3i.report.plots import draw_curves, draw_weights
     from feda3i.report.survey_plot import draw_survey
+    from feda3i.simulation.annotation import true_offsets
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)
     print("\n" + table)
     write_file(folder / "table.md", (table + "\n").encode())
-    mu = annotator_mu(federation) or None
+    mu = true_offsets(federation.notes) or None
     draw_curves({ROWS[m]: e for m, e in events.items()}, folder / "curves.png")
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
@@ -190,6 +187,7 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
     from feda3i.report.plots import draw_cases
+    from feda3i.simulation.annotation import true_offsets
 
     test = federation.test
     images = np.asarray(test.images[:6])
@@ -200,7 +198,7 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
             contours[ROWS[method].split()[0]] = predictor.masks(images)
     draw_cases(images, contours, folder / "predictions.png", truth="truth")
     if federation.clean_masks is not None:
-        mu = annotator_mu(federation)
+        mu = true_offsets(federation.notes)
         ranked = sorted(mu, key=lambda site: mu[site])
         chosen = [ranked[round(k * (len(ranked) - 1) / 5)] for k in range(6)] if ranked else []
         where = np.array([federation.sites[site][0] for site in chosen], dtype=np.intp)

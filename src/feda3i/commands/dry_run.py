@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from feda3i.commands.keys import value_text
 from feda3i.recipe import Recipe
+from feda3i.report.html import size
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Federation
@@ -51,7 +52,7 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
 def data_rows(recipe: Recipe, federation: Federation) -> list[tuple[str, str]]:
     """Return cases, sites and partition."""
     train, test = federation.train, federation.test
-    size = " x ".join(map(str, train.shape))
+    shape = " x ".join(map(str, train.shape))
     colours = _count(train.channels, "channel")
     sites = federation.names()
     counts = [len(federation.sites[name]) for name in sites]
@@ -67,7 +68,7 @@ def data_rows(recipe: Recipe, federation: Federation) -> list[tuple[str, str]]:
     )
     return [
         ("data", f"{recipe.data.name}{where}"),
-        ("cases", f"{sum(counts)} to train on, {len(test)} to test on; {size} px, {colours}"),
+        ("cases", f"{sum(counts)} to train on, {len(test)} to test on; {shape} px, {colours}"),
         ("classes", ", ".join(federation.classes)),
         ("sites", f"{len(sites)}: {', '.join(named)}"),
         ("partition", str(partition)),
@@ -127,13 +128,13 @@ def cost_rows(recipe: Recipe, found: Forecast) -> list[tuple[str, str]]:
         ),
         (
             "memory",
-            f"about {size_text(found.memory)}: {processes} of {size_text(found.process_bytes)}, "
-            f"cases {size_text(found.case_bytes)}; free now: {size_text(free)}{short}",
+            f"about {size(found.memory)}: {processes} of {size(found.process_bytes)}, "
+            f"cases {size(found.case_bytes)}; free now: {size(free)}{short}",
         ),
         (
             "wire",
-            f"a site receives {size_text(found.down)} and sends {size_text(found.up)} per round, "
-            f"{size_text(recipe.rounds * (found.down + found.up))} in the run (over a network)",
+            f"a site receives {size(found.down)} and sends {size(found.up)} per round, "
+            f"{size(recipe.rounds * (found.down + found.up))} in the run (over a network)",
         ),
     ]
 
@@ -147,18 +148,6 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return _count(max(round(seconds), 1), "second")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
-
-
-def size_text(size: float) -> str:
-    """Return bytes as people say them.
-
-    >>> size_text(300_000), size_text(5_200_000), size_text(2.5e9)
-    ('300 kB', '5.2 MB', '2.5 GB')
-    """
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size / 1e3:.0f} kB"
 
 
 def _count(number: int, word: str, plural: str = "s") -> str:

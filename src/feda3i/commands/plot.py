@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,6 +33,7 @@ def plot(
     from feda3i.report.offsets import draw_offsets
     from feda3i.report.plots import draw_curves, draw_weights
     from feda3i.report.survey_plot import draw_survey
+    from feda3i.simulation.annotation import true_offsets
 
     target = out or (folders[0] / "pictures" if len(folders) == 1 else Path("pictures"))
     rounds = {
@@ -55,7 +56,7 @@ def plot(
 
     draw_curves(by_seed(rounds), files("curves"))
     for folder, events in rounds.items():
-        mu = true_mu(folder)
+        mu = true_offsets(RunFolder.open(folder).manifest()["data"].get("notes", {})) or None
         stem = "" if len(folders) == 1 else f"{folder.name}-"
         if any(event.get("offsets") for event in events):
             draw_offsets(events, files(f"{stem}offsets"), mu)
@@ -88,15 +89,6 @@ def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
         name = title if len(paths) > 1 and title and title not in named else paths[0].name
         named[name if name not in named else str(paths[0])] = [rounds[path] for path in paths]
     return named
-
-
-def true_mu(folder: Path) -> dict[str, float] | None:
-    """Return the true offset of each site's annotator in pixels, if the run is a simulation."""
-    from feda3i.engine.run_folder import RunFolder
-
-    notes: dict[str, Any] = RunFolder.open(folder).manifest()["data"].get("notes", {})
-    mu = {site: float(a["mu"]) for site, a in notes.get("annotators", {}).items() if "mu" in a}
-    return mu or None
 
 
 def _is_scored(events: Sequence[Event]) -> bool:

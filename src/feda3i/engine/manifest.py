@@ -142,17 +142,18 @@ def check_recipe_kept(
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
-    old, new = dict(_flat(then)), dict(_flat(now))
+    old, new = dict(flat_items(then)), dict(flat_items(now))
     ignored = ("engine", "title", "methods")
     engine = {f"engine.{key}" for key in (*deciding(then.get("engine")), *deciding(now["engine"]))}
     keys = [k for k in sorted({*old, *new}) if k in engine or k.split(".")[0] not in ignored]
     return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flat_items(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Yield ``("train.lr", 0.005)`` for every value of nested tables."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat_items(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

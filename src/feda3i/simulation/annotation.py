@@ -122,6 +122,12 @@ def with_noise(
     )
 
 
+def true_offsets(notes: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean offset of each site's annotator in pixels; empty if nobody is simulated."""
+    annotators = notes.get("annotators", {})
+    return {site: float(one["mu"]) for site, one in annotators.items() if "mu" in one}
+
+
 def _model_options(recipe: Recipe) -> dict[str, Any]:
     return {k: v for k, v in recipe.noise.options().items() if k not in NOISE_OPTIONS}
 

@@ -30,8 +30,8 @@ def noise_key(
     annotators: Mapping[str, Annotator],
     *,
     seed: int,
-    name: str,
-    options: Mapping[str, Any],
+    name: str = "contour",
+    options: Mapping[str, Any] | None = None,
     spacing: NDArray[np.float64] | None = None,
 ) -> str:
     """Return the SHA-256 of everything the noisy masks depend on."""
@@ -39,7 +39,7 @@ def noise_key(
         "format": FORMAT,
         "seed": seed,
         "name": name,
-        "options": {str(k): options[k] for k in sorted(options)},
+        "options": {str(k): value for k, value in sorted((options or {}).items())},
         "annotators": {site: asdict(annotators[site]) for site in sorted(sites)},
         "sites": {site: [ids[i] for i in sites[site]] for site in sorted(sites)},
     }
@@ -56,40 +56,18 @@ def cached_noise(
     ids: Sequence[str],
     sites: Sites,
     annotators: Mapping[str, Annotator],
-    *,
-    seed: int,
-    name: str = "contour",
-    options: Mapping[str, Any] | None = None,
-    spacing: NDArray[np.float64] | None = None,
+    **how: Any,
 ) -> NoisyMasks:
     """Return ``apply_noise(...)``, read from ``folder/noise-KEY.npz`` if it was drawn before.
 
     The file is checked against the hash written with it; a damaged one is an error rather than
     silently drawn again, because results that were made with it are then in doubt.
     """
-    key = noise_key(
-        masks,
-        ids,
-        sites,
-        annotators,
-        seed=seed,
-        name=name,
-        options=dict(options or {}),
-        spacing=spacing,
-    )
+    key = noise_key(masks, ids, sites, annotators, **how)
     path = folder / f"noise-{key[:16]}.npz"
     if path.is_file():
         return _read(path, key)
-    drawn = apply_noise(
-        masks,
-        ids,
-        sites,
-        annotators,
-        seed=seed,
-        name=name,
-        options=options,
-        spacing=spacing,
-    )
+    drawn = apply_noise(masks, ids, sites, annotators, **how)
     note = {"key": key, "sha256": drawn.digest(), "table": [asdict(row) for row in drawn.table]}
     packed = io.BytesIO()
     arrays = {"masks": drawn.masks}

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
-from feda3i.commands.plot import by_seed, true_mu
+from feda3i.commands.plot import by_seed
+from feda3i.engine.run_folder import RunFolder
 from feda3i.log.events import read_events
+from feda3i.simulation.annotation import true_offsets
 from short import TINY
 
 
@@ -26,7 +28,7 @@ def test_pictures_of_runs(feda3i, tmp_path):
     assert [len(seeds) for seeds in named.values()] == [2, 1]
     assert list(named)[1] == "b"
     assert "seed" not in next(iter(named))
-    assert true_mu(runs[0])
+    assert true_offsets(RunFolder.open(runs[0]).manifest()["data"]["notes"])
     code, out, _ = feda3i("plot", runs[2])
     assert out.split() == [f"{runs[2]}/pictures/curves.{kind}" for kind in ("png", "svg")]
 

@@ -63,11 +63,11 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [v for p in powers for s in steps if low <= (v := s * 10.0**p) <= high]
 
 
-def room(values: Iterable[float], is_log: bool = False, share: float = 0.06) -> Span:
+def room(values: Iterable[float], is_log: bool = False) -> Span:
     """Return a span that holds all values with some room; a span of its own if there are none.
 
-    >>> room([1.0, 2.0], share=0.5)
-    (0.5, 2.5)
+    >>> room([1.0, 2.0])
+    (0.94, 2.06)
     """
     known = [v for v in values if math.isfinite(v) and (v > 0 or not is_log)]
     low, high = (min(known), max(known)) if known else (0.1, 1.0)
@@ -75,7 +75,7 @@ def room(values: Iterable[float], is_log: bool = False, share: float = 0.06) -> 
         factor = max(1.35, (high / low) ** 0.15)
         return low / factor, high * factor
     gap = (high - low) or abs(high) * 0.1 or 1.0
-    return low - share * gap, high + share * gap
+    return low - 0.06 * gap, high + 0.06 * gap
 
 
 def frame(x: Axis, y: Axis, x_label: str, y_label: str, whole_x: bool = False) -> Html:

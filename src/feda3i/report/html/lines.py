@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from feda3i.report.html.axes import Axis, Span, frame, room
+from feda3i.report.html.axes import Axis, frame, room
 from feda3i.report.html.charts import (
     BOTTOM,
     HEIGHT,
@@ -52,7 +52,6 @@ def lines(
     y_label: str,
     digits: int = 3,
     marks: Sequence[tuple[float, str]] = (),
-    y_span: Span | None = None,
 ) -> Html:
     """Return lines over a common x, with bands; arrow keys and the pointer read values off.
 
@@ -68,7 +67,7 @@ def lines(
     xs = [v for one in series for v in one.x]
     ys = [v for one in series for part in (one.y, one.low, one.high) for v in part]
     x = Axis((min(xs, default=0.0), max(xs, default=1.0)), (LEFT, WIDTH - RIGHT))
-    y = Axis(y_span or room(ys), (HEIGHT - BOTTOM, TOP))
+    y = Axis(room(ys), (HEIGHT - BOTTOM, TOP))
     parts = [frame(x, y, x_label, y_label, whole_x=True)]
     parts += [_mark(x(place), word) for place, word in marks if x.values[0] <= place <= x.values[1]]
     parts += [_band(one, k, x, y) for k, one in enumerate(series) if one.low]

@@ -141,15 +141,15 @@ def facts(pairs: Sequence[tuple[object, object]]) -> Html:
     return tag("dl", *(tag("div", tag("dt", k), tag("dd", v)) for k, v in pairs), class_="facts")
 
 
-def heat(ratio: float, top: float = 4.0) -> str:
+def heat(ratio: float) -> str:
     """Return the CSS of a cell for a ratio: green above 1, purple below, the text readable.
 
-    ``top`` and its inverse have the strongest colours; the scale is logarithmic.
+    The scale is logarithmic; 4 and 1/4 have the strongest colours.
 
     >>> heat(1.0)
     'background:#f7f7f7;color:#000'
     """
-    part = math.log(max(ratio, 1e-9)) / math.log(top)
+    part = math.log(max(ratio, 1e-9)) / math.log(4.0)
     end = (27, 120, 55) if part > 0 else (118, 42, 131)
     mixed = [round(247 + (e - 247) * min(abs(part), 1.0)) for e in end]
     # Whichever of black and white has the higher contrast: both reach 4.5 at a luminance of 0.18.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from feda3i.engine.manifest import flat_items
 from feda3i.recipe.sections import deciding
 from feda3i.report.run.run_log import Row, RunLog, number_of, table_of
 
@@ -117,7 +118,7 @@ def _key(values: Mapping[str, Any]) -> str:
 
 def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
     """Return for each table what sets it apart from the others, in words."""
-    tables = {key: dict(_flat(json.loads(key))) for key in keys}
+    tables = {key: dict(flat_items(json.loads(key))) for key in keys}
     named = {key: str(table.get(first, "")) for key, table in tables.items()}
     labels = {}
     for key, table in tables.items():
@@ -127,14 +128,6 @@ def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
         words = ", ".join(f"{n} = {table.get(n, 'default')}" for n in apart)
         labels[key] = f"{named[key]} ({words})" if first and words else words or named[key]
     return labels
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 # -- figures of one run ---------------------------------------------------------------------------

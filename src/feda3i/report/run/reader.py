@@ -183,7 +183,7 @@ def _take_round(log: RunLog, event: dict[str, Any]) -> bool:
     if weights and all(weights.values()) and len({len(w) for w in weights.values()}) == 1:
         log.weights = weights
     log.survey_missing |= {str(k): str(v) for k, v in table_of(event.get("survey_missing")).items()}
-    log.facts |= {key: event[key] for key in ("t1_reason",) if key in event}
+    log.t1_reason = event.get("t1_reason", log.t1_reason)
     return "survey" not in event or _take_survey(log, number, event["survey"])
 
 

@@ -41,8 +41,8 @@ class RunLog:
         Of the last round that has any: site -> one weight, or one per stage.
     test, train
         Scores of cases after the last scored round.
-    facts
-        Other values that a method recorded, the last of each.
+    t1_reason
+        Why FedA3I surveyed when it did, with ``t1 = "auto"``.
     notes
         What the run said of itself.
     problems
@@ -59,7 +59,7 @@ class RunLog:
     weights: dict[str, list[float]] = field(default_factory=dict)
     test: list[Row] = field(default_factory=list)
     train: list[Row] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    t1_reason: Any = None
     survey_missing: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)

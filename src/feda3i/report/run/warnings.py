@@ -119,7 +119,7 @@ def _absent(run: RunLog) -> Iterator[str]:
 
 def _warm_up(run: RunLog, number: int) -> Iterator[str]:
     """Yield whether the training loss was still falling when sites were surveyed."""
-    if run.facts.get("t1_reason") == "half of the run":
+    if run.t1_reason == "half of the run":
         yield (
             "unconverged warm-up: the loss had not settled by half of the run, when sites were "
             "surveyed"
