@@ -106,5 +106,5 @@ def cross_predict(
 
 
 def parts(where: Index) -> list[Index]:
-    """Return positions in parts of a size that memory takes."""
+    """Return positions in parts that fit into memory."""
     return [where[start : start + AT_ONCE] for start in range(0, len(where), AT_ONCE)]

@@ -1,4 +1,4 @@
-"""How far outside the border a mask was drawn, by one estimator or another.
+"""How far outside the border a mask was drawn: the estimators.
 
 An estimator is a pure function of one case and class. It returns an offset, positive if the mask
 was drawn outside the border that the estimator sees, ``NaN`` where it cannot tell. A site's offset

@@ -128,7 +128,7 @@ def _by(
 
 
 def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
-    """Return what one site's rows of one class say; nothing else of them is needed."""
+    """Return all that is needed of one site's rows of one class."""
     drawn = [row for row in rows if row.is_drawn]
     names = rows[0].offsets if rows else {}
     offsets = {name: _finite([row.offsets[name] for row in drawn]) for name in names}
@@ -156,7 +156,7 @@ def robust_sd(values: FloatArray) -> float:
 
 
 def percent(share: float) -> str:
-    """Return a share in words of a text.
+    """Return a share in percent.
 
     >>> percent(0.8)
     '80 %'
@@ -165,7 +165,7 @@ def percent(share: float) -> str:
 
 
 class _Judged:
-    """Offsets of the rated sites, drawn again and again."""
+    """Offsets of the rated sites, resampled."""
 
     def __init__(
         self,

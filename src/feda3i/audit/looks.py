@@ -33,7 +33,7 @@ class SecondLook:
 
 
 def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
-    """Rank one site's cases: those first that depart most from how this site draws otherwise.
+    """Rank one site's cases: first those that depart most from how this site usually draws.
 
     A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
     those with the largest offset.

@@ -39,7 +39,7 @@ def offset_of_cases(offsets: FloatArray) -> Offset:
 def compared(
     finding: SiteFinding, first: str, others: Mapping[str, Offset], margin: float
 ) -> SiteFinding:
-    """Return a finding with what other estimators say; one that finds the opposite ends a verdict.
+    """Return a finding with other estimators' answers; an opposite answer withdraws the verdict.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that ``judge`` and ``second_looks`` need.
+    """Everything that ``judge_sites`` and ``second_looks`` need.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
         return unseen, ["only cases that the model was not trained on count"]
     return list(rows), [
         "the model was trained on these very masks and may have learnt to repeat them: offsets "
-        "come out too small, the more so the longer it was trained. Add --retrain to judge every "
+        "come out too small, more so after longer training. Add --retrain to judge every "
         "case by a model that has not seen it"
     ]
 

@@ -1,4 +1,4 @@
-"""The results of a grid in their places, and proof that they may be compared."""
+"""The results of a grid by column and row, and a check that they may be compared."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Board:
 
     @property
     def count(self) -> int:
-        """Return how many different runs are there."""
+        """Return the number of distinct runs."""
         return len({id(r) for found in self.found.values() for r in found.values()})
 
 

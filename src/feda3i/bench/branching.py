@@ -34,7 +34,7 @@ NEW = ".new"
 
 
 def last_shared(recipe: Recipe) -> int:
-    """Return the last round that a run may take from another: it must play its own last one.
+    """Return the last round that a run may take from another; it plays its last round itself.
 
     Reference rows are FedAvg on other data: they share nothing.
     """
@@ -135,12 +135,12 @@ def begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Feder
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what kills left of runs that were being made."""
+    """Remove unfinished run folders that a kill left behind."""
     for beside in folder.glob(f".*{NEW}"):
         if not is_held(beside):
             shutil.rmtree(beside, ignore_errors=True)
 
 
 def clear(folder: Path, family: str) -> None:
-    """Remove the checkpoints of a family that nobody needs any more."""
+    """Remove the checkpoints of a family that is complete."""
     shutil.rmtree(folder / family, ignore_errors=True)

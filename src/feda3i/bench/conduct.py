@@ -24,7 +24,7 @@ PROCESS = 700 * 2**20
 
 @dataclass(frozen=True)
 class Agenda:
-    """What a bench has to do: one cell per different run, and the results that are there."""
+    """What a bench has to do: one cell per distinct run, and the existing results."""
 
     cells: dict[str, GridCell]
     tasks: tuple[Task, ...]
@@ -33,7 +33,7 @@ class Agenda:
 
     @property
     def done(self) -> list[str]:
-        """Return the names of the runs whose results are there."""
+        """Return the names of the runs that have a result."""
         return [name for name, cell in self.cells.items() if cell.digest in self.known]
 
     def missing(self) -> list[Task]:
@@ -43,7 +43,7 @@ class Agenda:
 
 
 def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
-    """Return what is to be done for these cells; the same run in two places counts once."""
+    """Return the agenda of these cells; the same run in two places counts once."""
     known, unusable = collect([results]) if results.is_dir() else ({}, [])
     unique = {cell.digest: cell for cell in reversed(cells)}
     named = {unique[cell.digest].name: unique[cell.digest] for cell in cells}
@@ -64,7 +64,7 @@ def cores() -> int:
 
 
 def side_by_side(agenda: Agenda) -> int:
-    """Return how many runs go on at once: one per core, but one in all on a GPU, or what fits.
+    """Return how many runs go on at once: one per core, or fewer if memory is short; one on a GPU.
 
     What a run needs is what the network says of one training step, and a process with its cases.
     """
@@ -201,7 +201,7 @@ class Conductor:
 
 
 def times_of(agenda: Agenda) -> dict[str, float]:
-    """Return core seconds per round by kind of run, from results of this grid that are there."""
+    """Return core seconds per round by kind of run, from existing results of this grid."""
     found: dict[str, float] = {}
     tasks = {task.name: task for task in agenda.tasks}
     for name in agenda.done:

@@ -161,7 +161,7 @@ def _check_places(grid: Grid) -> None:
 
 
 def _beside(grid: Grid, folder: Path) -> Grid:
-    """Return the grid with recipes that lie beside it found from anywhere."""
+    """Return the grid with full paths for recipes that lie beside it."""
 
     def located(setting: Setting) -> Setting:
         beside = folder / setting.recipe

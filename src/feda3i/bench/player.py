@@ -123,20 +123,20 @@ def _seeds(values: Mapping[str, Any]) -> list[int]:
 
 
 class Teller(Silent):
-    """A listener that tells rounds over the pipe and keeps checkpoints that others wait for."""
+    """A listener that reports rounds over the pipe and keeps checkpoints for other runs."""
 
     def __init__(self, answers: IO[str], branches: Any, path: Path, wanted: list[int]) -> None:
         self._answers, self._branches = answers, branches
         self._path, self._wanted = path, wanted
 
     def begin(self, title: str, rounds: int, done: int) -> None:
-        """Keep what a kill may have left unkept, and tell where the run stands."""
+        """Keep a checkpoint that a kill may have prevented, and report the run's round."""
         if done:
             self._branches.keep(self._path, self._wanted)
         self._answers.write(json.dumps({"round": done}) + "\n")
 
     def round(self, event: dict[str, Any]) -> None:
-        """Tell a round."""
+        """Report a round."""
         if event["round"] in self._wanted:
             self._branches.keep(self._path, self._wanted)
         facts = {"round": event["round"], "dice": event.get("dice"), "seconds": event["seconds"]}

@@ -1,4 +1,4 @@
-"""The bench's side of a worker process: orders go in, lines come out, an end is noticed."""
+"""The bench's side of a worker process: it sends orders, reads lines and notices the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START = (
 
 
 class Process:
-    """One worker process; what it tells goes into a queue that all of them share."""
+    """One worker process; its messages go into a queue shared by all of them."""
 
     def __init__(self, told: queue.Queue[Told]) -> None:
         self._process = subprocess.Popen(

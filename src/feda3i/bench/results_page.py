@@ -1,4 +1,4 @@
-"""A page of results: prose by people, and between its marks what the results say.
+"""A page of results: prose by people, with generated tables between marks.
 
 A block begins with ``<!-- results: GRID TABLE ... -->`` and ends with ``<!-- end -->``; between
 them stands what was made last. ``state`` and ``gain`` are blocks of their own.
@@ -40,7 +40,7 @@ class Page:
         return self._boards[grid]
 
     def filled(self, text: str) -> str:
-        """Return the page with every block made anew."""
+        """Return the page with every block updated."""
         return _BLOCK.sub(lambda m: f"{m[1]}{self._block(m[2].split())}\n{m[3]}", text)
 
     def _block(self, words: Sequence[str]) -> str:

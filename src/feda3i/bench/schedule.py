@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Task:
-    """A run that is to be done.
+    """A run to do.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def wanted_by(task: Task, others: Sequence[Task]) -> list[int]:
 def startable(
     waiting: Sequence[Task], running: Mapping[str, int], tasks: Mapping[str, Task]
 ) -> list[Task]:
-    """Return the tasks that need not wait for a run of their family to come to their branch.
+    """Return the tasks that need not wait for another run of their family.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def startable(
 
 
 def workers_for(free_cores: int, startable: int, wanted: int | None = None) -> int:
-    """Return the cores of the next run: one each while there are runs enough for all cores.
+    """Return the cores of the next run: one, as long as there are enough runs for all cores.
 
     >>> workers_for(2, 5), workers_for(2, 1), workers_for(4, 3)
     (1, 2, 1)
@@ -89,7 +89,7 @@ def left(
 ) -> float:
     """Return the core seconds that are left, by the seconds per round of each kind of run.
 
-    Kinds that nobody has measured take the mean of the others.
+    Kinds that were not measured take the mean of the others.
     """
     usual = sum(seconds.values()) / len(seconds) if seconds else 0.0
     total = 0.0

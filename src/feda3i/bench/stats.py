@@ -66,7 +66,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p values of tests that are looked at together.
+    """Return Holm's adjusted p values for a family of tests.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -111,7 +111,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def gap_closed(score: float, floor: float, ceiling: float) -> float:
-    """Return the share of the way from FedAvg to clean masks that a method goes.
+    """Return the share of the gap between FedAvg and clean masks that a method closes.
 
     Not a number where clean masks are no better: there is no gap to close.
 

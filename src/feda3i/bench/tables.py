@@ -73,7 +73,7 @@ def _counts(board: Board) -> str:
 
 
 def best_of(board: Board, column: str, rounds: int = 1) -> list[str]:
-    """Return the rows with the highest score of a column, the ceiling apart; none of one alone."""
+    """Return the rows with the highest score of a column, without the ceiling; none if alone."""
     found = {row: board.score(column, row, rounds) for row in board.rows if row != CEILING}
     there = {row: cell.mean for row, cell in found.items() if cell is not None}
     highest = max(there.values(), default=0.0)

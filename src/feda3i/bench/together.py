@@ -56,7 +56,7 @@ def run_or_branch(
     wanted: Collection[int],
     listener: Listener,
 ) -> Result:
-    """Run a recipe, from a checkpoint of another run where that is its own beginning to the bit.
+    """Run a recipe, starting from another run's checkpoint where that is bit-equal to its own.
 
     Parameters
     ----------

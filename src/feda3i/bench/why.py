@@ -12,7 +12,7 @@ from feda3i.log.events import Event
 
 
 def offsets_of(annotators: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the true mean offset of each site in pixels at 256 px a side, as far as it is known.
+    """Return the true mean offset of each site, where known, in pixels at 256 px a side.
 
     >>> offsets_of({"a": {"mu": 1.5, "sigma": 1.0, "scale": 0.25}})
     {'a': 6.0}

@@ -55,7 +55,7 @@ class Command(TyperCommand):
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that helps with a misspelt one, once."""
+    """A group of commands that suggests the nearest name once."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write options, then commands."""
@@ -95,7 +95,7 @@ def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
 def write_parameters(
     command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Write the sections of arguments and options, without the escapes of another renderer."""
+    """Write the sections of arguments and options, without typer's escapes."""
     records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def registries() -> dict[str, Registry]:
-    """Return the four registries by the word that a user says."""
+    """Return the four registries by the word that users type."""
     from feda3i.datasets import REGISTRY as datasets
     from feda3i.methods import REGISTRY as methods
     from feda3i.models import REGISTRY as models

@@ -149,7 +149,7 @@ def _hints(thing: Any) -> dict[str, Any]:
 
 
 def value_text(default: Any) -> str:
-    """Return a value as a recipe would write it, nearly: text has no quotes."""
+    """Return a value as in a recipe, but text without quotes."""
     if default is None or default == UNSET:
         return UNSET
     if isinstance(default, bool):

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def meanings_of(thing: Any) -> dict[str, str]:
-    """Return what is said of each field of a class, or of each parameter of a function.
+    """Return the meaning of each field of a class, or of each parameter of a function.
 
     >>> from feda3i.methods.fedprox import FedProx
     >>> meanings_of(FedProx)["mu"]

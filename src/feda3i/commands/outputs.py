@@ -15,7 +15,7 @@ def output_names(names: Sequence[str], endings: Sequence[str]) -> list[str]:
     """Return one stem per file name so that no two files of all ``stem + ending`` are the same.
 
     A file keeps its own stem if that is free; all members of a clash get their extension into the
-    name, and if that is taken, too, a hash. Upper and lower case are not told apart.
+    name, and if that is taken as well, a hash. Case is ignored.
 
     >>> output_names(["a.png", "b.png"], [".png"])
     ['a', 'b']

@@ -1,4 +1,4 @@
-"""What a run will make of a folder, said before the first pixel is read."""
+"""How a run will use a folder, said before the first pixel is read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def division_of(recipe: Recipe) -> Division | None:
 
 
 def changes_of(recipe: Recipe, plan: Division) -> list[str]:
-    """Return what happens to real sites, or to cases, that a user may not have meant."""
+    """Return changes to real sites or cases that the user may not have intended."""
     found = []
     sites, card = plan.real_sites(), (plan.listing.manifest or {}).get("card", {})
     is_own = bool(sites) and card.get("name") in (None, "folder")

@@ -58,7 +58,7 @@ def run(
 
 
 def tell_data(recipe: Recipe, quiet: bool) -> None:
-    """Say what becomes of a folder's files and sites; warnings first, and even if quiet."""
+    """Say how a folder's files and sites are used; warnings come first, and even if quiet."""
     from feda3i.commands.preview import preview
 
     warnings, lines = preview(recipe)
@@ -84,7 +84,7 @@ def resume(
     quiet: Quiet = False,
     trust_code: TrustCode = False,
 ) -> None:
-    """Go on with an interrupted run, to the same end as if it had not been interrupted."""
+    """Continue an interrupted run, to the same result as without the interruption."""
     from feda3i.engine.run import resume as go_on
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe.trust import announce
@@ -106,7 +106,7 @@ def listener(quiet: bool) -> Listener:
 
 
 def stop(path: Path) -> None:
-    """Say how to go on, and leave."""
+    """Say how to continue, and exit."""
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe.trust import named_code
 

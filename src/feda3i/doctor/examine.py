@@ -40,7 +40,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Checkup:
-    """Everything found; ``feda3i.doctor.summary`` turns it into text and JSON."""
+    """All findings; ``feda3i.doctor.summary`` turns them into text and JSON."""
 
     root: Path
     cases: tuple[Listed, ...]

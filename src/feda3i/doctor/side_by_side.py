@@ -33,7 +33,7 @@ class SiteFacts:
 
 
 def measure_objects(mask: NDArray[np.uint8], spacing: Sequence[float] = ()) -> Objects:
-    """Return the objects of a mask of two or three dimensions; classes are not told apart.
+    """Return the objects of a mask of two or three dimensions, all classes together.
 
     >>> measure_objects(np.array([[1, 1, 0, 0], [1, 1, 0, 1]], np.uint8))
     Objects(count=2, width=2.26)

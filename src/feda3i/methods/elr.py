@@ -1,4 +1,4 @@
-"""ELR: pull predictions towards what the network said earlier, before it memorised the noise.
+"""ELR: pull predictions towards earlier ones, made before the network memorised the noise.
 
 Paper
     Liu et al., Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS 2020.

@@ -68,7 +68,7 @@ def squared_distance(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> Ten
 
 
 def pull(weights: Sequence[Tensor], anchor: Sequence[Tensor], strength: float) -> None:
-    """Move the weights towards the anchor by this share of the way, in place."""
+    """Move the weights towards the anchor by this share of the distance, in place."""
     with torch.no_grad():
         for w, g in zip(weights, anchor, strict=True):
             w.sub_(w - g, alpha=strength)

@@ -1,4 +1,4 @@
-"""GCE: generalised cross-entropy, which listens less to pixels the network disagrees with.
+"""GCE: generalised cross-entropy, which gives less weight to pixels the network disagrees with.
 
 Paper
     Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy

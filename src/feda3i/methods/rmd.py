@@ -99,7 +99,7 @@ class RMD(Method):
     elastic: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Largest standard deviation of displaced control points in pixels; 0 leaves them out."""
     strong_statistics: bool = True
-    """Let the second pass move BatchNorm's running statistics, too."""
+    """Let the second pass update BatchNorm's running statistics as well."""
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when pixels are left out, and when images are disturbed by more than flips."""
@@ -188,7 +188,7 @@ def encoder_dropout(
 
 @contextmanager
 def statistics_at_rest(network: nn.Module) -> Iterator[None]:
-    """Let BatchNorm go on with the statistics of each batch, but not remember them."""
+    """Let BatchNorm use the statistics of each batch without updating its running ones."""
     norms = [m for m in network.modules() if isinstance(m, BATCH_NORMS) and m.track_running_stats]
     for norm in norms:
         norm.track_running_stats = False

@@ -1,4 +1,4 @@
-"""Find the strength of a noise that gives a wanted mean Dice to the clean masks."""
+"""Find the noise strength that gives a wanted mean Dice with the clean masks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def calibrate(
     tolerance: float = 0.002,
     evaluations: int = 40,
 ) -> Calibration:
-    """Return the strength whose mean Dice to the clean masks is the target.
+    """Return the strength whose mean Dice with the clean masks is the target.
 
     The strength is doubled from ``high`` until the Dice falls below the target, then the interval
     is halved. All strengths see the same random numbers, so the curve is as smooth as it can be.

@@ -25,7 +25,7 @@ from feda3i.seeding import Draws, generator
 # rough rim has more pixels than a smooth one: 11.8 px in 200 steps at theta1 .8, theta2 .05.
 ADVANCE = 1.97
 MOST_STEPS = 1_000_000
-BLOCK = 16  # steps after which the part of the frame that is looked at is chosen anew
+BLOCK = 16  # steps after which the examined part of the frame is chosen again
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _nested(mask: Mask, region: Binary, value: int) -> Binary:
 
 
 def core_of(mask: Binary, spacing: Sequence[float] | None = None) -> Binary:
-    """Return the pixels within one pixel of the greatest depth: what is left of a lost object."""
+    """Return the innermost pixels of an object, within one pixel of its greatest depth."""
     depth = -signed_distance(mask, spacing)
     if not np.isfinite(depth).all():
         return mask.copy()

@@ -84,7 +84,7 @@ class NoisyMaskd(Randomizable, MapTransform):
     case
         Entry that names the case, e.g. ``"id"``. Each case then has one noisy mask in all epochs
         and workers, as a real annotator's, which depends on ``seed`` and this name only. Without it
-        every call draws anew from the random state: an augmentation.
+        every call draws from the random state again: an augmentation.
     seed
         Seed of the masks if ``case`` is given.
     allow_missing_keys

@@ -1,4 +1,4 @@
-"""What a preparation has done so far, one JSON line per pair, so it may stop at any time."""
+"""What a preparation has done so far, one JSON line per pair, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def remove_parts(folder: Path) -> None:
 
 
 def write_journal(folder: Path, record: dict[str, Any], outcomes: Iterable[PairResult]) -> None:
-    """Write the journal anew, in the order given."""
+    """Rewrite the journal in the given order."""
     lines = [outcome.line() for outcome in outcomes if outcome.rows]
     head = json.dumps(record, sort_keys=True)
     write_file(folder / JOURNAL, f"{head}\n{''.join(lines)}".encode(), durable=False)

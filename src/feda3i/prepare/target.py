@@ -43,7 +43,7 @@ def is_target(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def open_target(folder: Path) -> Iterator[Path]:
-    """Make the folder and give a place for large temporary files, removed at the end.
+    """Make the folder, and yield a place for large temporary files that is removed at the end.
 
     If the work fails before the first case is done, nothing is left behind.
     """
@@ -64,5 +64,5 @@ def open_target(folder: Path) -> Iterator[Path]:
 
 
 def _is_left_over(item: Path) -> bool:
-    """Return whether a preparation that was killed before it began may have left this."""
+    """Return whether this may be left from a preparation that was killed at its start."""
     return item.name == SCRATCH or (item.name.startswith(PART) and item.name.endswith(JOURNAL))

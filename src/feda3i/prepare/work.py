@@ -149,7 +149,7 @@ def prepare(
 
 
 def run_job(job: PairJob, reader: Reader, *, folder: Path, options: Options) -> PairResult:
-    """Read, decode, resize and write one pair; whatever is wrong with it becomes a problem."""
+    """Read, decode, resize and write one pair; report what is wrong with it as a problem."""
     name = job.pair.name
     try:
         images = [reader.read(entry) for entry in job.pair.images]
@@ -222,7 +222,7 @@ def _work_on(
 
 
 def _unique(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Problem]]:
-    """Leave out pairs whose name another one has, too."""
+    """Leave out pairs that share their name with another."""
     count = Counter(pair.name for pair in pairs)
     text = "expected one case of this name: rename the files"
     twice = [Problem("error", "name twice", n, text) for n, k in sorted(count.items()) if k > 1]

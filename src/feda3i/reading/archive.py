@@ -1,4 +1,4 @@
-"""List and read files in folders and archives without ever unpacking a name chosen by others."""
+"""List and read files in folders and archives; no name from an archive is ever unpacked to disk."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Reader:
         self._zips.clear()
 
     def open(self, entry: FileEntry) -> IO[bytes]:
-        """Open an entry; to whoever reads it, its first byte is at position 0."""
+        """Open an entry; its first byte is at position 0."""
         if not entry.member:
             file = open(entry.place, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
             return io.BufferedReader(Stretch(file, entry.offset, entry.size))
@@ -159,7 +159,7 @@ class Reader:
 
 
 class Stretch(io.RawIOBase):
-    """A stretch of a file that looks like a file of its own: a member of a tar archive.
+    """Part of a file, read as if it were a file itself: a member of a tar archive.
 
     Decoders go to positions counted from the beginning, which must be the member's.
     """
@@ -176,13 +176,13 @@ class Stretch(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position within the stretch."""
+        """Go to a position within this part."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read at most up to the end of the stretch."""
+        """Read up to the end of this part."""
         view = memoryview(buffer)[: max(0, self._size - self._at)]
         self._file.seek(self._start + self._at)
         count = self._file.readinto(view) or 0
@@ -190,7 +190,7 @@ class Stretch(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Close the file, too."""
+        """Close the underlying file."""
         self._file.close()
         super().close()
 
@@ -208,7 +208,7 @@ def read_file(path: Path) -> bytes:
 def _list_folder(
     folder: str, prefix: str, problems: list[Problem], visits: Counter[str], *parents: str
 ) -> Iterator[FileEntry]:
-    """Yield the files below a folder; what cannot be looked into becomes a problem."""
+    """Yield the files below a folder; report what cannot be opened as a problem."""
     try:
         real = os.path.realpath(folder)
         with os.scandir(folder) as found:

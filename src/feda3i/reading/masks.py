@@ -97,7 +97,7 @@ def _from_palette(picture: Image.Image) -> NDArray[np.uint8]:
 
     The index 0 is background and any other one foreground. If all colours are grey it may also be
     a grey picture that some program has stored in this way, whose bright pixels are foreground;
-    where the two readings differ the file is refused: nobody but its author knows.
+    where the two readings differ the file is refused: only its author knows which is right.
     """
     index = np.asarray(picture)
     used, first, place = np.unique(index, return_index=True, return_inverse=True)

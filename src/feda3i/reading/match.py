@@ -26,7 +26,7 @@ class Matched:
 def match(
     images: Files, masks: Files, *, named: bool = False, channels: bool = False
 ) -> tuple[list[Matched], list[Problem]]:
-    """Match stems: exactly, without the mask's word, then more and more freely.
+    """Match stems: exactly, then without the word for a mask, then more loosely.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _owners(
 
 
 def _levels(images: Sequence[str], free: Sequence[str]) -> Iterator[Mapping[str, list[str]]]:
-    """Yield ways to call the images, the strict ones first: key without case -> stems."""
+    """Yield ways to name the images, strictest first: key without case -> stems."""
     ways: tuple[Callable[[str], list[str]], ...] = (
         lambda stem: [stem],  # without regard to case
         lambda stem: image_keys(stem)[0],  # img_7 for 7_mask
@@ -104,7 +104,7 @@ def _levels(images: Sequence[str], free: Sequence[str]) -> Iterator[Mapping[str,
 
 
 def _twice(what: str, files: Sequence[FileEntry], others: Sequence[FileEntry]) -> Problem:
-    """Name files of which only one was expected, and those that cannot be used because of it."""
+    """Report files of which only one was expected, and those that become unusable."""
     names = " and ".join(file.name for file in files)
     left = f"; not used either: {', '.join(other.name for other in others)}" if others else ""
     text = f"expected one {what} of this name, found {names}{left}"

@@ -59,7 +59,7 @@ def split_extension(name: str) -> tuple[str, str]:
 
 
 def mask_keys(stem: str) -> list[str]:
-    """Return what may be left of a mask's stem without the word that makes it one.
+    """Return what a mask's stem may be without the word that marks it as a mask.
 
     The word stands at the end, at the beginning or alone (then nothing but the folder is left); a
     stem without such a word gives an empty list.
@@ -76,7 +76,7 @@ def mask_keys(stem: str) -> list[str]:
 
 
 def mask_word(stem: str) -> str:
-    """Return the word that makes a stem a mask's, without its number; empty if there is none.
+    """Return the word that marks a stem as a mask, without its number; empty if there is none.
 
     >>> mask_word("a_mask_2"), mask_word("Lesion-7"), mask_word("a")
     ('mask', 'lesion', '')
@@ -90,7 +90,7 @@ def mask_word(stem: str) -> str:
 
 
 def image_keys(stem: str) -> tuple[list[str], list[str]]:
-    """Return what is left without a word for image (``img_7``), and without any word (``bus_7``).
+    """Return the stem without a word for image (``img_7``), and without any word (``bus_7``).
 
     >>> image_keys("img_7"), image_keys("bus_0001-l"), image_keys("a")
     ((['7'], ['7']), ([], ['0001-l', 'bus_0001']), ([], []))
@@ -131,7 +131,7 @@ def safe_name(name: str) -> str:
 
 
 def folder_name(site: str) -> str:
-    """Return the folder for a site: its own name, or one that leads nowhere else.
+    """Return a folder name for a site that cannot lead out of the parent folder.
 
     >>> folder_name("Mercy"), folder_name("../x").startswith("x-")
     ('Mercy', True)
@@ -140,7 +140,7 @@ def folder_name(site: str) -> str:
 
 
 def is_id(text: object) -> bool:
-    """Return whether a text can be one of our ids: it names a file, and never a place elsewhere.
+    """Return whether a text can be one of our ids: a file name that never leads elsewhere.
 
     >>> is_id("benign_4"), is_id("../x"), is_id(".hidden"), is_id("")
     (True, False, False, False)
@@ -174,7 +174,7 @@ def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
-    r"""Return names as people write them, for sites: any script, but nothing that cannot be seen.
+    r"""Return names of sites as people write them: any script, but no invisible characters.
 
     Control characters go, blanks become one space, and names that then look the same get a hash.
 

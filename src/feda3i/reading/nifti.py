@@ -90,7 +90,7 @@ def window_to_bytes(
 
 
 def check_spacing(spacing: tuple[float, ...]) -> None:
-    """Raise ``CaseError`` for the size of a voxel that no distance can be measured with.
+    """Raise ``CaseError`` for a voxel size with which no distance can be measured.
 
     >>> check_spacing((0.8, 0.8))
     """

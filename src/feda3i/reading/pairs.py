@@ -53,7 +53,7 @@ class Pair:
 
     @property
     def short(self) -> str:
-        """Return what the case's id is made of: its source and the last part of its name."""
+        """Return the source and the last part of the name, from which the id is made."""
         stem = posixpath.basename(self.name)
         return f"{self.source}/{stem}" if self.source else stem
 
@@ -109,7 +109,7 @@ class _Tree:
 
 
 def _sorted_into_branches(files: Sequence[FileEntry]) -> tuple[_Tree, list[Problem]]:
-    """Sort files by what their folders say of them, and where these say nothing by their names."""
+    """Sort files by their folders, or by their names where the folders say nothing."""
     tree, problems = _Tree(), []
     places = choose(entry.name for entry in files)
     branches = {place.branch for place in places.values() if place is not None}
@@ -142,7 +142,7 @@ def group_in(stem: str, pattern: str | None) -> str:
 
 
 def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
-    """Return pictures and volumes; what looks like one and cannot be read is named."""
+    """Return pictures and volumes; report files that look like one but cannot be read."""
     files, problems = [], []
     for entry in entries:
         extension = split_extension(entry.name)[1]
@@ -158,7 +158,7 @@ def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Probl
 
 
 def _part_by_name(found: Sequence[FileEntry], images: Files, masks: Files) -> None:
-    """Tell masks from images in one folder by their names: ``a_mask``, ``mask_a``, ``mask``."""
+    """Separate masks from images in one folder by name: ``a_mask``, ``mask_a``, ``mask``."""
     stems: Files = defaultdict(list)
     for entry in found:
         stems[posixpath.basename(split_extension(entry.name)[0])].append(entry)
@@ -194,7 +194,7 @@ def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
 
 
 def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
-    """Take folders of one case (or patient) each for what they are: not for sites.
+    """Treat folders that hold one case (or patient) each as cases, not as sites.
 
     If at least half of the folders beside each other hold one case only, they all stand for cases
     or patients: the folder above names the source, and cases of one folder stay together.

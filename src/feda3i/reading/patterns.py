@@ -47,7 +47,7 @@ def match_group(pattern: str, name: str) -> str | None:
 
 @contextlib.contextmanager
 def _limited(pattern: str, name: str) -> Iterator[None]:
-    """Stop a match that runs away, as nested repetitions such as ``(a+)+`` do on long names.
+    """Stop a match that takes too long, as ``(a+)+`` does on long names.
 
     Only the main thread can be stopped, and only where there is a timer of this kind (not on
     Windows); elsewhere a match takes the time that it takes, and Ctrl-C ends it.

@@ -106,7 +106,7 @@ def _kept(picture: Image.Image, channels: int | None) -> NDArray[Any]:
 
 
 def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:
-    """Read the pixels, turned as the EXIF orientation says if they are to be upright."""
+    """Read the pixels, rotated by the EXIF orientation if they are to be upright."""
     with reading("corrupt picture"):
         picture.load()
         if not upright or picture.getexif().get(_ORIENTATION, 1) == 1:

@@ -1,4 +1,4 @@
-"""Where a file is, and what its folders say about it: image or mask, site, train or test."""
+"""What the folders of a file say about it: image or mask, site, train or test."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def choose(names: Iterable[str]) -> dict[str, Place | None]:
 
 
 def is_aside(name: str, branches: Iterable[str]) -> bool:
-    """Return whether a file lies in a folder beside images and masks that is left alone.
+    """Return whether a file is in a folder beside images and masks that is ignored.
 
     >>> is_aside("north/train/clean/a.png", {"north/train"}), is_aside("clean/a.png", {"x"})
     (True, False)

@@ -67,7 +67,7 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def is_made_here(folder: Path) -> bool:
-    """Return whether a manifest says that ``feda3i prepare`` made the folder; its name does not."""
+    """Return whether a manifest says that ``feda3i prepare`` made the folder."""
     manifest = _load_manifest(folder)
     return isinstance(manifest, dict) and str(manifest.get("format")).startswith(_FAMILY)
 
@@ -141,7 +141,7 @@ def read_index(folder: Path) -> list[IndexRow]:
 
 
 def index_problems(rows: Sequence[IndexRow], manifest: dict[str, Any]) -> list[Problem]:
-    """Return what the index and the manifest do not agree on: nothing, unless one was edited."""
+    """Return where index and manifest disagree: nowhere, unless one was edited."""
     text = "the index does not hash as the manifest says: prepare again"
     wrong = digest(rows, published=False) != manifest["sha256"] or (
         "sha256_index" in manifest and index_digest(rows) != manifest["sha256_index"]
@@ -150,7 +150,7 @@ def index_problems(rows: Sequence[IndexRow], manifest: dict[str, Any]) -> list[P
 
 
 def index_digest(rows: Iterable[IndexRow]) -> str:
-    """Return the SHA-256 of all that the index says, spacing and groups included."""
+    """Return the SHA-256 of the whole index, with spacing and groups."""
     return hash_text(*("\t".join(asdict(row).values()) for row in rows))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a set of files: collected on the way, reported together at the end."""
+"""Problems found in a set of files: collected while reading, reported together."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CaseError(DataError):
 
 @contextlib.contextmanager
 def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
-    """Report whatever a decoder raises on a damaged file as an error about this one case.
+    """Turn any error of a decoder into an error about this one case.
 
     Decoders of foreign formats raise errors of every type on odd bytes, so all are caught: keep
     nothing but their calls inside.

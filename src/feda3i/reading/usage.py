@@ -101,7 +101,7 @@ def _moved(usage: Usage, role: str, kind: str) -> Usage:
 
 
 def with_empty(usages: Sequence[Usage], root: Path) -> list[Usage]:
-    """Add the folders at the top that hold no file at all: perhaps a site that is not there yet."""
+    """Add empty top-level folders: perhaps a site whose data has not arrived."""
     held = {usage.folder.split("/")[0] for usage in usages}
     empty = [
         Usage(item.name)
@@ -142,7 +142,7 @@ def _sum(usages: Sequence[Usage]) -> Usage:
 
 
 def _joined(usages: Sequence[Usage]) -> list[Usage]:
-    """Join folders of one case each that lie beside each other."""
+    """Join neighbouring folders that hold one case each."""
     sisters: dict[str, list[Usage]] = defaultdict(list)
     for usage in usages:
         if usage.images == 1 and not usage.unused and usage.folder != ".":

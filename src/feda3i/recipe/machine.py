@@ -46,7 +46,7 @@ def with_local(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def working_directory(folder: Path) -> Path | None:
-    """Return where the run was started, as far as its folder knows."""
+    """Return where the run was started, if its folder says so."""
     cwd = _read(folder / FILE).get("cwd")
     return Path(cwd) if isinstance(cwd, str) else None
 

@@ -1,1 +1,1 @@
-"""Reports: the event log, the console, tables and pictures."""
+"""Reports of runs: HTML pages, tables and pictures."""

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a figure without a screen, a file written whole."""
+"""What all pictures share: colours, figures without a screen, atomic writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of runs: curves, weights by stage, masks side by side; ``plane`` draws the survey.
+"""Pictures of runs: curves, weights by stage, masks side by side.
 
 Every function draws from events or arrays and writes files; nothing is shown on a screen.
 """

@@ -64,7 +64,7 @@ def _number(value: float | None) -> str:
 
 
 def _same(rows: Sequence[Row], column: str) -> bool:
-    """Return whether the source says what the site says already."""
+    """Return whether the sources are the same as the sites."""
     return column == "source" and all(row.get("site") == row.get("source") for row in rows)
 
 

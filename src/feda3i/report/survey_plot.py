@@ -126,7 +126,7 @@ def _draw_frame(axes: Any, values: Points) -> None:
 
 
 def _write_names(axes: Any, q: Points, sites: Sequence[str]) -> int:
-    """Write names where they cover nothing, unusual sites first; return how many found no room."""
+    """Write names where there is room, unusual sites first; return how many did not fit."""
     figure = axes.figure
     renderer = figure.canvas.get_renderer()
     finite = np.flatnonzero(np.isfinite(q).all(axis=1) & (q > 0).all(axis=1))
@@ -147,7 +147,7 @@ def _write_names(axes: Any, q: Points, sites: Sequence[str]) -> int:
 def _place(
     axes: Any, renderer: Any, name: str, point: Points, taken: list[Any], frame: Any
 ) -> bool:
-    """Write a name near its point, farther away with a line, or not at all if nothing is free."""
+    """Write a name near its point, farther away with a line, or not at all if there is no room."""
     from matplotlib.text import Text
 
     for reach in (7, 14, 22, 32, 44, 60):

@@ -75,7 +75,7 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
 
 
 def check_one_source(options: Mapping[str, Any]) -> None:
-    """Raise ``RecipeError`` if annotators are described in more than one way: one would win."""
+    """Raise ``RecipeError`` if annotators are described in more than one way."""
     given = [name for name in NOISE_OPTIONS if name in options and options[name] != "none"]
     drawn = [name for name in DRAWN if name in given]
     both = ["setting", drawn[0]] if drawn and "setting" in given else []

@@ -88,7 +88,7 @@ def _call(
     seed: int,
     own: list[str] | None = None,
 ) -> Any:
-    """Call a data set with its options; those that it does not know are errors."""
+    """Call a data set with its options; unknown options are errors."""
     if "seed" in (known if own is None else own):
         options.setdefault("seed", seed)
     for option in options:

@@ -15,12 +15,12 @@ from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
 
 CLEAN = """
-Clean: FedAvg on the clean masks, the ceiling that noise robust methods try to reach.
+Clean: FedAvg on the clean masks, the ceiling for noise-robust methods.
 
 Paper
     None: the upper reference row. It needs the underlying truth, so it exists in simulations only.
 What changes against FedAvg
-    Sites train on the clean masks instead of the given ones; all else is the same.
+    Sites train on the clean masks instead of the given ones; nothing else changes.
 What stays at the site
     Images, masks, optimiser moments (re-created every round).
 What leaves the site
@@ -54,7 +54,7 @@ Departures
 
 @dataclass(frozen=True)
 class View:
-    """What a reference row shows FedAvg instead of the sites as they are."""
+    """The data that FedAvg sees in a reference row."""
 
     card: str
     show: Callable[[Federation], Federation]

@@ -45,7 +45,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 def _survey(survey: Any) -> Iterator[tuple[str, float]]:
-    """Yield each site's offset, as far as it was asked for."""
+    """Yield the offset of each site that was asked for it."""
     if not isinstance(survey, Mapping):
         return
     parts = survey.get("parts", ())

@@ -53,7 +53,7 @@ def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tens
 def distil(strong: Sequence[Tensor], weak: Sequence[Tensor], count: int) -> list[Tensor]:
     """Return each network's divergence from the other on the other's most reliable pixels.
 
-    A pixel is the more reliable for a network the less its logits differ between both passes.
+    The less a pixel's logits differ between the two passes, the more reliable it is.
 
     Parameters
     ----------

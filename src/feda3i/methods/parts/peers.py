@@ -1,4 +1,4 @@
-"""Find, for every site, the sites whose networks answer most and least alike (FedDM)."""
+"""Find for every site the sites whose networks predict most and least alike (FedDM)."""
 
 from __future__ import annotations
 

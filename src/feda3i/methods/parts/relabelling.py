@@ -1,4 +1,4 @@
-"""Choose doubtful instances and give them what a network is sure of (FedCorr).
+"""Relabel doubtful instances with confident predictions (FedCorr).
 
 An instance is a pixel of a class, or a whole case. Masks are booleans ``(case, class, *space)``.
 """
@@ -30,7 +30,7 @@ def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
 def relabel(
     masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float, *, by_case: bool = False
 ) -> Tensor:
-    """Return masks in which chosen instances that the network is sure of are as it predicts.
+    """Return masks in which chosen instances take the network's confident predictions.
 
     Parameters
     ----------

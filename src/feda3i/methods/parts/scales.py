@@ -1,4 +1,4 @@
-"""See images at another scale: resize, predict, resize the logits back."""
+"""Predict at another scale: resize the images, predict, resize the logits back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell a high group from a low one with two Gaussians, without failing where there is only one."""
+"""Separate a high group from a low one with two Gaussians; robust where there is only one."""
 
 from __future__ import annotations
 

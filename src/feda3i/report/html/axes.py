@@ -64,7 +64,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def room(values: Iterable[float], is_log: bool = False) -> Span:
-    """Return a span that holds all values with some room; a span of its own if there are none.
+    """Return a span that holds all values with a margin; a default one if there are none.
 
     >>> room([1.0, 2.0])
     (0.94, 2.06)

@@ -58,7 +58,7 @@ def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
 
 
 def legend(entries: Sequence[tuple[str, Html]]) -> Html:
-    """Return what the signs of a plot mean."""
+    """Return the legend of a plot."""
     items = [tag("li", key, tag("bdi", words)) for words, key in entries]
     return tag("ul", *items, class_="legend")
 

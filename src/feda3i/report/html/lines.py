@@ -1,4 +1,4 @@
-"""Lines over a common x, with bands; values are read off by pointer or arrow keys."""
+"""Lines over a common x, with bands; pointer or arrow keys show values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def lines(
     digits: int = 3,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Html:
-    """Return lines over a common x, with bands; arrow keys and the pointer read values off.
+    """Return lines over a common x, with bands; pointer or arrow keys show values.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Markup that cannot be broken by what it shows: every text is escaped, once.
+"""Markup that no content can break: every text is escaped exactly once.
 
 Names of sites and cases come from folders, and a run folder may come from somebody else. A plain
 ``str`` is therefore always text; only ``Html``, which this package makes, is markup.
@@ -82,7 +82,7 @@ def _short(value: float) -> str:
 
 
 def name(value: object) -> Html:
-    """Return a name from outside; its direction of writing stays its own affair."""
+    """Return a name from outside; its writing direction does not affect the text around it."""
     return tag("bdi", value)
 
 

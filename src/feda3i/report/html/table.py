@@ -24,7 +24,7 @@ class Column:
     digits
         Of a number that is not whole.
     hint
-        What the heading means, for those who wonder; shown on hover and read aloud.
+        What the heading means; shown on hover and read aloud.
     """
 
     title: str

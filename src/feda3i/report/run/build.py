@@ -52,7 +52,7 @@ def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
 
 
 def write_report(runs: Sequence[Path], target: Path, gallery: Section | None = None) -> None:
-    """Write the report of run folders; with pictures for the eyes of this user alone."""
+    """Write the report of run folders; with pictures, only this user may read the file."""
     page = report_page([read_run(path) for path in runs], gallery)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Names of files need not be text; what cannot be written is shown as such.

@@ -46,7 +46,7 @@ class Group:
 
     @property
     def counted(self) -> tuple[RunLog, ...]:
-        """Return the runs that figures are made of: the finished ones, if there is any."""
+        """Return the runs behind the figures: the finished ones, if there are any."""
         return tuple(run for run in self.runs if run.state == "done") or self.runs
 
     @property
@@ -65,7 +65,7 @@ class OverSeeds:
 
 
 def over_seeds(values: Iterable[float | None]) -> OverSeeds:
-    """Return mean and sample standard deviation of those values that there are.
+    """Return mean and sample standard deviation of the values that are not ``None``.
 
     >>> over_seeds([1.0, None, 3.0]).mean
     2.0

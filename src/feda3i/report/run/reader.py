@@ -1,7 +1,7 @@
 """A run folder as a report reads it: nothing is refused, everything odd is reported.
 
-A report is most wanted when something went wrong, so a folder that is unfinished, damaged, of an
-older version or from somebody else still gives what it holds.
+Reports matter most when something went wrong, so a folder that is unfinished, damaged, of an older
+version or from somebody else is read as far as possible.
 """
 
 from __future__ import annotations

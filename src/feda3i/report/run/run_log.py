@@ -88,13 +88,13 @@ class RunLog:
 
     @property
     def planned(self) -> int:
-        """Return how many rounds the run was to have; 0 if unknown."""
+        """Return how many rounds were planned; 0 if unknown."""
         rounds = self.recipe.get("rounds")
         return whole_of(rounds) or 0
 
     @property
     def cases(self) -> dict[str, int]:
-        """Return the sites and their numbers of cases; sites of which none is known have 0."""
+        """Return the number of cases of each site; 0 if unknown."""
         found = {
             str(site): count
             for site, given in table_of(self.data.get("sites")).items()
@@ -124,7 +124,7 @@ def table_of(value: Any) -> dict[str, Any]:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a value if it is a number of a size that sums can bear."""
+    """Return a value if it is a number that is not too large to sum."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < LARGEST else None  # NaN is not smaller either

@@ -39,7 +39,7 @@ def warning_notices(groups: Sequence[Group]) -> Html:
 
 
 def _merged(group: Group) -> list[str]:
-    """Return the remarks on a group's runs; what several seeds share but for numbers, once."""
+    """Return the remarks on a group's runs; those that differ only in numbers appear once."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for run in group.runs:
         for remark in (*run.notes, *remarks(run)):
