@@ -20,32 +20,14 @@ class Keeper(Listener):
         self, other: Listener, branches: Branches, path: Path, wanted: Collection[int]
     ) -> None:
         self._other, self._branches, self._path, self._wanted = other, branches, path, wanted
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self._other.note(text)
-
-    def doing(self, text: str) -> None:
-        """Pass it on."""
-        self._other.doing(text)
-
-    def begin(self, title: str, rounds: int, done: int) -> None:
-        """Pass it on."""
-        self._other.begin(title, rounds, done)
-
-    def site(self, answered: int, asked: int) -> None:
-        """Pass it on."""
-        self._other.site(answered, asked)
+        for told in ("note", "doing", "begin", "site", "end"):
+            setattr(self, told, getattr(other, told))
 
     def round(self, event: dict[str, Any]) -> None:
         """Keep the checkpoint if its round is wanted, and pass on what came out."""
         if event["round"] in self._wanted:
             self._branches.keep(self._path, self._wanted)
         self._other.round(event)
-
-    def end(self) -> None:
-        """Pass it on."""
-        self._other.end()
 
 
 def run_or_branch(

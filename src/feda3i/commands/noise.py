@@ -154,20 +154,16 @@ def pdn(
 
 
 def _options(texts: list[str] | None) -> dict[str, Any]:
-    """Return ``key=value`` texts as a dictionary; numbers and truth values are recognised."""
-    import json
-
+    """Return ``key=value`` texts as a dictionary, with values as in a recipe."""
     from feda3i.errors import RecipeError
+    from feda3i.recipe.loading import parse_value
 
     options: dict[str, Any] = {}
     for text in texts or []:
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise RecipeError(f"expected --option key=value, found '{text}'")
-        try:
-            options[key] = json.loads(value)
-        except json.JSONDecodeError:
-            options[key] = value
+        options[key] = parse_value(value)
     return options
 
 
