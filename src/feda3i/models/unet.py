@@ -26,7 +26,7 @@ _LINEAR = {2: "bilinear", 3: "trilinear"}
 
 
 @dataclass(frozen=True)
-class Form:
+class LayerForm:
     """What all blocks of a network have in common."""
 
     dimensions: int
@@ -47,7 +47,7 @@ class Form:
 class Block(nn.Sequential):
     """Twice (convolution of three, normalisation, ReLU)."""
 
-    def __init__(self, enter: int, middle: int, leave: int, form: Form) -> None:
+    def __init__(self, enter: int, middle: int, leave: int, form: LayerForm) -> None:
         steps: list[nn.Module] = []
         for before, after in ((enter, middle), (middle, leave)):
             steps += [
@@ -61,7 +61,7 @@ class Block(nn.Sequential):
 class Up(nn.Module):
     """Double the size, put the skip in front, and reduce."""
 
-    def __init__(self, enter: int, leave: int, form: Form) -> None:
+    def __init__(self, enter: int, leave: int, form: LayerForm) -> None:
         super().__init__()
         self.mode = _LINEAR[form.dimensions]
         self.block = Block(enter, enter // 2, leave, form)
@@ -143,7 +143,7 @@ class UNet(nn.Module):
     ) -> None:
         super().__init__()
         _check(channels, classes, width, momentum, dimensions, norm)
-        w, d, form = width, dimensions, Form(dimensions, norm, momentum)
+        w, d, form = width, dimensions, LayerForm(dimensions, norm, momentum)
         self.scale = InputScale(input)
         self.pool = _POOL[d](2)
         self.inc = Block(channels, w, w, form)
