@@ -113,11 +113,11 @@ class Consortium:
         except RunError:
             return False  # it does not answer yet
 
-    def start_site(self, site: str) -> None:
-        """Start a site's node."""
+    def start_site(self, site: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start a site's node, with an environment of its own if it needs one."""
         port = self._ports.setdefault(site, free_port())
         script = self.folder / "sites" / site / "start.sh"
-        self._start(site, script, {"FEDA3I_NODE_PORT": str(port)})
+        self._start(site, script, {"FEDA3I_NODE_PORT": str(port), **(environment or {})})
 
     def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> Path:
         log = self.log(name)

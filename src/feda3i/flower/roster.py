@@ -15,6 +15,7 @@ from feda3i.core.wire import MAX_CASES, check_whole
 from feda3i.errors import RunError, WireError, printable
 from feda3i.flower import records
 from feda3i.flower.node import SITE_NAME
+from feda3i.flower.puller import Puller
 from feda3i.flower.records import PROTOCOL, Header
 from feda3i.flower.server_folder import LOCKED
 
@@ -31,6 +32,8 @@ REASONS = {
 }
 MAX_KINDS, MAX_SIDE, MAX_CASE = 1024, 2**16, 2**31
 """Channels or classes, pixels a side, and numbers in all that one case can have."""
+MAX_REFUSALS = 100
+"""Refusals kept for the next event: a node that is refused again and again fills no log."""
 HELLO_TTL = 600.0
 """Seconds that a node may take to say hello; reading its cases for the first time takes a while."""
 
@@ -62,6 +65,8 @@ class Roster:
         Digest of the network's layout that sites must have; ``None`` until the server knows it.
     locked
         Says which sites the operator has locked out; they are neither asked nor waited for.
+    puller
+        Fetches replies; by default each to its end.
     """
 
     def __init__(
@@ -70,13 +75,16 @@ class Roster:
         expected: Sequence[str] = (),
         layout: str | None = None,
         locked: Callable[[], Collection[str]] = tuple,
+        puller: Puller | None = None,
     ) -> None:
         self.grid = grid
+        self.puller = puller or Puller(grid)
         self.expected = tuple(expected)
         self.layout = layout
         self.known: dict[str, Greeting] = {}
         self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}
+        self.refusals: list[str] = []
         self.locked: set[str] = set()
         self._read_locked = locked
         self._present: dict[int, tuple[str, str]] = {}
@@ -98,12 +106,18 @@ class Roster:
         for node, (name, start) in self._present.items():
             if node not in self._greeted and name not in self.locked:
                 self._greeted[node] = start
+                # What it said before it was started again does not count.
+                self._asked = {i: other for i, other in self._asked.items() if other != node}
                 content = records.write(Header("hello"), {})
                 message = Message(content, node, "query.hello", ttl=HELLO_TTL)
                 self._asked[next(iter(self.grid.push_messages([message])))] = node
         for identifier in list(self._asked):
-            for reply in self.grid.pull_messages([identifier]):
-                self._read(self._asked.pop(identifier), reply)
+            try:
+                for reply in self.puller.pull(identifier):
+                    self._read(self._asked.pop(identifier), reply)
+            except WireError as error:
+                node = self._asked.pop(identifier)
+                self._refuse(node, self._label(node), str(error))
 
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
@@ -157,8 +171,13 @@ class Roster:
         self._shut_by_site[site] = reason
         self._refuse(greeting.node, site, reason)
 
+    def _label(self, node: int) -> str:
+        return self._present.get(node, ("", ""))[0] or f"node {node}"
+
     def _refuse(self, node: int, label: str, reason: str) -> None:
         self.refused[label] = self._shut[node] = printable(reason)
+        self.refusals.append(f"{label}: {self.refused[label]}")
+        del self.refusals[:-MAX_REFUSALS]
 
     def _check_bound(self, site: str, cases: int) -> None:
         """Raise ``WireError`` if a site had another number of cases at its first hello.
@@ -205,7 +224,7 @@ class Roster:
 
     def _read(self, node: int, reply: Message) -> None:
         registered = self._present.get(node, ("", ""))[0]
-        label = registered or f"node {node}"
+        label = self._label(node)
         try:
             if reply.has_error() and reply.error.code in LOST:
                 self._greeted.pop(node, None)  # it is greeted again if it is there

@@ -32,6 +32,7 @@ from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.node import check_names, folder_options
 from feda3i.flower.operator_page import OperatorPage
+from feda3i.flower.puller import PATIENCE, Puller
 from feda3i.flower.roster import Roster
 from feda3i.flower.server_folder import ENV, locked_sites, read_env
 from feda3i.flower.transport import FlowerTransport
@@ -120,14 +121,20 @@ def main(grid: Grid, context: Context) -> None:
     """Play a run to its end; Flower shows what is raised as the reason of a failed run."""
     settings = ServerSettings.of(context.run_config, os.environ)
     with one_thread():
-        result = serve(grid, settings, Live())
+        result = serve(grid, settings, Live(), puller=Puller(grid, PATIENCE))
     print(f"run    {result.path}\nsha256 {result.sha256}", flush=True)
 
 
-def serve(grid: Grid, settings: ServerSettings, listener: Listener, poll: float = 0.2) -> Result:
+def serve(
+    grid: Grid,
+    settings: ServerSettings,
+    listener: Listener,
+    poll: float = 0.2,
+    puller: Puller | None = None,
+) -> Result:
     """Wait for the sites, then start or resume the run and play it to its end."""
     recipe = settings.recipe
-    roster = Roster(grid, settings.sites, locked=settings.locked)
+    roster = Roster(grid, settings.sites, locked=settings.locked, puller=puller)
     job, test, facts = _prepare(settings)
     if job is not None:
         roster.layout = job.layout.digest()

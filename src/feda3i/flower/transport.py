@@ -126,10 +126,12 @@ class FlowerTransport:
             "refused": self.roster.refused,
             "locked": sorted(self.roster.locked),
             "versions": self.roster.versions(),
+            "refusals": self.roster.refusals,
         }
         for name, value in told.items():
             if value:
                 facts[name] = value if isinstance(value, list) else dict(value)
+        self.roster.refusals = []
         return facts
 
     def close(self) -> None:
@@ -221,7 +223,11 @@ class FlowerTransport:
     def _pull(self, item: _Asked) -> Any:
         """Return the decoded answer, a ``Missing``, or ``None`` if there is none yet."""
         for identifier in list(item.messages):
-            for reply in self.grid.pull_messages([identifier]):
+            try:
+                replies = self.roster.puller.pull(identifier)
+            except WireError as error:
+                return Missing(item.site, str(error))
+            for reply in replies:
                 if not reply.has_error():
                     return self._read(item, reply.content)
                 code, text = reply.error.code, str(reply.error.reason)

@@ -5,12 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+from flwr.app import ConfigRecord
 
+from attacks import FORGED, HELLOS, HUGE, UGLY, forge, with_garbage, with_values
 from consortium import Trial, site_names, tiny
 from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
 from feda3i.engine.run import job_of
 from feda3i.errors import RunError, WireError, printable
+from feda3i.flower.inprocess import through_bytes
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import _rows
@@ -18,62 +20,6 @@ from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
 BAD = "site-02"
-HUGE = 10**400
-UGLY = "\x1b[2J\x1b]0;owned\x07 a\rb \u202egpj \ud800\x9b"
-
-
-def forge(reply, **changes):
-    """Change fields of the body."""
-    body = {**json.loads(reply.content["header"]["body"]), **changes}
-    reply.content["header"] = ConfigRecord({**reply.content["header"], "body": json.dumps(body)})
-    return reply
-
-
-def with_loss(loss):
-    return lambda reply: forge(reply, numbers={"loss": loss})
-
-
-def with_values(change, name="values"):
-    def spoil(reply):
-        arrays = dict(reply.content["arrays"].items())
-        changed = {**arrays, name: Array(change(arrays[name].numpy()))}
-        reply.content["arrays"] = ArrayRecord(changed)
-        return reply
-
-    return spoil
-
-
-def one(value):
-    def change(vector):
-        vector[3] = value
-        return vector
-
-    return change
-
-
-FORGED = {
-    "huge loss": (with_loss(HUGE), "'loss': expected a number from"),
-    "true as loss": (with_loss(True), "expected a number, found bool"),
-    "NaN as loss": (with_loss(math.nan), "finite"),
-    "text as loss": (with_loss(UGLY), "found str"),
-    "far too large a loss": (with_loss(1e300), "1e+30"),
-    "huge seconds": (lambda r: forge(r, seconds=HUGE), "seconds"),
-    "negative seconds": (lambda r: forge(r, seconds=-1), "seconds"),
-    "NaN as seconds": (lambda r: forge(r, seconds=math.nan), "seconds"),
-    "true as seconds": (lambda r: forge(r, seconds=True), "seconds"),
-    "huge cases": (lambda r: forge(r, cases=HUGE), "number of cases"),
-    "negative cases": (lambda r: forge(r, cases=-3), "number of cases"),
-    "true as cases": (lambda r: forge(r, cases=True), "number of cases"),
-    "a float as cases": (lambda r: forge(r, cases=3.0), "number of cases"),
-    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases; at its first hello it had 3"),
-    "3e38": (with_values(one(3e38)), "3e+38"),
-    "-3e38": (with_values(one(-3e38)), "3e+38"),
-    "infinite": (with_values(one(-np.inf)), "infinite"),
-    "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
-    "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
-    "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
-    "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"\x1b"),
-}
 
 
 def only(kind, change, rounds=None):
@@ -116,6 +62,25 @@ def test_every_forged_reply_costs_one_site_one_round(tmp_path):
     assert math.isfinite(good["loss"])
 
 
+def test_a_message_that_flower_cannot_read_costs_one_site(tmp_path):
+    def spoil(reply):
+        return through_bytes(with_garbage(reply))[0]  # as in Flower's grid, it fails in pulling
+
+    class Both(Silent):
+        def round(self, event):
+            trial.grid.activated[BAD] = str(event["round"] + 1)  # it says hello again
+            trial.grid.tamper = only("hello", spoil)
+
+    recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
+    trial = Trial(tmp_path, recipe, site_names(3), only("fit", spoil))
+    trial.play(listener=Both())
+    first, second = trial.events("round")
+    for event in (first, second):
+        assert "its message cannot be read" in event["missing"][BAD]
+        assert is_clean(event)
+    assert any("cannot be read" in line for line in second["refusals"])
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path, sign):
     recipe = tiny(rounds=4, engine={"min_sites": 2})
@@ -125,20 +90,6 @@ def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path, sign):
     trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play()
     assert [event["answered"] for event in trial.events("round")] == [3] * 4
-
-
-HELLOS = [
-    {"cases": HUGE},
-    {"cases": 10**15},
-    {"cases": True},
-    {"cases": 0},
-    {"channels": HUGE},
-    {"classes": -1},
-    {"shape": [HUGE, 32]},
-    {"shape": [65536, 65536]},
-    {"shape": [32, math.nan]},
-    {"shape": "32"},
-]
 
 
 def test_an_odd_hello_costs_that_site(tmp_path):

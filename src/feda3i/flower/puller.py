@@ -1,0 +1,99 @@
+"""Fetch replies one at a time, without waiting for a node that has stopped in the middle of one.
+
+A node announces a reply and then uploads it. Flower's grid waits for the rest, for minutes if the
+node has died between; the server has other sites to listen to. A fetch that takes long therefore
+goes on in a thread of its own, and the next look asks whether it has come to an end.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from feda3i.errors import WireError, printable, summary
+
+PATIENCE = 1.0
+"""Seconds that the server itself waits for a fetch; one at a time is in memory as a rule."""
+MOST = 8
+"""Fetches that go on at the same time; each holds one reply in memory."""
+
+
+@dataclass
+class _Fetch:
+    replies: list[Message] = field(default_factory=list)
+    error: Exception | None = None
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+
+class Puller:
+    """Fetch replies from a grid.
+
+    Parameters
+    ----------
+    grid
+        Flower's grid.
+    patience
+        Seconds to wait for a fetch before it goes on in the background; ``None``: to its end.
+    """
+
+    def __init__(self, grid: Grid, patience: float | None = None) -> None:
+        self.grid, self.patience = grid, patience
+        self._under_way: dict[str, _Fetch] = {}
+
+    def pull(self, identifier: str) -> list[Message]:
+        """Return the reply to a message, if it has come; raise ``WireError`` if it is unreadable.
+
+        What goes wrong between this process and the SuperLink is not the node's fault and is passed
+        on as it is.
+        """
+        if self.patience is None:
+            fetch = _Fetch()
+            self._fetch(identifier, fetch)
+        else:
+            found = self._in_background(identifier, self.patience)
+            if found is None:
+                return []
+            fetch = found
+        if fetch.error is not None:
+            raise _named(fetch.error) from None
+        return fetch.replies
+
+    def _in_background(self, identifier: str, patience: float) -> _Fetch | None:
+        fetch = self._under_way.get(identifier)
+        if fetch is None:
+            if len(self._under_way) >= MOST:
+                self._forget()
+                return None
+            fetch = self._under_way[identifier] = _Fetch()
+            given = (identifier, fetch)
+            threading.Thread(target=self._fetch, args=given, daemon=True).start()
+            fetch.is_over.wait(patience)
+        if not fetch.is_over.is_set():
+            return None
+        return self._under_way.pop(identifier)
+
+    def _forget(self) -> None:
+        """Drop what has come and nobody asks for any more, because its round is over."""
+        for identifier, fetch in list(self._under_way.items()):
+            if fetch.is_over.is_set():
+                del self._under_way[identifier]
+
+    def _fetch(self, identifier: str, fetch: _Fetch) -> None:
+        try:
+            fetch.replies = list(self.grid.pull_messages([identifier]))
+        except Exception as error:
+            fetch.error = error
+        finally:
+            fetch.is_over.set()
+
+
+def _named(error: Exception) -> Exception:
+    """Return an error of the connection as it is, any other as that of an unreadable message."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPError | OSError | RuntimeError | MemoryError):
+        return error
+    return WireError(f"its message cannot be read: {printable(summary(error), 300)}")

@@ -1,0 +1,119 @@
+"""What a hostile site may send: every reply here must cost that site and nobody else.
+
+The fast tests put these between nodes and server of one process; the slow ones let a real node send
+them to a real server.
+"""
+
+import json
+import math
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+
+HUGE = 10**400
+UGLY = "\x1b[2J\x1b]0;owned\x07 a\rb \u202egpj \ud800\x9b"
+
+
+def forge(reply, **changes):
+    """Change fields of the body."""
+    body = {**json.loads(reply.content["header"]["body"]), **changes}
+    reply.content["header"] = ConfigRecord({**reply.content["header"], "body": json.dumps(body)})
+    return reply
+
+
+def with_loss(loss):
+    return lambda reply: forge(reply, numbers={"loss": loss})
+
+
+def with_values(change, name="values"):
+    def spoil(reply):
+        arrays = dict(reply.content["arrays"].items())
+        changed = {**arrays, name: Array(change(arrays[name].numpy()))}
+        reply.content["arrays"] = ArrayRecord(changed)
+        return reply
+
+    return spoil
+
+
+def one(value):
+    def change(vector):
+        vector[3] = value
+        return vector
+
+    return change
+
+
+FORGED = {
+    "huge loss": (with_loss(HUGE), "'loss': expected a number from"),
+    "true as loss": (with_loss(True), "expected a number, found bool"),
+    "NaN as loss": (with_loss(math.nan), "finite"),
+    "text as loss": (with_loss(UGLY), "found str"),
+    "far too large a loss": (with_loss(1e300), "1e+30"),
+    "huge seconds": (lambda r: forge(r, seconds=HUGE), "seconds"),
+    "negative seconds": (lambda r: forge(r, seconds=-1), "seconds"),
+    "NaN as seconds": (lambda r: forge(r, seconds=math.nan), "seconds"),
+    "true as seconds": (lambda r: forge(r, seconds=True), "seconds"),
+    "huge cases": (lambda r: forge(r, cases=HUGE), "number of cases"),
+    "negative cases": (lambda r: forge(r, cases=-3), "number of cases"),
+    "true as cases": (lambda r: forge(r, cases=True), "number of cases"),
+    "a float as cases": (lambda r: forge(r, cases=3.0), "number of cases"),
+    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases; at its first hello it had"),
+    "3e38": (with_values(one(3e38)), "3e+38"),
+    "-3e38": (with_values(one(-3e38)), "3e+38"),
+    "infinite": (with_values(one(-np.inf)), "infinite"),
+    "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
+    "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
+    "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
+    "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"\x1b"),
+}
+
+
+class Garbage(ConfigRecord):
+    """A record whose bytes are not those of a record."""
+
+    def deflate(self):
+        from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body
+
+        return add_header_to_object_body(object_body=b"\xff\xfe\x1b[2J", obj=self)
+
+
+Garbage.__qualname__ = "ConfigRecord"  # Flower looks up by this name what to make of the bytes
+
+
+def with_garbage(reply):
+    reply.content["header"] = Garbage(reply.content["header"])
+    return reply
+
+
+UNREADABLE = {"bytes of no record": (with_garbage, "cannot be read")}
+"""Fails where Flower puts the message together, before anything of ours sees it."""
+
+
+def with_noise(reply, scale=100.0):
+    """Add noise to everything; variances stay above zero."""
+
+    def change(vector):
+        noise = np.random.default_rng(7).normal(0, scale, len(vector))
+        return (vector + np.abs(noise)).astype(np.float32)
+
+    return with_values(change)(reply)
+
+
+def with_survey(reply, value=HUGE):
+    """Answer a survey with numbers that no survey gives."""
+    numbers = json.loads(reply.content["header"]["body"])["numbers"]
+    return forge(reply, numbers={name: [value] * len(old) for name, old in numbers.items()})
+
+
+HELLOS = [
+    {"cases": HUGE},
+    {"cases": 10**15},
+    {"cases": True},
+    {"cases": 0},
+    {"channels": HUGE},
+    {"classes": -1},
+    {"shape": [HUGE, 32]},
+    {"shape": [65536, 65536]},
+    {"shape": [32, math.nan]},
+    {"shape": "32"},
+]

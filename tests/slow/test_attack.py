@@ -1,0 +1,128 @@
+"""The attack script: a hostile node sends real messages to a real server with honest nodes.
+
+Whatever it sends costs that site; the run goes on with the others, and the log says why.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import attacks
+from deployment import events_of, names, rounds_of, small, wait_for_nodes
+from feda3i.deploy.control import Control
+from feda3i.deploy.processes import Consortium
+from feda3i.deploy.trial import recipe_of
+from waiting import wait_until
+
+pytestmark = pytest.mark.slow
+BAD = "site-02"
+HONEST = ["site-01", "site-03"]
+FITS = {**attacks.FORGED, **attacks.UNREADABLE, "ten times the cases": (None, "40 cases; at its")}
+ODD = (0, 1, 6)
+"""Hellos of 400 digits, of 10^15 cases and of an odd shape; all others are in the fast tests."""
+
+
+class Hostile:
+    """A node that spoils its messages after a plan."""
+
+    def __init__(self, consortium, folder):
+        self.consortium = consortium
+        self.plan = folder / "plan.json"
+        script = consortium.folder / "sites" / BAD / "start.sh"
+        attacker = Path(__file__).parents[1] / "attacker.py"
+        text = script.read_text()
+        assert "-m feda3i.flower.warm site" in text
+        text = text.replace("-m feda3i.flower.warm site", f"{attacker} site")
+        script.write_text(text.replace("set -euo", f"export FEDA3I_ATTACK={self.plan}\nset -euo"))
+        self.will()
+
+    def will(self, **attacks_of):
+        """Make a plan: kind of message -> names of attacks, one after the other."""
+        for used in self.plan.parent.glob(f"{self.plan.name}.*"):
+            used.unlink()
+        self.plan.write_text(json.dumps(attacks_of))
+
+    def has_sent(self, kind):
+        used = self.plan.with_name(f"{self.plan.name}.{kind}")
+        return int(used.read_text() or 0) if used.exists() else 0
+
+    def restart(self):
+        self.consortium.stop(BAD)
+        self.consortium.start_site(BAD)
+
+
+def follow(consortium, run, name):
+    with Control(consortium.server) as control:
+        for _ in control.follow(run, consortium.runs / name, pause=0.3):
+            pass
+    return rounds_of(consortium, name)
+
+
+def recipe_for(rounds, method="fedavg", **engine):
+    return small(recipe_of(3, method, rounds), **{"min_sites": 2, "deadline": 600, **engine})
+
+
+def is_clean(event):
+    return json.dumps(event, ensure_ascii=False).isprintable()
+
+
+def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
+    with Consortium(tmp_path / "c", names(3), patience=1800) as consortium:
+        consortium.start_server()
+        hostile = Hostile(consortium, tmp_path)
+        for name in names(3):
+            consortium.start_site(name)
+        wait_for_nodes(consortium, names(3))
+
+        # Odd hellos, each after a restart, while the server waits for the site; then every forged
+        # reply, one a round; then it is honest.
+        hostile.will(hello=[f"hello {number}" for number in ODD], fit=list(FITS))
+        run = consortium.start_run(recipe_for(len(FITS) + 1), "forged")
+        for count in range(1, len(ODD) + 1):
+            wait_until(lambda count=count: hostile.has_sent("hello") >= count, pause=0.2)
+            hostile.restart()
+        *faulty, good = follow(consortium, run, "forged")
+        refusals = faulty[0]["refusals"]
+        assert len(refusals) == len(ODD)
+        assert all(line.startswith(f"{BAD}: its hello") for line in refusals)
+        for event, (fault, (_, reason)) in zip(faulty, FITS.items(), strict=True):
+            assert list(event["missing"]) == [BAD], fault
+            assert reason in event["missing"][BAD], (fault, event["missing"])
+            assert is_clean(event), fault
+            assert math.isfinite(event["loss"])
+        assert good["missing"] == {}
+        log = consortium.log("server").read_text()
+        assert "\x1b]0;" not in log
+        assert "\u202e" not in log
+
+        # Noise is averaged in without a guard, and left out or cut down with one.
+        hostile.will(fit=["noise"])
+        for guard, left_out in (("leave-out", True), ("clip", False)):
+            hostile.will(fit=["noise"])
+            run = consortium.start_run(recipe_for(2, guard=guard), guard)
+            first, second = follow(consortium, run, guard)
+            assert list(first["guarded"]) == [BAD]
+            assert (BAD in first["missing"]) == left_out
+            assert "guarded" not in second
+            assert second["loss"] < 2
+
+        # Ten times its cases from the first hello on: nobody can count them, the cap holds.
+        hostile.will(hello=["ten times the cases"], fit=["cases of the hello"] * 2)
+        run = consortium.start_run(recipe_for(2, max_share=0.4), "cap")
+        for event in follow(consortium, run, "cap"):
+            assert event["missing"] == {}
+            assert event["weights"][BAD] == pytest.approx(0.4)
+
+        # A survey of 400 digits: FedA3I goes on, with weights that sum to one.
+        hostile.will(survey=["survey"] * 9)
+        run = consortium.start_run(recipe_for(3, "feda3i"), "survey")
+        events = follow(consortium, run, "survey")
+        assert [event["answered"] for event in events] == [3, 3, 3]
+        assert any(BAD in event.get("survey_missing", {}) for event in events)
+        for name in ("forged", "leave-out", "clip", "cap", "survey"):
+            assert (consortium.runs / name / "DONE").exists()
+            assert not events_of(consortium, name, "resume")
