@@ -98,29 +98,28 @@ def small(sites: int, cases: int, rounds: int, seed: int, method: dict[str, Any]
             "sites": sites,
             "cases": cases,
             "test": 48,
-            "size": 48,
+            "size": 32,
         },
         "noise": {"name": "contour", "setting": "skin-ne"},
         "model": {"name": "unet", "width": 4},
         "method": method,
-        "train": {"epochs": 3, "batch": 4},
+        "train": {"epochs": 3, "batch": 2},
         "evaluate": {"every": 1000},
         "engine": {"workers": 1, "device": "cpu"},
     }
 
 
 def dice() -> None:
-    print("| method | seed | plain | secure | difference |\n|---|---|---|---|---|")
+    # A cap that caps nobody sums in another order: that alone changes the last digits.
+    print("| method | seed | plain | plain, other rounding | secure |\n|---|---|---|---|---|")
     for method in ({"name": "fedavg"}, {"name": "feda3i", "t1": 4}):
         for seed in (0, 1, 2):
             values = small(8, 8, 8, seed, method)
             plain, _ = score(values)
+            other, _ = score({**values, "engine": {**values["engine"], "max_share": 0.99}})
             secure, _ = score({**values, "secure": {"on": True}})
-            print(
-                f"| {method['name']} | {seed} | {plain:.4f} | {secure:.4f} | "
-                f"{secure - plain:+.4f} |",
-                flush=True,
-            )
+            name = method["name"]
+            print(f"| {name} | {seed} | {plain:.3f} | {other:.3f} | {secure:.3f} |", flush=True)
 
 
 def epsilon() -> None:
@@ -128,10 +127,10 @@ def epsilon() -> None:
         "| noise multiplier | epsilon, server | epsilon, models only | Dice, seeds 0, 1, 2 | mean |"
     )
     print("|---|---|---|---|---|")
-    for z in (None, 0.0, 0.0003, 0.001, 0.003, 0.01, 0.1):
+    for z in (None, 0.0, 0.001, 0.003, 0.01, 0.1):
         found, facts = [], {}
         for seed in (0, 1, 2):
-            values = small(20, 8, 8, seed, {"name": "fedavg"})
+            values = small(20, 8, 6, seed, {"name": "fedavg"})
             values["model"]["norm"] = "group"  # no running statistics, which would need noise too
             if z is not None:
                 values["privacy"] = {"on": True, "clip": 2.0, "noise_multiplier": z}

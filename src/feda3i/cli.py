@@ -24,6 +24,7 @@ from feda3i.commands.evaluate import evaluate
 from feda3i.commands.explain import explain, list_names
 from feda3i.commands.plot import plot
 from feda3i.commands.predict import predict
+from feda3i.commands.privacy import privacy
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
@@ -34,6 +35,7 @@ for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
 for command in (demo, run, resume, bench, tables, evaluate, predict, report, plot, track, audit):
     app.command()(command)
+app.command()(privacy)
 app.command("list")(list_names)
 app.command()(explain)
 app.command()(check)

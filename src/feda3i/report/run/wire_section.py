@@ -22,6 +22,10 @@ STATISTICS = (
     "entered it, and their mean and variance by channel, over all training images of the site. "
     "A simulation does not count their bytes."
 )
+SECURE = (
+    "Secure aggregation was on: what each site sent was masked, and the server could read the "
+    "weighted sum of all sites only. Masked integers take twice the bytes of the network."
+)
 HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
@@ -47,8 +51,13 @@ def _group(group: Group) -> list[Html]:
     body.append(html.paragraph(words))
     if table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged":
         body.append(html.paragraph(STATISTICS))
+    is_secure = bool(table_of(run.recipe.get("secure")).get("on", False))
+    if is_secure:
+        body.append(html.paragraph(SECURE))
     size = model_size(run.path / "model.safetensors")
-    counted = _counted(run)
+    if size is not None and is_secure:
+        size *= 2
+    counted = counted_bytes(run)
     if counted:
         body.append(
             _table(run, counted, "Bytes that came from each site, as the network counted them")
@@ -98,7 +107,8 @@ def model_size(path: Path) -> int | None:
         return None
 
 
-def _counted(run: RunLog) -> dict[str, int]:
+def counted_bytes(run: RunLog) -> dict[str, int]:
+    """Return the bytes that came from each site, where a network counted them."""
     total: dict[str, int] = {}
     for one in run.rounds:
         for site, size in one.received.items():
