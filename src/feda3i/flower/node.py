@@ -26,7 +26,10 @@ from feda3i.simulation.views import view_of
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_KEYS = ("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic")
+_KEYS = (
+    *("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic"),
+    *("require-secure", "require-privacy"),
+)
 _FOLDER_OPTIONS = (
     *("size", "channels", "classes", "aspect"),
     *("volumes", "axis", "values", "spacing"),
@@ -50,6 +53,8 @@ class NodeSettings:
         Where and with how many threads to train. One thread repeats a local run to the bit.
     allow_plugins
         Whether a recipe may name a Python file or module of this machine.
+    require_secure, require_privacy
+        Refuse recipes without secure aggregation, or without differential privacy.
     """
 
     site: str
@@ -59,6 +64,8 @@ class NodeSettings:
     threads: int = 1
     allow_plugins: bool = False
     allow_synthetic: bool = False
+    require_secure: bool = False
+    require_privacy: bool = False
 
     @classmethod
     def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
@@ -83,6 +90,8 @@ class NodeSettings:
             threads=int(node_config.get("threads", 1)),
             allow_plugins=node_config.get("allow-plugins") is True,
             allow_synthetic=node_config.get("allow-synthetic") is True,
+            require_secure=node_config.get("require-secure") is True,
+            require_privacy=node_config.get("require-privacy") is True,
         )
 
     def threading(self) -> AbstractContextManager[None]:
@@ -135,6 +144,12 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
         raise RecipeError("the recipe is not an object")
     recipe = validate({**values, "engine": {"device": settings.device, "workers": 1}})
     check_names(recipe, settings.allow_plugins)
+    for key, is_needed, is_on in (
+        ("secure", settings.require_secure, recipe.secure.on),
+        ("privacy", settings.require_privacy, recipe.privacy.on),
+    ):
+        if is_needed and not is_on:
+            raise RecipeError(f"this site takes part in runs with {key}.on = true only")
     return recipe
 
 

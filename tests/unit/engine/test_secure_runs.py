@@ -75,6 +75,7 @@ def test_a_site_may_be_lost_at_any_step(task, monkeypatch):
         assert last["missing"] == {"site-2": "lost on purpose"}
 
 
+@pytest.mark.slow
 def test_too_many_lost_sites_stop_the_run_and_it_can_be_resumed(tmp_path, monkeypatch):
     from feda3i.engine import transport
 
@@ -95,7 +96,7 @@ def test_too_many_lost_sites_stop_the_run_and_it_can_be_resumed(tmp_path, monkey
 
 
 def test_a_resumed_run_ends_with_the_same_model(tmp_path):
-    recipe, sites = recipe_of(3), federation()
+    recipe, sites = recipe_of(2), federation()
     whole = run(recipe, tmp_path / "whole", federation=sites)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "broken", federation=sites, listener=_StopAfter(1))
@@ -135,15 +136,22 @@ def test_a_lost_node_of_a_network_does_not_stop_the_sum(tmp_path):
     pytest.importorskip("flwr")
     from flwr.app import Error, Message
 
-    from consortium import Trial, site_names, tiny
+    from consortium import Trial, site_names, tiny, weights_of
 
-    recipe = tiny(2, sites=4, data={"cases": 2}, engine={"min_sites": 3}, secure={"on": True})
+    recipe = tiny(
+        2,
+        sites=4,
+        data={"cases": 2},
+        model={"width": 2},
+        engine={"min_sites": 3},
+        secure={"on": True},
+    )
     local = run(recipe, tmp_path / "local")
     trial = Trial(tmp_path / "whole", recipe, site_names(4))
     assert trial.play().sha256 == local.sha256
     first, second = trial.events("round")
-    # 8 bytes for each of the values, which are 4 otherwise
-    assert min(first["bytes_received"].values()) > 1.5 * min(first["bytes_sent"].values())
+    values = sum(tensor.size for tensor in weights_of(local.path).values() if tensor.size > 1)
+    assert min(first["bytes_received"].values()) > 8 * values  # each has 4 bytes otherwise
     state = tmp_path / "whole" / "state" / "site-01"
     assert (state / "identity" / "peers.json").exists()
 
