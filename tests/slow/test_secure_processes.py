@@ -15,17 +15,20 @@ from feda3i.recipe import validate
 from waiting import HANG, wait_until
 
 pytestmark = pytest.mark.slow
-NAMES = [f"site-{k + 1:02d}" for k in range(4)]
 LOST = "site-02"
 
 
-def secured(rounds, **engine):
-    values = recipe_of(4, "feda3i", rounds).to_dict()
+def names(count):
+    return [f"site-{k + 1:02d}" for k in range(count)]
+
+
+def secured(sites, rounds, dropouts="auto", **engine):
+    values = recipe_of(sites, "feda3i", rounds).to_dict()
     values["data"].update(cases=4, test=4, size=32)
     values["model"]["width"] = 4
     values["method"]["t1"] = 1
     values["engine"].update(engine)
-    values["secure"] = {"on": True}
+    values["secure"] = {"on": True, "dropouts": dropouts}
     return validate(values)
 
 
@@ -47,22 +50,29 @@ def has_masked(consortium, round):
     return False
 
 
-def test_sums_under_masks_and_a_node_killed_in_a_round(tmp_path):
-    whole, faulty = secured(2), secured(3, min_sites=3, deadline=HANG)
-    with Consortium(tmp_path / "c", NAMES) as consortium:
+def test_masked_sums_make_the_model_of_a_local_run(tmp_path):
+    recipe = secured(4, 2)
+    with Consortium(tmp_path / "c", names(4)) as consortium:
         consortium.start_server()
-        for name in NAMES:
+        for name in names(4):
             consortium.start_site(name)
-        events = follow(consortium, consortium.start_run(whole, "whole"), "whole")
-        assert all(event["secure"] == {"sites": 4, "needed": 3, "lost": []} for event in events)
-
-        number = consortium.start_run(faulty, "faulty")
-        wait_until(lambda: has_masked(consortium, 2), pause=0.05)
-        consortium.kill(LOST)
-        events = follow(consortium, number, "faulty")
+        events = follow(consortium, consortium.start_run(recipe, "whole"), "whole")
+    assert all(event["secure"] == {"sites": 4, "needed": 3, "lost": []} for event in events)
     done = (tmp_path / "c" / "runs" / "whole" / "DONE").read_text().strip()
-    assert done == run(whole, tmp_path / "local").sha256
-    assert [event["answered"] for event in events] == [4, 3, 3]
-    assert events[1]["secure"] == {"sites": 4, "needed": 3, "lost": [LOST]}
-    assert events[2]["secure"] == {"sites": 3, "needed": 3, "lost": []}
+    assert done == run(recipe, tmp_path / "local").sha256
+
+
+def test_a_node_killed_in_a_round_does_not_stop_the_sum(tmp_path):
+    recipe = secured(3, 1, dropouts=1, min_sites=2, deadline=HANG)
+    with Consortium(tmp_path / "c", names(3)) as consortium:
+        consortium.start_server()
+        for name in names(3):
+            consortium.start_site(name)
+        number = consortium.start_run(recipe, "faulty")
+        wait_until(lambda: has_masked(consortium, 1), pause=0.05)
+        consortium.kill(LOST)
+        [event] = follow(consortium, number, "faulty")
+    assert event["answered"] == 2
+    assert event["secure"] == {"sites": 3, "needed": 2, "lost": [LOST]}
+    assert list(event["missing"]) == [LOST]
     assert (tmp_path / "c" / "runs" / "faulty" / "DONE").exists()
