@@ -111,6 +111,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     rounds = list(read_events(folder.events, "round"))
     scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
     mu = offsets_of(data["notes"].get("annotators", {}))
+    why = reasons_of(rounds, data["sites"], mu)
     notes = [e["text"] for e in read_events(folder.events, "note") if e["is_result"]]
     return RunResult(
         recipe={k: v for k, v in recipe.shared().items() if k != "methods"},
@@ -119,7 +120,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
         scores={k: round(v, 6) for k, v in summarise_scores(scored["test"]).items()},
         cases=_cases(scored["test"]),
         sites=_sites(scored.get("train", []), federation),
-        why=_rounded(reasons_of(rounds, data["sites"], mu)),
+        why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
         notes=notes,
         machine={
             "created": manifest["created"],
@@ -171,10 +172,6 @@ def _sites(rows: Iterable[Mapping[str, Any]], federation: Federation | None) -> 
         if site:
             found.setdefault(str(site), []).append(float(row["dice"]))
     return {site: round(sum(v) / len(v), 4) for site, v in sorted(found.items())}
-
-
-def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 
 # -- many results ---------------------------------------------------------------------------------

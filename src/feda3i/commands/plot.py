@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +38,11 @@ def plot(
     rounds = {
         folder: list(read_events(RunFolder.open(folder).events, "round")) for folder in folders
     }
-    empty = [str(folder) for folder, events in rounds.items() if not _is_scored(events)]
+    empty = [
+        str(folder)
+        for folder, events in rounds.items()
+        if all(event.get("dice") is None for event in events)
+    ]
     if empty:
         raise RunError(f"expected runs with a scored round, found none in: {', '.join(empty)}")
     kinds = list(dict.fromkeys(formats.replace(" ", "").split(",")))
@@ -89,7 +92,3 @@ def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
         name = title if len(paths) > 1 and title and title not in named else paths[0].name
         named[name if name not in named else str(paths[0])] = [rounds[path] for path in paths]
     return named
-
-
-def _is_scored(events: Sequence[Event]) -> bool:
-    return any(event.get("dice") is not None for event in events)

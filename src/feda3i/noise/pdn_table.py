@@ -55,13 +55,12 @@ def dependence_rows(
     seed: int,
     shape: Shape = "disc",
     progress: Callable[[int, int], None] | None = None,
-    models: Mapping[str, NoiseModel] = MODELS,
 ) -> list[dict[str, Any]]:
     """Test every model on a shape of this radius; one row of plain values per model."""
     check_number("radius", radius, low=1.0, high=1000.0)
     clean = clean_shape(shape, radius)
     table = []
-    for done, (name, model) in enumerate(models.items(), 1):
+    for done, (name, model) in enumerate(MODELS.items(), 1):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
             found = pixel_dependence(model, clean, draws, seeding.rng(seed, "pdn", name))
@@ -82,7 +81,7 @@ def dependence_rows(
             }
         )
         if progress:
-            progress(done, len(models))
+            progress(done, len(MODELS))
     return table
 
 

@@ -85,7 +85,7 @@ def frame(x: Axis, y: Axis, x_label: str, y_label: str, whole_x: bool = False) -
     for value in y.ticks():
         parts.append(tag("line", x1=left, x2=right, y1=y(value), y2=y(value), class_="grid"))
         parts.append(_word(f"{value:g}", left - 8, y(value) + 4, "end"))
-    for value in _whole(x.ticks(7, WHOLE)) if whole_x else x.ticks(6):
+    for value in [v for v in x.ticks(7, WHOLE) if v == int(v)] if whole_x else x.ticks(6):
         parts.append(tag("line", x1=x(value), x2=x(value), y1=bottom, y2=bottom + 5, class_="tick"))
         parts.append(_word(f"{value:g}", x(value), bottom + 20, "middle"))
     parts.append(tag("line", x1=left, x2=right, y1=bottom, y2=bottom, class_="tick"))
@@ -94,10 +94,6 @@ def frame(x: Axis, y: Axis, x_label: str, y_label: str, whole_x: bool = False) -
     turned = f"rotate(-90 13 {middle:.1f})"
     parts.append(_word(y_label, 13, middle, "middle", class_="label", transform=turned))
     return tag("g", join(parts), aria_hidden="true")
-
-
-def _whole(values: Sequence[float]) -> list[float]:
-    return [value for value in values if value == int(value)]
 
 
 def _word(words: str, x: float, y: float, anchor: str, **more: object) -> Html:

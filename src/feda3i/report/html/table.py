@@ -107,14 +107,14 @@ def _cells(columns: Sequence[Column], row: Sequence[object]) -> list[Html]:
 def _cell(column: Column, value: object, is_first: bool) -> Html:
     cell = value if isinstance(value, Cell) else Cell(_shown(column, value), _sorted_by(value))
     kinds = " ".join(filter(None, (_class(column), cell.class_))) or None
-    by = cell.value if cell.value is not None else None
+    by = cell.value if isinstance(cell.value, str | None) else f"{cell.value:.6g}"
     return tag(
         "th" if is_first else "td",
         text(cell.shown),
         scope="row" if is_first else None,
         class_=kinds,
         style=cell.style,
-        data_value=None if by is None or by == cell.shown else _exact(by),
+        data_value=None if cell.value == cell.shown else by,
     )
 
 
@@ -130,10 +130,6 @@ def _sorted_by(value: object) -> float | str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
-
-
-def _exact(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def facts(pairs: Sequence[tuple[object, object]]) -> Html:

@@ -82,7 +82,8 @@ def group_runs(runs: Sequence[RunLog]) -> list[Group]:
     """Return the groups by setting: FedAvg first, then methods, then reference rows."""
     alike: dict[tuple[str, str], list[RunLog]] = {}
     for run in runs:
-        alike.setdefault((_key(_setting(run)), _key(_method(run))), []).append(run)
+        method = {**table_of(run.recipe.get("method")), "name": run.method}
+        alike.setdefault((_key(_setting(run)), _key(method)), []).append(run)
     settings = _labels(list(dict.fromkeys(setting for setting, _ in alike)))
     methods = _labels(list(dict.fromkeys(method for _, method in alike)), first="name")
     groups = [
@@ -106,10 +107,6 @@ def _setting(run: RunLog) -> dict[str, Any]:
     setting = {key: value for key, value in run.recipe.items() if key not in ignored}
     engine = deciding(run.recipe.get("engine"))
     return {**setting, "engine": engine} if engine else setting
-
-
-def _method(run: RunLog) -> dict[str, Any]:
-    return {**table_of(run.recipe.get("method")), "name": run.method}
 
 
 def _key(values: Mapping[str, Any]) -> str:

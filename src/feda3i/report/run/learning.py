@@ -11,14 +11,6 @@ from feda3i.report.run.compare import Group
 from feda3i.report.run.run_log import RoundFacts
 
 
-def _dice(one: RoundFacts) -> float | None:
-    return one.scores.get("dice")
-
-
-def _loss(one: RoundFacts) -> float | None:
-    return one.loss
-
-
 def learning(groups: Sequence[Group]) -> Section:
     """Return the curves of every setting."""
     body = []
@@ -26,7 +18,10 @@ def learning(groups: Sequence[Group]) -> Section:
         here = [group for group in groups if group.setting == setting]
         if setting:
             body.append(html.tag("h3", setting))
-        plots = [_plot(here, "test Dice", _dice), _plot(here, "training loss", _loss)]
+        plots = [
+            _plot(here, "test Dice", lambda one: one.scores.get("dice")),
+            _plot(here, "training loss", lambda one: one.loss),
+        ]
         body.append(html.tag("div", *plots, class_="pair"))
     several = any(len(group.counted) > 1 for group in groups)
     intro = "Test Dice and mean training loss after every round." + (
