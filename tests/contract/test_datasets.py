@@ -44,6 +44,7 @@ def make(trees):
         "isic2017": {"path": trees["skin"], **COMMON},
         "synthetic-breast": COMMON,
         "synthetic-skin": COMMON,
+        "synthetic-volumes": COMMON,
     }
     return lambda name, **more: REGISTRY.get(name)(**{**made[name], **more})
 
@@ -56,16 +57,21 @@ def test_has_the_sites_cases_and_size_asked_for(name, make):
     assert len(made.sites) == SITES
     assert all(1 <= len(index) <= CASES for index in made.sites.values())
     assert 1 <= len(made.test) <= TEST
-    assert made.train.shape == made.test.shape == (SIZE, SIZE)
+    if name == "synthetic-volumes":  # each has a size of its own
+        assert 0.8 * SIZE < max(made.train.usual_shape) < 1.2 * SIZE
+    else:
+        assert made.train.shape == made.test.shape == (SIZE, SIZE)
 
 
-def test_holds_bytes_with_declared_mask_values(name, make):
+def test_holds_values_with_declared_mask_values(name, make):
     made = make(name)
     for cases in (made.train, made.test):
-        assert cases.images.dtype == cases.masks.dtype == np.uint8
+        assert cases.images.dtype == (np.float32 if name == "synthetic-volumes" else np.uint8)
+        assert cases.masks.dtype == np.uint8
         assert cases.channels == made.train.channels in (1, 3)
-        assert np.unique(cases.masks).tolist() == list(range(len(made.classes) + 1))
-        assert cases.images.std() > 1
+        values = {value for mask in cases.masks for value in np.unique(mask).tolist()}
+        assert values == set(range(len(made.classes) + 1))
+        assert all(image.std() > 1 for image in cases.images)
 
 
 def test_ids_are_unique_and_train_and_test_are_disjoint(name, make):

@@ -18,6 +18,7 @@ from feda3i.metrics import dice
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases
+    from feda3i.core.ragged import Stack
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class CaseRow:
 def measure_cases(
     cases: Cases,
     sites: Sequence[str],
-    predicted: NDArray[np.uint8] | None,
+    predicted: Stack | Sequence[NDArray[np.uint8]] | None,
     *,
     classes: int = 1,
     seen: Sequence[bool] | None = None,

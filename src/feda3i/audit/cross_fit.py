@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases, Federation, Index, Masks
 from feda3i.core.predictor import Predictor, label_map
+from feda3i.core.ragged import Stack, zeros_like
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
@@ -86,10 +87,10 @@ def cross_predict(
     federation: Federation,
     others: Sequence[Cases] = (),
     listener: Listener | None = None,
-) -> tuple[Masks, list[Masks]]:
+) -> tuple[Stack, list[list[Masks]]]:
     """Return predictions for all training cases, and for other ones, by models new to them."""
-    found = np.zeros(federation.train.masks.shape, np.uint8)
-    sums: list[NDArray[np.float32]] = [np.zeros((), np.float32) for _ in others]
+    found = zeros_like(federation.train.masks)
+    sums: list[list[NDArray[np.float32]]] = [[] for _ in others]
     folds = folds_of(federation, recipe.seed)
     for number, fold in enumerate(folds):
         title = f"model {number + 1} of {len(folds)}"
@@ -97,12 +98,26 @@ def cross_predict(
         model = train(named, replace(federation, sites=fold), listener or Silent())
         kept = np.concatenate(list(fold.values()))
         for where in parts(np.setdiff1d(np.arange(len(found)), kept)):
-            found[where] = model.masks(federation.train.images[where])
-        sums = [
-            total + model.probabilities(np.asarray(cases.images))
-            for total, cases in zip(sums, others, strict=True)
-        ]
-    return found, [label_map(total / np.float32(len(folds))) for total in sums]
+            masks = model.masks(federation.train.images[where])
+            for place, mask in zip(where, masks, strict=True):
+                found[int(place)] = mask
+        for total, cases in zip(sums, others, strict=True):
+            for k, one in enumerate(model.probabilities(cases.images)):
+                if k < len(total):
+                    total[k] = total[k] + one
+                else:
+                    total.append(one)
+    share = np.float32(len(folds))
+    return found, [[label_map((one / share)[None])[0] for one in total] for total in sums]
+
+
+def predict_all(model: Predictor, cases: Cases) -> Stack:
+    """Return the masks that a model would draw, some at a time."""
+    found = zeros_like(cases.masks)
+    for where in parts(np.arange(len(cases))):
+        for place, mask in zip(where, model.masks(cases.images[where]), strict=True):
+            found[int(place)] = mask
+    return found
 
 
 def parts(where: Index) -> list[Index]:

@@ -32,7 +32,7 @@ class Look:
     Parameters
     ----------
     image
-        ``(*space, channel)``, bytes.
+        ``(*space, channel)``, on the scale of bytes.
     drawn
         ``(*space)``: the annotation.
     predicted
@@ -42,7 +42,7 @@ class Look:
         Size of a pixel along each axis; offsets are then in its unit.
     """
 
-    image: NDArray[np.uint8]
+    image: NDArray[Any]
     drawn: NDArray[np.bool_]
     predicted: NDArray[np.bool_] | None = None
     spacing: Sequence[float] | None = None

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from feda3i.audit.case_rows import CaseRow, measure_cases
-from feda3i.audit.cross_fit import STEPS, cross_predict, parts, warm_up_recipe
+from feda3i.audit.cross_fit import STEPS, cross_predict, predict_all, warm_up_recipe
 from feda3i.audit.estimators import estimators_of
 from feda3i.audit.judge import FEWEST, SiteNumbers
 from feda3i.audit.whole_sites import Answers, measure_sites
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
+from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
+from feda3i.core.ragged import Stack, stacked
+from feda3i.engine.job import normalise_of
 from feda3i.log.console import Listener
 from feda3i.recipe import Recipe
 
@@ -66,12 +69,9 @@ class Model:
     words: str
     seen_sha256: str | None = None
 
-    def predict(self, cases: Cases) -> Masks:
+    def predict(self, cases: Cases) -> Stack:
         """Return the masks that the model would draw, some at a time."""
-        found = np.zeros(cases.masks.shape, np.uint8)
-        for where in parts(np.arange(len(cases))):
-            found[where] = self.predictor.masks(cases.images[where])
-        return found
+        return predict_all(self.predictor, cases)
 
 
 def from_federation(
@@ -95,7 +95,9 @@ def from_federation(
         recipe, federation, [one for one, _ in others], model, estimators, listener, steps
     )
     options: dict[str, Any] = {"classes": len(federation.classes), "estimators": estimators}
-    train, unit = in_own_pixels(federation.train)
+    rule = normalise_of(recipe)
+    train, unit = in_own_pixels(_as_seen(federation.train, rule))
+    others = [(_as_seen(cases, rule), sites) for cases, sites in others]
     seen = [guess.is_seen] * len(train)
     rows = measure_cases(train, _sites(federation), guess.train, seen=seen, **options)
     more = [
@@ -103,7 +105,7 @@ def from_federation(
         for (cases, sites), masks in zip(others, guess.others, strict=True)
     ]
     rows += more[0]
-    portions = [(train, _sites(federation)), (in_own_pixels(test)[0], sites_of_test)]
+    portions = [(train, _sites(federation)), (in_own_pixels(others[0][0])[0], sites_of_test)]
     kept, said = without_seen(rows)
     return Material(
         title=title,
@@ -113,7 +115,7 @@ def from_federation(
         classes=federation.classes,
         rows=tuple(kept),
         trusted=tuple(more[1]) if trusted is not None else (),
-        whole=measure_sites(portions, trusted=trusted, **options),
+        whole=measure_sites(portions, trusted=None if trusted is None else others[1][0], **options),
         notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,
@@ -125,8 +127,8 @@ class _Guess:
     """What models draw, and in words which models."""
 
     how: str
-    train: Masks | None
-    others: Sequence[Masks | None]
+    train: Stack | None
+    others: Sequence[Stack | Sequence[Masks] | None]
     is_seen: bool = False
     notes: tuple[str, ...] = ()
 
@@ -182,8 +184,15 @@ def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
 
 def margin_of(cases: Cases) -> float:
     """Return the margin in the cases' unit: a part of the median case's side."""
-    size = np.ones((1, len(cases.shape))) if cases.spacing is None else cases.spacing
-    return MARGIN * float(np.median(np.mean(size * np.array(cases.shape), axis=1)))
+    size = np.ones((1, cases.dimensions)) if cases.spacing is None else cases.spacing
+    return MARGIN * float(np.median(np.mean(size * np.array(cases.usual_shape), axis=1)))
+
+
+def _as_seen(cases: Cases, rule: Normalise) -> Cases:
+    """Return cases with the values that a network sees: borders are looked for in those."""
+    if rule.is_none or not len(cases):
+        return cases
+    return replace(cases, images=stacked([rule(np.asarray(image)) for image in cases.images]))
 
 
 def _tests(federation: Federation, recipe: Recipe) -> tuple[Cases, list[str]]:

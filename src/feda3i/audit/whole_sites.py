@@ -57,10 +57,9 @@ def measure_sites(
 
 def _looks(cases: Cases, number: int) -> list[Look]:
     sizes = [None] * len(cases) if cases.spacing is None else cases.spacing.tolist()
-    images, masks = np.asarray(cases.images), np.asarray(cases.masks)
     return [
-        Look(image, mask == number, spacing=size)
-        for image, mask, size in zip(images, masks, sizes, strict=True)
+        Look(np.asarray(image), np.asarray(mask) == number, spacing=size)
+        for image, mask, size in zip(cases.images, cases.masks, sizes, strict=True)
     ]
 
 

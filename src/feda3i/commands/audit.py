@@ -200,8 +200,9 @@ def _of_data(
 
 def _check_fit(model: Model, federation: Federation) -> None:
     form, cases = model.predictor.format, federation.train
+    own = form.shape if form.patches else tuple(cases.shape)  # a window slides over any size
     expected = (form.shape, form.channels, form.classes)
-    found = (tuple(cases.shape), cases.channels, len(federation.classes))
+    found = (own, cases.channels, len(federation.classes))
     if expected != found:
         raise RecipeError(
             f"the model takes cases of size {expected[0]} with {expected[1]} channels and "
@@ -216,9 +217,13 @@ def _trusted(path: Path, recipe: Recipe, federation: Federation) -> Cases:
     cases = federation.train
     several = federation.classes if len(federation.classes) > 1 else ()
     options = recipe.data.options()
+    kept = {
+        name: options[name] for name in ("volumes", "axis", "values", "spacing") if name in options
+    }
     return load_folder(
         path,
-        size=cases.shape[0],
+        **kept,
+        size=options.get("size") if cases.is_ragged or kept else cases.shape[0],
         channels=cases.channels,
         classes=several,
         aspect=options.get("aspect", "squeeze"),

@@ -52,7 +52,7 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
 def data_rows(recipe: Recipe, federation: Federation) -> list[tuple[str, str]]:
     """Return cases, sites and partition."""
     train, test = federation.train, federation.test
-    shape = " x ".join(map(str, train.shape))
+    shape = " x ".join(map(str, train.usual_shape)) + (" (median)" if train.is_ragged else "")
     colours = _count(train.channels, "channel")
     sites = federation.names()
     counts = [len(federation.sites[name]) for name in sites]

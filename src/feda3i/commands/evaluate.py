@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,9 +75,14 @@ def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:
     from feda3i.data.folder import load_folder
 
     several = [f"class-{k}" for k in range(1, form.classes + 1)] if form.classes > 1 else ()
+    more: dict[str, Any] = {}
+    if form.volumes is not None:
+        more = {"volumes": form.volumes, "axis": form.axis, "spacing": form.spacing}
     cases = load_folder(
         path,
-        size=form.shape[0],
+        **more,
+        values="kept" if form.keeps_values else "bytes",
+        size=form.size if form.patches else form.shape[0],
         channels=form.channels,
         classes=several,
         aspect=form.aspect,

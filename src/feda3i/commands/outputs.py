@@ -64,7 +64,8 @@ def check_targets(
 
 def _stem(name: str, step: int) -> str:
     if step == 0:
-        return Path(name).stem
+        stem = Path(name).stem
+        return Path(stem).stem if name.lower().endswith(".nii.gz") else stem
     whole = name.replace(".", "_")
     return whole if step == 1 else f"{whole}-{hash_tag(name * (step - 1))}"
 

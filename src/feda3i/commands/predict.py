@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from feda3i.commands.app import TrustCode
+from feda3i.core.normalise import byte_picture
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from feda3i.core.format import Format
+    from feda3i.core.predictor import Predictor
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+VOLUMES = (".nii", ".nii.gz")
 
 
 def predict(
@@ -26,52 +30,65 @@ def predict(
     overwrite: Annotated[bool, typer.Option(help="Replace existing masks.")] = False,
     trust_code: TrustCode = False,
 ) -> None:
-    """Write masks for new images, at their own resolution."""
+    """Write masks for new images, at their own resolution; NIfTI volumes for a model of volumes."""
     from rich.progress import track
 
     from feda3i.basics.files import explain_full_disk
     from feda3i.commands.outputs import check_targets, output_names
+    from feda3i.commands.predict_volumes import predict_volume
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
 
-    files, problems = image_files(images)
-    endings = (".png", "_overlay.png") if overlay else (".png",)
+    with one_thread():
+        predictor = open_predictor(folder, trust_code=trust_code)
+    form = predictor.format
+    if form.volumes is None and form.dimensions != 2:
+        raise DataError(
+            "this model was trained on prepared volumes (feda3i prepare --volumes), and predict "
+            "cannot tell how; train with data.volumes=whole to predict NIfTI files"
+        )
+    kind = ".png" if form.volumes is None else ".nii.gz"
+    files, problems = image_files(images, ENDINGS if form.volumes is None else VOLUMES)
+    endings = (kind, "_overlay.png") if overlay else (kind,)
     stems = output_names([file.name for file in files], endings)
     check_targets(
         out, files, [out / f"{s}{ending}" for s in stems for ending in endings], overwrite
     )
     advice = f"the masks in '{out}' are whole; free some space, then repeat with --overwrite"
     done = 0
-    with one_thread():
-        predictor = open_predictor(folder, trust_code=trust_code)
-        form = predictor.format
-        if form.dimensions != 2:
-            raise DataError("predict writes masks of pictures; this model was trained on volumes")
-        with explain_full_disk(advice):
-            out.mkdir(parents=True, exist_ok=True)
-            pairs = list(zip(files, stems, strict=True))
-            for file, stem in track(pairs, description="predict", transient=True):
-                try:
-                    picture = read_picture(file, form.channels)
-                except DataError as error:
-                    problems.append(str(error))
-                    continue
-                mask = predictor.picture(picture)
-                write_mask(out / f"{stem}.png", mask, form.classes)
-                if overlay:
-                    write_overlay(out / f"{stem}_overlay.png", picture, mask)
-                done += 1
+    with one_thread(), explain_full_disk(advice):
+        out.mkdir(parents=True, exist_ok=True)
+        pairs = list(zip(files, stems, strict=True))
+        for file, stem in track(pairs, description="predict", transient=True):
+            try:
+                if form.volumes is None:
+                    _predict_picture(predictor, file, out / stem, overlay)
+                else:
+                    predict_volume(predictor, file, out / stem, overlay)
+            except DataError as error:
+                problems.append(str(error))
+                continue
+            done += 1
     print(f"{done} masks in {out}")
     if problems:
         raise DataError(f"{len(problems)} images were left out:\n  " + "\n  ".join(problems))
 
 
-def image_files(path: Path) -> tuple[list[Path], list[str]]:
+def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
+    picture = read_picture(file, predictor.format)
+    mask = predictor.picture(picture)
+    write_mask(stem.with_name(f"{stem.name}.png"), mask, predictor.format.classes)
+    if overlay:
+        shown = byte_picture(picture, predictor.format.normalise)
+        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), shown, mask)
+
+
+def image_files(path: Path, endings: tuple[str, ...] = ENDINGS) -> tuple[list[Path], list[str]]:
     """Return the images at a path, sorted, and what bears an image's name but is no file."""
     if path.is_dir():
-        named = sorted(f for f in path.iterdir() if f.suffix.lower() in ENDINGS)
+        named = sorted(f for f in path.iterdir() if f.name.lower().endswith(endings))
         if not named:
-            raise DataError(f"'{path}' holds no image ({', '.join(ENDINGS)})")
+            raise DataError(f"'{path}' holds no image ({', '.join(endings)})")
     else:
         named = [path]
     # Reading a pipe or a device would wait for ever.
@@ -90,13 +107,15 @@ def _what(path: Path) -> str:
     return "a link to nothing" if path.is_symlink() else "nothing"
 
 
-def read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
-    """Return a picture as ``(row, column, channel)`` bytes, upright."""
+def read_picture(path: Path, form: Format) -> NDArray[Any]:
+    """Return a picture as ``(row, column, channel)``, upright."""
     from feda3i.reading.archive import read_file
     from feda3i.reading.picture import read_image
 
     try:
-        pixels: NDArray[np.uint8] = read_image(read_file(path), channels=channels).pixels
+        pixels: NDArray[Any] = read_image(
+            read_file(path), channels=form.channels, keep=form.keeps_values
+        ).pixels
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return pixels

@@ -37,6 +37,10 @@ class Format:
         Millimetres along each side of a voxel that cases are resampled to; ``None``: as they are.
     axis
         Axis of a NIfTI file along which slices lie.
+    volumes
+        ``whole`` or ``slices`` if cases are read from files of volumes.
+    keeps_values
+        Whether values are as in the files, or scaled to bytes.
 
     The spacing of the voxels of a case belongs to the case.
 
@@ -54,6 +58,8 @@ class Format:
     size: int | None = None
     spacing: tuple[float, ...] | None = None
     axis: int = 2
+    volumes: str | None = None
+    keeps_values: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the format as plain values."""

@@ -11,6 +11,9 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from feda3i.core.cases import Cases
 from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
@@ -53,6 +56,12 @@ class Job:
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
                 f"remembers predictions pixel by pixel, which cannot follow cases that are turned "
                 f"and bent; use train.augment=none, or another method"
+            )
+        if self.recipe.train.patch is not None and not method.takes_patches:
+            raise RecipeError(
+                f"train.patch: method '{self.recipe.method.name}' remembers something for every "
+                f"pixel of a case and cannot train on patches; leave train.patch out (and give "
+                f"data.size where sizes differ), or choose another method"
             )
         if self.is_secure:
             self._check_secure(method)
@@ -235,22 +244,37 @@ def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int])
         size=options.get("size") if patches else None,
         spacing=tuple(float(s) for s in spacing) if patches and spacing else None,
         axis=int(options.get("axis", 2)),
+        volumes=options.get("volumes"),
+        keeps_values=keeps_values_of(recipe),
     )
+
+
+def job_for(recipe: Recipe, cases: Cases, classes: int) -> Job:
+    """Return the job of a recipe that fits these cases."""
+    if cases.images.dtype != np.uint8 and not (recipe.data.normalise or keeps_values_of(recipe)):
+        raise RecipeError(
+            f"the images hold {cases.images.dtype}, not bytes: say how they are normalised, "
+            f"e.g. data.normalise=zscore"
+        )
+    shape = cases.usual_shape if recipe.train.patch else cases.shape
+    return Job(recipe, format_of(recipe, cases.channels, classes, shape))
 
 
 def normalise_of(recipe: Recipe) -> Normalise:
     """Return how a recipe's values become what the network sees."""
     data = recipe.data
-    usual: Rule = "zscore" if keeps_values(data.options()) else "none"
+    usual: Rule = "zscore" if keeps_values_of(recipe) else "none"
     return Normalise(data.normalise or usual, data.normalise_over or "all", data.normalise_by)
 
 
-def keeps_values(options: Mapping[str, Any]) -> bool:
+def keeps_values_of(recipe: Recipe) -> bool:
     """Return whether a recipe's cases keep the values of their files: volumes do unless told not.
 
-    >>> keeps_values({"volumes": "whole"}), keeps_values({})
+    >>> from feda3i.recipe import load
+    >>> keeps_values_of(load("hippocampus")), keeps_values_of(load("own"))
     (True, False)
     """
+    options = recipe.data.options()
     values = options.get("values")
     return values == "kept" or (values is None and options.get("volumes") is not None)
 

@@ -12,7 +12,7 @@ from feda3i.core.cases import Federation
 from feda3i.core.messages import Params
 from feda3i.core.server import Server
 from feda3i.engine.interrupt import Interrupt
-from feda3i.engine.job import Job, format_of
+from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
@@ -141,9 +141,7 @@ def finished(folder: RunFolder) -> Result:
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
     """Return the job that fits a federation's cases."""
-    cases, classes = federation.train, len(federation.classes)
-    shape = cases.usual_shape if recipe.train.patch else cases.shape
-    return Job(recipe, format_of(recipe, cases.channels, classes, shape))
+    return job_for(recipe, federation.train, len(federation.classes))
 
 
 def facts_of(job: Job, federation: Federation) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
-from feda3i.engine.job import Job, format_of
+from feda3i.engine.job import Job, job_for
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
 from feda3i.simulation.views import view_of
@@ -128,8 +128,7 @@ class SiteData:
 
     def job(self, recipe: Recipe) -> Job:
         """Return the job that fits these cases."""
-        shape = self.train.usual_shape if recipe.train.patch else self.train.shape
-        return Job(recipe, format_of(recipe, self.train.channels, self.classes, shape))
+        return job_for(recipe, self.train, self.classes)
 
 
 def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:

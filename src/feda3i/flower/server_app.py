@@ -24,7 +24,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from feda3i import __version__
 from feda3i.core.cases import Cases
-from feda3i.engine.job import Job, format_of
+from feda3i.engine.job import Job, format_of, job_for
 from feda3i.engine.manifest import check_data_kept, moved
 from feda3i.engine.run import Result, describe, finished, job_of, play
 from feda3i.engine.run_folder import RunFolder
@@ -194,8 +194,7 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     test = load_folder(settings.test, **options)
     classes = len(options.get("classes", ("lesion",)))
     facts = {"test": len(test), "test_sha256": test.digest()}
-    shape = test.usual_shape if recipe.train.patch else test.shape
-    return Job(recipe, format_of(recipe, test.channels, classes, shape)), test, facts
+    return job_for(recipe, test, classes), test, facts
 
 
 def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:

@@ -100,6 +100,7 @@ class ADELE(Method):
     flips: bool = False
     """Also predict mirrored images for the correction."""
 
+    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         fit=("predicted", "annotated", "both"),
         settings=("correct",),

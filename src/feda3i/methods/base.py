@@ -39,6 +39,8 @@ class Method(BaseModel):
     """``ce``: cross-entropy. ``dc``: half cross-entropy, half soft Dice."""
 
     wire: ClassVar[Wire] = Wire()
+    takes_patches: ClassVar[bool] = True
+    """Whether sites may train on patches: not if a method remembers the pixels of cases."""
 
     # -- server -----------------------------------------------------------------------------------
 

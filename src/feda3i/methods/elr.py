@@ -27,7 +27,7 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -51,6 +51,8 @@ class ELR(Method):
     """Share of the old target that is kept at each visit of a case."""
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Weight of the regulariser (lambda in the paper); 0 is FedAvg."""
+
+    takes_patches: ClassVar[bool] = False
 
     def follows_augmentation(self) -> bool:
         """Return whether there is no memory: predictions of changed cases have another place."""

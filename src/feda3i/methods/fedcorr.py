@@ -95,6 +95,7 @@ class FedCorr(Method):
     instances: Literal["pixel", "image"] = "pixel"
     """What is judged and corrected as one."""
 
+    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         fit=("mean_loss", "noise_level"), settings=("phase", "noise_level", "relabel")
     )

@@ -78,6 +78,7 @@ class FedDM(Method):
     deconflict: bool = True
     """``false`` takes the plain mean of the sites."""
 
+    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(settings=("keep",), networks=("near", "far"))
 
     # -- server -----------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class FedNoRo(Method):
     by_distance: bool = True
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
+    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         survey=("foreground", "background"),
         settings=("is_noisy", "teacher_share"),

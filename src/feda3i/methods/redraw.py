@@ -94,6 +94,7 @@ class Redraw(Method):
     fewest: Annotated[int, Field(ge=2)] = 8
     """Cases with a contour below which a site's offset cannot be told."""
 
+    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Any] = _JoinedWire()
     _other: Method = PrivateAttr()
 

@@ -10,8 +10,9 @@ an offset tells how sites differ from each other, and little about all of them t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,14 +97,16 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     Parameters
     ----------
     images, masks
-        As in ``edge_offsets``; all of one size.
+        As in ``edge_offsets``; of one size or, as lists, of several, which share their offset
+        relative to the longest side.
 
     >>> yy, xx = np.mgrid[:64, :64] - 32
     >>> away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
     >>> round(measure_edges(200 - 100 * (away < 14), away < 16).offset)
     2
     """
-    pairs = zip(np.asarray(images), np.asarray(masks), strict=True)
+    drawn = [np.asarray(mask) for mask in _each(masks)]
+    pairs = zip(_each(images), drawn, strict=True)
     found = [colour_profile(image, mask) for image, mask in pairs]
     profiles = [profile for profile in found if profile is not None]
     number = len(profiles)
@@ -117,8 +120,13 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     error = _error(evidence)
     if not (math.isfinite(shift) and math.isfinite(error)):
         return Offset.unknown(number, "a few cases decide whether there is a border")
-    scale = max(np.shape(masks)[1:]) / SIDE
+    scale = float(np.median([max(mask.shape) for mask in drawn])) / SIDE
     return Offset(-shift * scale, max(error * scale, SMALLEST_ERROR), number)
+
+
+def _each(stack: ArrayLike) -> Iterable[Any]:
+    """Return the cases of an array, or of anything that holds arrays of several shapes."""
+    return stack if isinstance(stack, list) else np.asarray(stack)
 
 
 def _error(evidence: Evidence) -> float:

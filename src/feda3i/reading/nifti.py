@@ -52,6 +52,27 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
         yield RawCase(plane, mask, f"{number:0{digits}d}", spacing=spacing[1:], notes=tuple(notes))
 
 
+def read_volume(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:
+    """Return the values of one file ``(slice, row, column)``, and its spacing in millimetres."""
+    values, spacing = _load(data, axis)
+    check_spacing(spacing)
+    return values, spacing
+
+
+def write_like(data: bytes, mask: NDArray[np.uint8], axis: int) -> bytes:
+    """Return a mask ``(slice, row, column)`` as a packed file with the geometry of its image."""
+    import nibabel
+
+    image, _ = _open(data, nibabel)
+    order = (axis, *reversed([a for a in range(3) if a != axis]))
+    turned = np.ascontiguousarray(mask.transpose(np.argsort(order)))
+    made = type(image)(turned, image.affine, image.header)
+    made.set_data_dtype(np.uint8)
+    made.header.set_slope_inter(1, 0)
+    # No time in the packed bytes: the same mask is the same file.
+    return gzip.compress(made.to_bytes(), mtime=0)
+
+
 def count_slices(start: bytes, axis: int) -> int:
     """Return how many slices a file holds along an axis, from its first bytes."""
     import nibabel

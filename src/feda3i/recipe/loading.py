@@ -122,7 +122,9 @@ def _renamed(
         if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
         # A data set of the user's own has options of its own: those of another are not for it.
-        kept = ("synthetic", "sites", "cases", "test", "size") if is_ours(str(value)) else ()
+        kept: tuple[str, ...] = ("normalise", "normalise_over", "normalise_by")
+        if is_ours(str(value)):
+            kept += ("synthetic", "sites", "cases", "test", "size")
         return {**{key: old[key] for key in kept if key in old}, "name": value}
     return {**options, "name": value}
 

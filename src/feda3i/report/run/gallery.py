@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.normalise import byte_picture
+from feda3i.core.ragged import stacked
 from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
 from feda3i.report.html import Html, Section
@@ -163,15 +165,15 @@ def _pictures(
     where = np.array([place[case] for _, case in worst], dtype=np.intp)
     if not len(where):
         return []
-    images = np.asarray(cases.images[where])
-    predicted = model.masks(images)
+    images = [np.asarray(cases.images[int(k)]) for k in where]
+    predicted = model.masks(stacked(images))
     real = cases.sites or sites
     return [
         Picture(
             case,
             real[place[case]] if real else "",
             score,
-            images[k],
+            byte_picture(images[k], model.format.normalise),
             {
                 **{kind: found[place[case]] for kind, found in masks.items()},
                 "predicted": predicted[k],

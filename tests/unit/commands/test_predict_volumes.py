@@ -1,0 +1,114 @@
+"""NIfTI in, NIfTI out: a model of volumes answers in the geometry of each file."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from feda3i import recipe
+from feda3i.commands.predict_volumes import three_planes
+from feda3i.core.normalise import Normalise
+from feda3i.engine.run import run
+from feda3i.seeding import rng
+from feda3i.synthetic.volumes import volume_case
+
+nibabel = pytest.importorskip("nibabel")
+
+AFFINE = np.array([[-1.0, 0, 0, 5], [0, 1.0, 0, -7], [0, 0, 2.0, 3], [0, 0, 0, 1]])
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """Write volumes whose slices are 2 mm apart."""
+    path = tmp_path_factory.mktemp("scans")
+    for k in range(5):
+        image, mask = volume_case(rng(0, "files", k), 24, 2.0)
+        for kind, values in (("images", image[..., 0]), ("masks", mask)):
+            (path / kind).mkdir(exist_ok=True)
+            made = nibabel.Nifti1Image(values.transpose(2, 1, 0), AFFINE)
+            nibabel.save(made, path / kind / f"scan{k}.nii.gz")
+    return path
+
+
+def trained(scans, path, *more):
+    tiny = [
+        *("noise=none", "method=fedavg", "rounds=1", "data.sites=2", "train.epochs=1"),
+        *("model.width=2", "engine.workers=1", "data.cache=false", "model.norm=group"),
+    ]
+    run(recipe.load("hippocampus", [f"data={scans}", *tiny, *more]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(scans, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    return trained(scans, path, "train.patch=[16,16,16]", "data.spacing=[1.5,1,1]")
+
+
+def test_masks_have_the_geometry_of_their_images(feda3i, whole, scans, tmp_path):
+    out = tmp_path / "out"
+    code, said, err = feda3i("predict", whole, scans / "images", "--out", out, "--overlay")
+    assert code == 0, err
+    assert "5 masks" in said
+    for k in range(5):
+        image = nibabel.load(scans / "images" / f"scan{k}.nii.gz")
+        mask = nibabel.load(out / f"scan{k}.nii.gz")
+        assert mask.shape == image.shape
+        assert mask.get_data_dtype() == np.uint8
+        np.testing.assert_array_equal(mask.affine, image.affine)
+        assert set(np.unique(np.asarray(mask.dataobj))) <= {0, 1, 2}
+    assert Image.open(out / "scan0_overlay.png").size[0] > 100
+
+
+def test_a_bad_volume_is_named_and_the_others_are_done(feda3i, whole, scans, tmp_path):
+    values = np.asarray(nibabel.load(scans / "images" / "scan0.nii.gz").dataobj)
+    (tmp_path / "in").mkdir()
+    nibabel.save(nibabel.Nifti1Image(values, AFFINE), tmp_path / "in" / "good.nii")
+    bad = np.where(values > values.mean(), np.nan, values)
+    nibabel.save(nibabel.Nifti1Image(bad, AFFINE), tmp_path / "in" / "bad.nii")
+    code, said, err = feda3i("predict", whole, tmp_path / "in", "--out", tmp_path / "out")
+    assert code == 1
+    assert "1 masks" in said
+    assert "bad.nii" in err
+    assert "NaN" in err
+    assert (tmp_path / "out" / "good.nii.gz").is_file()
+
+
+def test_evaluate_reads_volumes(feda3i, whole, scans, tmp_path):
+    code, said, err = feda3i("evaluate", whole, "--data", scans, "--csv", tmp_path / "a.csv")
+    assert code == 0, err
+    assert "5 cases" in said
+    assert "mm" in said
+    code, own, err = feda3i("evaluate", whole)
+    assert code == 0, err
+    assert "1 cases" in own
+
+
+@pytest.mark.slow
+def test_a_model_of_slices_answers_with_volumes(feda3i, scans, tmp_path):
+    slices = ("data.volumes=slices", "train.patch=[16,16]", "train.batch=16")
+    path = trained(scans, tmp_path / "run", *slices)
+    code, _, err = feda3i(
+        "predict", path, scans / "images" / "scan1.nii.gz", "--out", tmp_path / "o"
+    )
+    assert code == 0, err
+    shape = nibabel.load(scans / "images" / "scan1.nii.gz").shape
+    assert nibabel.load(tmp_path / "o" / "scan1.nii.gz").shape == shape
+
+
+def test_planes_are_square_in_millimetres():
+    image, mask = volume_case(np.random.default_rng(0), 32, 2.0)
+    drawn = three_planes(image, {"": mask}, (2.0, 1.0, 1.0), Normalise("zscore"))
+    slices, rows, columns = mask.shape
+    assert drawn.shape == (4 * max(rows, 2 * slices), 4 * (columns + columns + rows) + 18, 3)
+    assert (drawn[..., 0] > drawn[..., 2]).any()  # contours are coloured
+    assert (drawn[..., 0] < drawn[..., 2]).any()
+
+
+@pytest.mark.slow
+def test_a_gallery_and_an_audit_take_volumes(feda3i, whole, scans, tmp_path):
+    code, _, err = feda3i("report", whole, "--gallery", "2", "--out", tmp_path / "page.html")
+    assert code == 0, err
+    assert "data:image/png" in (tmp_path / "page.html").read_text()
+    code, said, err = feda3i("audit", whole, "--out", tmp_path / "audit")
+    assert code == 0, err
+    assert "site-" in said

@@ -1,0 +1,143 @@
+"""Volumes of several sizes, trained on patches: the same bits however a run is played."""
+
+import json
+
+import numpy as np
+import pytest
+
+from consortium import Trial, site_names, tiny
+from feda3i.contract import _StopAfter
+from feda3i.core.cases import Cases, Federation
+from feda3i.core.ragged import Ragged
+from feda3i.engine.model_file import open_predictor
+from feda3i.engine.run import job_of, resume, run
+from feda3i.errors import DataError, RecipeError
+from feda3i.methods import REGISTRY
+from feda3i.simulation.federation import federation_of
+from short import SHORT
+
+FORGETFUL = {"adele", "elr", "fedcorr", "feddm", "fednoro", "redraw"}
+
+
+def patched(rounds=2, method="feda3i", options=None, **changes):
+    """Return a tiny recipe of volumes with noise in space and, where methods follow, augmented."""
+    values = {
+        "data": {
+            "name": "synthetic-volumes",
+            "cases": 2,
+            "size": 24,
+            "thick": 2.0,
+            "normalise": "zscore",
+        },
+        "noise": {"name": "levelset", "mu_max": 9, "mu_min": -9, "sigma_max": 4, "p_d": 0.5},
+        "model": {"width": 2, "norm": "group"},
+        "train": {"patch": [16, 16, 16], "augment": "none" if method in FORGETFUL else "mri"},
+    }
+    for key, change in changes.items():
+        values[key] = {**values.get(key, {}), **change}
+    given = SHORT.get(method, {}) if options is None else options
+    return tiny(rounds, 2, method, given, **values)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    return run(patched(), tmp_path_factory.mktemp("patched") / "run")
+
+
+def test_the_survey_and_the_scores_are_of_whole_volumes(played):
+    events = [json.loads(line) for line in (played.path / "events.jsonl").read_text().splitlines()]
+    surveys = [event["survey"] for event in events if "survey" in event]
+    assert len(surveys) == 1
+    rows = [e for e in events if e["event"] == "score" and e["split"] == "test"][-1]["rows"]
+    assert {row["class"] for row in rows} == {1, 2}
+    assert np.isfinite(played.scores["dice"])
+
+
+@pytest.mark.slow
+def test_two_workers_make_the_same_model(played, tmp_path):
+    two = patched(engine={"workers": 2})
+    assert run(two, tmp_path / "two").sha256 == played.sha256
+
+
+def test_resume_makes_the_same_model(played, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run(patched(), tmp_path / "broken", listener=_StopAfter(1))
+    assert resume(tmp_path / "broken").sha256 == played.sha256
+
+
+def test_the_network_engine_makes_the_same_model(played, tmp_path):
+    pytest.importorskip("flwr")
+    network = Trial(tmp_path, patched(), site_names(2)).play()
+    assert network.sha256 == played.sha256
+
+
+def test_another_normalisation_is_another_model_and_is_carried_by_it(played, tmp_path):
+    changed = patched(data={"normalise": "percentiles", "normalise_by": [1, 99]})
+    other = run(changed, tmp_path / "other")
+    assert other.sha256 != played.sha256
+    rule = open_predictor(other.path).format.normalise
+    assert rule.to_dict() == {"name": "percentiles", "by": [1.0, 99.0]}
+    assert open_predictor(played.path).format.normalise.name == "zscore"
+
+
+def test_a_model_does_not_mind_the_scale_of_a_scanner(played):
+    predictor = open_predictor(played.path)
+    image = federation_of(patched()).test.images[0]
+    mask = predictor.masks(image[None])[0]
+    assert mask.shape == image.shape[:-1]
+    np.testing.assert_array_equal(predictor.masks((4 * image)[None])[0], mask)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*REGISTRY.names()} - FORGETFUL - {"feda3i"}))
+def test_methods_train_on_patches(name, tmp_path):
+    assert np.isfinite(run(patched(1, name), tmp_path / "run").scores["dice"])
+
+
+@pytest.mark.parametrize("name", sorted(FORGETFUL))
+def test_methods_that_remember_pixels_refuse_patches(name):
+    with pytest.raises(RecipeError, match=r"train\.patch.*remembers"):
+        _ = job_of(patched(method=name), federation()).method
+
+
+def federation(dtype=np.float32, foreground=True):
+    """Return two sites of two small volumes each, of several sizes."""
+    shapes = [(20, 18, 17), (9, 30, 20), (16, 16, 16), (17, 20, 33)]
+    draw = np.random.default_rng(0)
+    images = [draw.normal(100, 20, (*shape, 1)).astype(dtype) for shape in shapes]
+    masks = [np.zeros(shape, np.uint8) for shape in shapes]
+    for k, mask in enumerate(masks):
+        mask[4:8, 5:12, 5:12] = 1 if foreground or k > 1 else 0
+    names = [f"c{k}" for k in range(4)]
+    cases = Cases(tuple(names), Ragged.of(images), Ragged.of(masks))
+    test = Cases(("t",), Ragged.of(images[:1]), Ragged.of(masks[:1]))
+    return Federation(cases, {"a": np.array([0, 1]), "b": np.array([2, 3])}, test)
+
+
+def test_a_site_without_any_foreground_trains_and_is_not_rated(tmp_path):
+    recipe = patched(2, train={"foreground": 1.0})
+    result = run(recipe, tmp_path / "run", federation=federation(foreground=False))
+    events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
+    (survey,) = [event["survey"] for event in events if "survey" in event]
+    assert survey["parts"][0]["grouping"]["labels"][0] == "unrated"
+    assert np.isfinite(result.scores["dice"])
+
+
+def test_a_patch_larger_than_every_volume_pads(tmp_path):
+    recipe = patched(1, "fedavg", train={"patch": [32, 48, 48]})
+    assert np.isfinite(run(recipe, tmp_path / "run", federation=federation()).scores["dice"])
+
+
+def test_what_does_not_fit_is_said():
+    recipe = patched()
+    whole = patched(train={"patch": None})
+    with pytest.raises(DataError, match=r"9 x 16 x 16 to 20 x 30 x 33.*train\.patch"):
+        job_of(whole, federation())
+    with pytest.raises(RecipeError, match="expected 3 sides"):
+        job_of(patched(train={"patch": [16, 16]}), federation())
+    with pytest.raises(RecipeError, match=r"float32.*data\.normalise"):
+        job_of(patched(data={"normalise": None}), federation())
+    for wrong in ({"patch": [8, 16, 16]}, {"patch": [16]}, {"patch": None, "overlap": 0.2}):
+        with pytest.raises(RecipeError, match="train"):
+            patched(train=wrong)
+    assert job_of(recipe, federation()).format.shape == (16, 16, 16)
