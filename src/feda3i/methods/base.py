@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
-from feda3i.errors import RecipeError, nearest, shown
+from feda3i.errors import RecipeError, check_option, shown
 from feda3i.values import check_flags
 
 if TYPE_CHECKING:
@@ -188,13 +188,8 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
     kind = REGISTRY.get(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
-    known = list(kind.model_fields)
     for option in options:
-        if option not in known:
-            raise RecipeError(
-                f"method '{name}' has no option '{option}'{nearest(option, known)} "
-                f"Known: {', '.join(known)}"
-            )
+        check_option(f"method '{name}'", option, kind.model_fields)
     check_flags("method", kind, options)
     try:
         return kind.model_validate(options)
