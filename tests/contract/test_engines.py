@@ -32,7 +32,7 @@ def facts(path, name):
 REACHED = {
     "adele": corrected_masks,
     "feda3i": lambda path: facts(path, "survey") and len(set(last_say(path))) > 1,
-    "fedcorr": lambda path: corrected_masks(path) and 3 in facts(path, "stage"),
+    "fedcorr": lambda path: corrected_masks(path) and 3 in facts(path, "phase"),
     "feddm": lambda path: facts(path, "peers"),
     "fednoro": lambda path: any(facts(path, "noisy")) and facts(path, "weights"),
 }
