@@ -46,9 +46,8 @@ class Hostile:
             used.unlink()
         self.plan.write_text(json.dumps(attacks_of))
 
-    def has_sent(self, kind):
-        used = self.plan.with_name(f"{self.plan.name}.{kind}")
-        return int(used.read_text() or 0) if used.exists() else 0
+    def has_uploaded(self):
+        return self.consortium.log(BAD).read_text().count("Sent successfully")
 
     def restart(self):
         self.consortium.stop(BAD)
@@ -83,7 +82,7 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         hostile.will(hello=[f"hello {number}" for number in ODD], fit=list(FITS))
         run = consortium.start_run(recipe_for(len(FITS) + 1), "forged")
         for count in range(1, len(ODD) + 1):
-            wait_until(lambda count=count: hostile.has_sent("hello") >= count, pause=0.2)
+            wait_until(lambda count=count: hostile.has_uploaded() >= count, pause=0.2)
             hostile.restart()
         *faulty, good = follow(consortium, run, "forged")
         refusals = faulty[0]["refusals"]

@@ -139,7 +139,11 @@ class SlowLine(threading.Thread):
     def run(self):
         while True:
             here, _ = self.listener.accept()
-            there = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                there = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # the server has ended
+                here.close()
+                continue
             for pair in ((here, there), (there, here)):
                 threading.Thread(target=self.carry, args=pair, daemon=True).start()
 
