@@ -36,7 +36,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "mean": {},
     "guard=clip": {"guard": "clip"},
     "guard=leave-out": {"guard": "leave-out"},
-    "merge=trimmed": {"merge": "trimmed"},
+    "merge=trimmed": {"merge": "trimmed", "trim": 0.15},  # one of six at each end
     "merge=median": {"merge": "median"},
 }
 NOISES = {"none": "none", "skin-ne": "contour"}

@@ -88,6 +88,7 @@ class Roster:
         self.locked: set[str] = set()
         self._read_locked = locked
         self._present: dict[int, tuple[str, str]] = {}
+        self._names: dict[int, str] = {}
         self._greeted: dict[int, str] = {}
         self._asked: dict[str, int] = {}
         self._shut: dict[int, str] = {}
@@ -103,6 +104,8 @@ class Roster:
             for node, start in self._greeted.items()
             if self._present.get(node, ("", ""))[1] == start
         }
+        self._names |= {node: name for node, (name, _) in self._present.items()}
+        self._read_hellos()  # also of nodes that have been started again since
         for node, (name, start) in self._present.items():
             if node not in self._greeted and name not in self.locked:
                 self._greeted[node] = start
@@ -111,6 +114,9 @@ class Roster:
                 content = records.write(Header("hello"), {})
                 message = Message(content, node, "query.hello", ttl=HELLO_TTL)
                 self._asked[next(iter(self.grid.push_messages([message])))] = node
+        self._read_hellos()
+
+    def _read_hellos(self) -> None:
         for identifier in list(self._asked):
             try:
                 for reply in self.puller.pull(identifier):
@@ -172,7 +178,7 @@ class Roster:
         self._refuse(greeting.node, site, reason)
 
     def _label(self, node: int) -> str:
-        return self._present.get(node, ("", ""))[0] or f"node {node}"
+        return self._names.get(node) or f"node {node}"
 
     def _refuse(self, node: int, label: str, reason: str) -> None:
         self.refused[label] = self._shut[node] = printable(reason)
@@ -223,7 +229,7 @@ class Roster:
         )
 
     def _read(self, node: int, reply: Message) -> None:
-        registered = self._present.get(node, ("", ""))[0]
+        registered = self._names.get(node, "")  # also of one that has gone since
         label = self._label(node)
         try:
             if reply.has_error() and reply.error.code in LOST:
