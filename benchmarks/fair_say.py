@@ -122,7 +122,7 @@ def _branch(
         Round(job, server, transport, number, Silent(), folder).play()
         rows = transport.score(server.params, "test", False)
         scores.append(summarise_scores(rows)["dice"])
-    row: dict[str, Any] = {"dice": float(np.mean(scores[-LAST:])), "rounds": scores}
+    row: dict[str, Any] = {"dice": round(float(np.mean(scores[-LAST:])), 5)}
     if "rating" in server.state:
         mu = {site: one["mu"] for site, one in federation.notes["annotators"].items()}
         row.update(_facts(server, mu))
@@ -135,15 +135,12 @@ def _facts(server: Server, mu: dict[str, float]) -> dict[str, Any]:
     weights = rating.weights(rating.sites, cases)
     truth = np.array([mu[site] for site in rating.sites]) * 256 / server.format.shape[0]
     return {
-        "mu": truth.round(2).tolist(),
-        "q": [part.q.round(6).tolist() for part in rating.parts],
-        "labels": [list(part.grouping.labels) for part in rating.parts],
-        "weights": weights.round(5).tolist(),
-        "bias": float(weights @ truth),
-        "bias_fedavg": float(cases / cases.sum() @ truth),
-        "effective_sites": quality.effective_sites(weights),
-        "largest_say": float(weights.max()),
+        "bias": round(float(weights @ truth), 2),
+        "bias_fedavg": round(float(cases / cases.sum() @ truth), 2),
+        "effective_sites": round(quality.effective_sites(weights), 2),
+        "largest_say": round(float(weights.max()), 3),
         "silenced": int((weights < 1e-9).sum()),
+        "why": [part.grouping.reason for part in rating.parts],
     }
 
 

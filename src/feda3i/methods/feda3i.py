@@ -13,12 +13,13 @@ What changes against FedAvg
     Training at the sites is unchanged.
 Safe by default
     With few sites the paper's rule may give one site half of the say and another none. By default
-    (safe = true) the sites' offsets from the warmed-up model's contour are balanced instead: the
-    weights change as little as it takes for those who draw larger and those who draw smaller to
-    hold each other in check, no site gets less than a quarter of its share, four times its share,
-    or more than 40 % of the say, and with three sites or fewer nothing changes. safe = false is
-    the paper's own rule; its recipes set it, and r, weighting, rule, statistic, floor, ceiling,
-    shrink and bic_guard belong to it.
+    (safe = true) the sites' offsets from the borders in their images and from the warmed-up model's
+    contour are balanced instead: the weights change as little as it takes for those who draw larger
+    and those who draw smaller to hold each other in check, and no site gets less than a quarter of
+    its share, four times its share, or more than 40 % of the say. With fewer than four sites
+    nothing changes unless the images of three show their borders. safe = false is the paper's own
+    rule; its recipes set it, and r, weighting, rule, statistic, floor, ceiling, shrink and
+    bic_guard belong to it.
 What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
@@ -26,9 +27,11 @@ What leaves the site
     per class: the mean inner and outer loss (with the statistic "contour" both per pixel of contour
     instead, with "both" all four; the others are sent as not-a-number), how many cases had a
     contour, and, if safe, how many pixels outside the model's contour the site draws (median over
-    its cases) with the standard error.
+    its cases) and how many outside the border that its images show (not-a-number if they do not
+    tell), both with the standard error.
 Cost
-    FedAvg plus one evaluation of the training cases per survey.
+    FedAvg plus one evaluation of the training cases per survey and, if safe, about three distance
+    transforms per case.
 Departures
     Where the paper and its code are silent or would stop (a group of one site or of none, equal
     strengths, missing sites, empty masks, several classes), feda3i.quality says what happens and
@@ -57,12 +60,12 @@ if TYPE_CHECKING:
 
 Share = Annotated[float, Field(ge=0, le=1)]
 LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")
-SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error")
+SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error", "edge", "edge_error")
 RANGES = {
     **dict.fromkeys(LOSSES[:2], (0.0, 5.0)),
     **dict.fromkeys(LOSSES[2:], (0.0, 20.0)),
-    "offset": (-16.0, 16.0),
-    "offset_error": (0.05, 8.0),
+    **dict.fromkeys(("offset", "edge"), (-16.0, 16.0)),
+    **dict.fromkeys(("offset_error", "edge_error"), (0.05, 8.0)),
 }
 PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
 
@@ -182,7 +185,7 @@ class FedA3I(Method):
             return
         counts = {site: float(server.sites[site]) for site in found}
         if self.safe:
-            rating = quality.balance_by_offset(found, counts)
+            rating = quality.balance_by_offset(found, counts, max(server.format.shape))
             size = quality.shares(list(counts.values()))
             weights = rating.weights(rating.sites, list(counts.values()))
             server.state["keeps_shares"] = bool(np.array_equal(weights, size))
@@ -281,6 +284,7 @@ class FedA3I(Method):
         mean = unused if self.statistic == "contour" else found.mean
         contour = unused if self.statistic == "mean" else found.contour
         offset = unused if found.offset is None else found.offset
+        edge = _edges_of(site) if self.safe else unused
         return {
             "inner_loss": mean[:, 0].tolist(),
             "outer_loss": mean[:, 1].tolist(),
@@ -289,7 +293,16 @@ class FedA3I(Method):
             "usable_cases": found.cases.tolist(),
             "offset": offset[:, 0].tolist(),
             "offset_error": offset[:, 1].tolist(),
+            "edge": edge[:, 0].tolist(),
+            "edge_error": edge[:, 1].tolist(),
         }
+
+
+def _edges_of(site: Site) -> Floats:
+    """Return ``(class, 2)`` offset from the borders that a site's images show, and its error."""
+    images, masks = site.cases.images[site.index], site.given_masks()
+    found = [quality.measure_edges(images, masks == k) for k in range(1, site.classes + 1)]
+    return np.array([(one.offset, one.error) for one in found])
 
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:
@@ -303,6 +316,7 @@ def survey_of(numbers: Numbers) -> quality.SiteSurvey:
         contour=pair(numbers["inner_per_contour"], numbers["outer_per_contour"]),
         cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
         offset=pair(numbers["offset"], numbers["offset_error"]),
+        edge=pair(numbers["edge"], numbers["edge_error"]),
     )
 
 

@@ -3,19 +3,23 @@
 The paper's rule fits two groups and gives each half of the say, most of it to its best member.
 With few sites a group may hold one of them, which then has half of the say, and the noisiest of
 each group has none. Here no site is silenced or dominates: the weights change as little as it takes
-for the weighted offset to lie in the middle between the two ends, within bounds, and the fewer
-the sites and the less certain their offsets, the less they change at all.
+for the weighted offset to lie at the border, within bounds, and the fewer the sites and the less
+certain their offsets, the less they change at all. Where the border is, the edges in the images
+tell (``border``); if these cannot, it is taken to be the middle between the two ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.errors import RecipeError
+from feda3i.quality.border import find_border
+from feda3i.quality.edges import SIDE
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.weights import shares
 
@@ -28,7 +32,8 @@ WIDTH = 0.25
 STEEPEST = 2.0
 """Of the tilt: it parts two sites a tenth of the range apart by a factor of 2.2 at most."""
 FEWEST = 4
-"""With fewer rated sites the middle between the ends is no better a guess than the mean."""
+"""With fewer rated sites the middle between the ends is no better a guess than the mean; edges in
+the images need three."""
 
 
 @dataclass(frozen=True)
@@ -45,55 +50,114 @@ class Balance:
         0..1: how far the weights moved from the shares of cases towards full balance.
     reason
         The same in words.
+    places
+        ``(site,)``: where each site draws, in the pixels of ``centre``; ``NaN`` if unrated.
     """
 
     weights: FloatArray
     centre: float
     trust: float
     reason: str
+    places: FloatArray
 
 
-def balance_sites(offset: ArrayLike, error: ArrayLike, counts: ArrayLike) -> Balance:
-    """Weigh sites so that, together, they draw as the middle between the two ends does.
+class _Task(NamedTuple):
+    """Where sites draw, how certain that is, where they should, how sure, and in what words."""
+
+    places: FloatArray
+    errors: FloatArray
+    centre: float
+    trust: float
+    words: str
+    idle: str = ""
+
+
+def balance_sites(
+    offset: ArrayLike,
+    error: ArrayLike,
+    counts: ArrayLike,
+    edge: ArrayLike | None = None,
+    edge_error: ArrayLike | None = None,
+    side: float = SIDE,
+) -> Balance:
+    """Weigh sites so that, together, they draw at the border, as far as that can be told.
 
     Parameters
     ----------
     offset, error
-        ``(site,)`` offset of each site in pixels and its standard error; ``NaN``: unrated.
+        ``(site,)`` offset of each site from the model's contours in pixels and its standard error;
+        ``NaN``: unrated.
     counts
         ``(site,)`` number or share of cases.
+    edge, edge_error
+        The same from the borders that the sites' images show; ``NaN``: cannot tell. Without them
+        the border is taken to be the middle between the two ends.
+    side
+        Longest side of the images in pixels; edges need it.
 
     >>> few = balance_sites([-4, -3, -3, -2, 8], [0.5] * 5, [8] * 5)
     >>> few.weights.round(2).tolist()  # a site alone on its side counts for more
     [0.09, 0.13, 0.13, 0.3, 0.35]
+    >>> balance_sites([-9, 1, 11], [1] * 3, [8] * 3, [1, 11, 21], [1] * 3).weights.round(2).tolist()
+    [0.39, 0.39, 0.21]
     """
     size = shares(counts)
-    places, errors = (np.asarray(one, dtype=np.float64) for one in (offset, error))
-    if places.shape != size.shape or errors.shape != size.shape:
+    known = [np.asarray(one, dtype=np.float64) for one in (offset, error)]
+    known += [
+        np.full(size.shape, np.nan) if one is None else np.asarray(one, dtype=np.float64)
+        for one in (edge, edge_error)
+    ]
+    if any(one.shape != size.shape for one in known):
+        shapes = ", ".join(str(one.shape) for one in known)
         raise RecipeError(
-            f"expected one offset, error and count per site, found shapes {places.shape}, "
-            f"{errors.shape} and {size.shape}"
+            f"expected one offset, error and count per site, found shapes {shapes} and {size.shape}"
         )
-    rated = np.isfinite(places) & np.isfinite(errors) & (size > 0)
+    task = _by_edges(*known, size, side) or _by_ends(known[0], known[1], size)
+    rated = np.isfinite(task.places) & np.isfinite(task.errors) & (size > 0)
+    here = task.places[rated]
+    trust = 0.0
+    if task.trust > 0.0 and (width := float(np.ptp(here))) > 0.0:
+        # The part of the offsets' spread that is not chance.
+        chance = float(np.median(task.errors[rated] ** 2)) / float(here.var(ddof=1))
+        trust = max(0.0, 1.0 - chance) * task.trust
+    if trust == 0.0:
+        chance_words = (
+            "the offsets differ no more than by chance: everybody keeps the share of cases"
+        )
+        return Balance(size, task.centre, 0.0, task.idle or chance_words, task.places)
+    part = size[rated].sum()
+    weights = size.copy()
+    balanced = part * _balanced(here, task.centre, WIDTH * width, size[rated] / part)
+    weights[rated] = trust * balanced + (1.0 - trust) * size[rated]
+    why = f"{task.words} {task.centre:+.2f} px of {len(here)} sites, trust {trust:.2f}"
+    return Balance(weights / weights.sum(), task.centre, trust, why, task.places)
+
+
+def _by_edges(
+    offset: FloatArray,
+    error: FloatArray,
+    edge: FloatArray,
+    edge_error: FloatArray,
+    size: FloatArray,
+    side: float,
+) -> _Task | None:
+    found = find_border(offset, error, edge, edge_error, size, side)
+    if found is None:
+        return None
+    words = "balanced by the edges in the images at offset"
+    return _Task(found.places, found.errors, found.centre, found.trust, words, found.reason)
+
+
+def _by_ends(offset: FloatArray, error: FloatArray, size: FloatArray) -> _Task:
+    """Return the middle between the ends as centre, trusted the more, the more sites there are."""
+    rated = np.isfinite(offset) & np.isfinite(error) & (size > 0)
     number = int(rated.sum())
     if number < FEWEST:
         why = f"{number} rated sites of at least {FEWEST}: everybody keeps the share of cases"
-        return Balance(size, float("nan"), 0.0, why)
-    here = places[rated]
-    width = float(np.ptp(here))
-    centre = float(here.min() + here.max()) / 2
-    # The part of the offsets' spread that is not chance, and a part that grows with the sites.
-    chance = float(np.median(errors[rated] ** 2)) / float(here.var(ddof=1)) if width else 1.0
-    trust = max(0.0, 1.0 - chance) * (1.0 - (2.0 / (number - 1)) ** 2)
-    if trust == 0.0:
-        why = "the offsets differ no more than by chance: everybody keeps the share of cases"
-        return Balance(size, centre, 0.0, why)
-    part = size[rated].sum()
-    weights = size.copy()
-    balanced = part * _balanced(here, centre, WIDTH * width, size[rated] / part)
-    weights[rated] = trust * balanced + (1.0 - trust) * size[rated]
-    why = f"balanced at offset {centre:+.2f} px of {number} sites, trust {trust:.2f}"
-    return Balance(weights / weights.sum(), centre, trust, why)
+        return _Task(offset, error, float("nan"), 0.0, "", why)
+    centre = float(offset[rated].min() + offset[rated].max()) / 2
+    trust = 1.0 - (2.0 / (number - 1)) ** 2
+    return _Task(offset, error, centre, trust, "balanced at offset")
 
 
 def _balanced(offset: FloatArray, centre: float, width: float, size: FloatArray) -> FloatArray:

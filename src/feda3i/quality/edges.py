@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -39,7 +40,7 @@ SMALLEST_SIDE = 0.02  # share of the pixels that must lie on either side of a ca
 RIDGE = 1e-3  # added to the covariance: colours may be constant, or grey stored as RGB
 CONTRAST = 64.0  # grey levels that count as one
 WEAKEST = 0.02  # evidence below which an image shows no border
-SAMPLED = 128  # larger images are sampled on a grid of about this many pixels a side
+SAMPLED = 128  # pixels a side of the grid on which images are sampled, larger and smaller ones
 
 Mask = NDArray[np.bool_]
 
@@ -73,12 +74,25 @@ def colour_profile(image: ArrayLike, mask: ArrayLike) -> FloatArray | None:
         return None
     scale = max(drawn.shape) / SIDE
     window = _surroundings(drawn, math.ceil(REACH * scale) + 1)
+    away, near = signed_distance(drawn[window]), colours[window]
+    # Between whole pixels: at 32 a side their distances come in steps of eight rows. Volumes have
+    # neighbours in more directions, and would grow by the cube.
+    finer = max(1, round(SAMPLED / max(drawn.shape))) if drawn.ndim == 2 else 1
+    if finer > 1:
+        away, near = _enlarged(away, finer), _enlarged(near, finer)
     thin = (slice(None, None, max(1, max(drawn.shape) // SAMPLED)),) * drawn.ndim
-    away = signed_distance(drawn[window])[thin] / np.float32(scale)
+    away = away[thin] / np.float32(scale)
     is_near = np.abs(away) < REACH
     row = (away[is_near] + REACH).astype(np.intp)
-    colour = colours[window][thin][is_near].astype(np.float64) / CONTRAST
-    return _spread(_sums_by_row(row, colour), round(1 / scale))
+    colour = near[thin][is_near].astype(np.float64) / CONTRAST
+    return _spread(_sums_by_row(row, colour), round(1 / (scale * finer)))
+
+
+def _enlarged(values: NDArray[Any], times: int) -> NDArray[Any]:
+    """Return values between the pixels of a plane too, by bilinear interpolation."""
+    shape = (values.shape[1] * times, values.shape[0] * times)
+    enlarged = cv2.resize(values.astype(np.float32), shape, interpolation=cv2.INTER_LINEAR)
+    return np.asarray(enlarged).reshape(*shape[::-1], *values.shape[2:])
 
 
 def _sums_by_row(row: NDArray[np.intp], colour: FloatArray) -> FloatArray:

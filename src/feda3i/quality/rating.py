@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import RecipeError, check_choice
 from feda3i.quality.balance import Balance, balance_sites
+from feda3i.quality.edges import SIDE
 from feda3i.quality.grouping import Grouping, Label, Rule, group_sites
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 from feda3i.quality.survey import STATISTICS, SiteSurvey, Statistic
@@ -25,7 +26,8 @@ from feda3i.quality.weights import GROUPS, Mass, effective_sites, shares, site_w
 class Part:
     """The sites judged by one statistic of one class (1 is the first foreground class).
 
-    ``offset`` is ``(site, 2)``, pixels and standard error, where sites were balanced by it.
+    ``offset`` and ``edge`` are ``(site, 2)``, pixels outside the model's contours and outside the
+    borders in the images, with standard errors, where sites were balanced by them.
     """
 
     statistic: Statistic
@@ -34,6 +36,7 @@ class Part:
     grouping: Grouping
     weights: FloatArray
     offset: FloatArray | None = None
+    edge: FloatArray | None = None
 
     @property
     def shared_as(self) -> tuple[Label, ...]:
@@ -53,6 +56,7 @@ class Part:
             "weights": to_json(self.weights),
             "effective_sites": effective_sites(self.weights),
             **({} if self.offset is None else {"offset": to_json(self.offset)}),
+            **({} if self.edge is None else {"edge": to_json(self.edge)}),
         }
 
     @classmethod
@@ -65,6 +69,7 @@ class Part:
             grouping=Grouping.from_dict(data["grouping"]),
             weights=from_json(data["weights"]),
             offset=from_json(data["offset"]).reshape(-1, 2) if "offset" in data else None,
+            edge=from_json(data["edge"]).reshape(-1, 2) if "edge" in data else None,
         )
 
 
@@ -169,7 +174,7 @@ def rate_sites(
 
 
 def balance_by_offset(
-    surveys: Mapping[str, SiteSurvey | None], counts: Mapping[str, float]
+    surveys: Mapping[str, SiteSurvey | None], counts: Mapping[str, float], side: float = SIDE
 ) -> Rating:
     """Weigh all sites by ``balance_sites``, for every class: the rule for few sites.
 
@@ -179,32 +184,37 @@ def balance_by_offset(
         What each site found, with offsets; ``None`` for a site that could not be asked.
     counts
         Cases of every site.
+    side
+        Longest side of the images in pixels.
     """
     sites = tuple(surveys)
     quantity = [counts[name] for name in sites]
     parts = []
     for k, q in enumerate(_columns(surveys, "mean")):
-        offset = np.full((len(sites), 2), np.nan)
+        offset, edge = np.full((2, len(sites), 2), np.nan)
         for row, survey in enumerate(surveys.values()):
             if survey is not None and survey.offset is not None:
                 offset[row] = survey.offset[k]
-        found = balance_sites(offset[:, 0], offset[:, 1], quantity)
-        groups = _sides(offset[:, 0], np.isfinite(offset).all(axis=1), found)
+            if survey is not None and survey.edge is not None:
+                edge[row] = survey.edge[k]
+        found = balance_sites(*offset.T, quantity, *edge.T, side=side)
+        groups = _sides(found)
         rated = groups.is_rated()
         weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
-        parts.append(Part("mean", k + 1, q, groups, weights, offset))
+        parts.append(Part("mean", k + 1, q, groups, weights, offset, edge))
     return Rating(sites, tuple(parts))
 
 
-def _sides(offset: FloatArray, rated: NDArray[np.bool_], found: Balance) -> Grouping:
+def _sides(found: Balance) -> Grouping:
     """Return on which side of the centre each site draws, and how far from it."""
-    middle = np.median(offset[rated]) if rated.any() else 0.0
-    away = offset - (found.centre if np.isfinite(found.centre) else middle)
+    rated = np.isfinite(found.places)
+    middle = np.median(found.places[rated]) if rated.any() else 0.0
+    away = found.places - (found.centre if np.isfinite(found.centre) else middle)
     labels: list[Label] = [
         "unrated" if not is_rated else "larger" if gap > 0 else "smaller"
         for is_rated, gap in zip(rated, away, strict=True)
     ]
-    unknown = np.full(len(offset), np.nan)
+    unknown = np.full(len(away), np.nan)
     return Grouping(tuple(labels), unknown, np.abs(away), "balance", found.reason)
 
 

@@ -42,12 +42,16 @@ class SiteSurvey:
     offset
         ``(class, 2)``: how far the site draws outside the model's contour, in pixels, and the
         standard error of that; ``None`` if it was not asked for.
+    edge
+        ``(class, 2)``: the same outside the border that its images show (``measure_edges``);
+        ``NaN`` where that cannot be told.
     """
 
     mean: FloatArray
     contour: FloatArray
     cases: NDArray[np.int64]
     offset: FloatArray | None = None
+    edge: FloatArray | None = None
 
     def q(self, statistic: Statistic = "mean") -> FloatArray:
         """Return ``(class, 2)`` for one of the two statistics."""
@@ -60,6 +64,7 @@ class SiteSurvey:
             "contour": to_json(self.contour),
             "cases": self.cases.tolist(),
             **({} if self.offset is None else {"offset": to_json(self.offset)}),
+            **({} if self.edge is None else {"edge": to_json(self.edge)}),
         }
 
     @classmethod
@@ -70,6 +75,7 @@ class SiteSurvey:
             contour=from_json(data["contour"]),
             cases=np.asarray(data["cases"], dtype=np.int64),
             offset=from_json(data["offset"]) if "offset" in data else None,
+            edge=from_json(data["edge"]) if "edge" in data else None,
         )
 
 

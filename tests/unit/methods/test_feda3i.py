@@ -193,7 +193,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
     unused = {name: [math.nan] for name in ("inner_per_contour", "outer_per_contour")}
     surveys = [
         {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8], **unused}
-        | {"offset": [offset], "offset_error": [0.1]}
+        | {"offset": [offset], "offset_error": [0.1], "edge": [math.nan], "edge_error": [math.nan]}
         for offset in offsets
     ]
     recorded = {}
@@ -201,6 +201,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
         state={"surveys": {}},
         sites={f"site-{k}": 8 for k in range(8)},
         stages=range(10),
+        format=SimpleNamespace(shape=(32, 32)),
         record=lambda **facts: recorded.update(facts),
     )
     method = make_method("feda3i", {"t1": 1})

@@ -169,6 +169,93 @@ def test_shapes_that_do_not_fit_are_refused():
         balance_sites([1.0, 2], [1.0], [1, 2])
 
 
+# -- the border in the images ----------------------------------------------------------------------
+
+
+def by_edges(mu, *, b0=1.0, model=None, error=0.5, counts=None):
+    """Balance sites that draw ``mu`` px too large; who draws right draws b0 px off the edge."""
+    mu = np.asarray(mu, dtype=float)
+    model = mu.mean() if model is None else model
+    counts = np.ones(len(mu)) if counts is None else counts
+    errors = np.full(len(mu), error)
+    return balance_sites(mu - model, errors, counts, mu + b0, errors)
+
+
+def test_three_sites_are_balanced_when_their_images_tell():
+    mu = np.array([0.0, 14.0, 18.0])
+    found = by_edges(mu)
+    assert "edges in the images" in found.reason
+    assert found.weights @ mu < mu.mean() - 1
+    assert found.weights.max() <= 0.4 + 1e-9
+    assert found.weights.min() >= 0.25 / 3
+
+
+@pytest.mark.parametrize("b0", [-2.0, 1.0, 4.0])
+def test_four_of_five_on_one_side_do_not_hide_the_border(b0):
+    mu = np.array([-2.0, 3.0, 12.0, 15.0, 19.0])
+    ends = balance_sites(mu - mu.mean(), np.full(5, 0.5), np.ones(5)).weights
+    edges = by_edges(mu, b0=b0).weights
+    assert abs(edges @ mu) < abs(ends @ mu) - 0.5
+    assert abs(edges @ mu) < 0.75 * mu.mean()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-30, 30), min_size=3, max_size=12), st.integers(0, 2**20))
+def test_edges_silence_and_crown_nobody_either(values, seed):
+    draw = np.random.default_rng(seed)
+    mu, counts = np.array(values), draw.integers(1, 50, len(values))
+    error = draw.uniform(0.1, 3, (2, len(mu)))
+    edge = np.where(draw.random(len(mu)) < 0.2, np.nan, mu + draw.normal(0, 3, len(mu)))
+    found = balance_sites(mu, error[0], counts, edge, error[1])
+    size = shares(counts)
+    assert found.weights.sum() == pytest.approx(1)
+    assert (found.weights >= 0.25 * size - 1e-9).all()
+    assert (found.weights <= np.maximum(size, np.minimum(4 * size, 0.4)) + 1e-9).all()
+
+
+def test_edges_that_cannot_tell_leave_the_rule_as_it_was():
+    mu, errors, ones = np.array([-9.0, -8, -7, -3, 9]), np.full(5, 0.5), np.ones(5)
+    plain = balance_sites(mu, errors, ones)
+    unknown = np.full(5, np.nan)
+    few = np.where(np.arange(5) < 2, mu, np.nan)
+    reversed_edges = -mu
+    far = mu + 30  # another border than the one that is drawn: a cup in its disc
+    for edge in (unknown, few, reversed_edges, far):
+        found = balance_sites(mu, errors, ones, edge, errors)
+        assert np.array_equal(found.weights, plain.weights)
+        assert found.reason == plain.reason
+
+
+def test_edges_against_the_middle_of_the_sites_change_nothing():
+    # By their middle the sites draw too large on average, by the edges too small.
+    mu = np.array([-13.0, 3, 5, 7, 9])
+    found = by_edges(mu, b0=-6)
+    assert "opposite directions" in found.reason
+    assert np.array_equal(found.weights, shares(np.ones(5)))
+
+
+def test_sites_at_the_border_on_average_keep_their_shares():
+    found = by_edges([-9.0, -3, 0, 3, 9])
+    assert "near the border on average" in found.reason
+    assert np.array_equal(found.weights, shares(np.ones(5)))
+
+
+def test_a_site_without_edges_is_placed_by_the_model():
+    mu = np.array([-2.0, 3.0, 12.0, 15.0, 19.0])
+    errors, edge = np.full(5, 0.5), mu + 1
+    edge[3] = np.nan
+    found = balance_sites(mu - 9, errors, np.ones(5), edge, np.where(np.isnan(edge), edge, errors))
+    assert found.places == pytest.approx(mu + 1)
+    assert found.weights == pytest.approx(by_edges(mu).weights)
+
+
+def test_edges_scale_with_the_image():
+    mu = np.array([-2.0, 3.0, 12.0, 15.0, 19.0])
+    small = balance_sites(mu / 8, np.full(5, 0.1), np.ones(5), (mu + 1) / 8, np.full(5, 0.1), 32)
+    large = balance_sites(mu, np.full(5, 0.8), np.ones(5), mu + 1, np.full(5, 0.8), 256)
+    assert small.weights == pytest.approx(large.weights)
+
+
 # -- ratings ---------------------------------------------------------------------------------------
 
 
@@ -189,6 +276,33 @@ def test_absent_sites_leave_the_others_as_one_group():
     assert part == pytest.approx(whole[:5] / whole[:5].sum())
     again = type(rating).from_dict(rating.to_dict())
     assert again.weights(list("abcde"), [4] * 5) == pytest.approx(part)
+
+
+def test_a_survey_with_edges_survives_the_checkpoint_and_names_its_evidence():
+    mu = dict(zip("abcde", [-2.0, 3, 12, 15, 19], strict=True))
+    surveys = {
+        name: SiteSurvey.from_dict(
+            {
+                "mean": [[0.5, 0.5]],
+                "contour": [[0.5, 0.5]],
+                "cases": [8],
+                "offset": [[value - 9, 0.5]],
+                "edge": [[value + 1, 0.5]],
+            }
+        )
+        for name, value in mu.items()
+    }
+    assert all(
+        SiteSurvey.from_dict(one.to_dict()).edge.tolist() == one.edge.tolist()
+        for one in surveys.values()
+    )
+    rating = balance_by_offset(surveys, dict.fromkeys(mu, 4.0))
+    lines = say_lines(rating, list(mu), [4] * 5)
+    assert "balanced by the edges in the images" in lines[0]
+    assert rating.parts[0].grouping.labels == ("smaller", "smaller", "larger", "larger", "larger")
+    again = type(rating).from_dict(rating.to_dict())
+    assert again.parts[0].edge.tolist() == [[value + 1, 0.5] for value in mu.values()]
+    assert again.weights(list(mu), [4] * 5) == pytest.approx(rating.weights(list(mu), [4] * 5))
 
 
 def test_classes_are_balanced_one_by_one_and_averaged():
