@@ -301,7 +301,10 @@ class FedA3I(Method):
 def _edges_of(site: Site) -> Floats:
     """Return ``(class, 2)`` offset from the borders that a site's images show, and its error."""
     images, masks = site.cases.images[site.index], site.given_masks()
-    found = [quality.measure_edges(images, masks == k) for k in range(1, site.classes + 1)]
+    found = [
+        quality.measure_edges(images, masks == k, spacing=site.voxels())
+        for k in range(1, site.classes + 1)
+    ]
     return np.array([(one.offset, one.error) for one in found])
 
 

@@ -45,7 +45,9 @@ SAMPLED = 128  # pixels a side of the grid on which images are sampled, larger a
 Mask = NDArray[np.bool_]
 
 
-def colour_profile(image: ArrayLike, mask: ArrayLike) -> FloatArray | None:
+def colour_profile(
+    image: ArrayLike, mask: ArrayLike, spacing: Sequence[float] | None = None
+) -> FloatArray | None:
     """Return sums of colours by distance to the drawn contour, ``(2 * REACH, feature)``.
 
     Parameters
@@ -54,6 +56,9 @@ def colour_profile(image: ArrayLike, mask: ArrayLike) -> FloatArray | None:
         ``(*space)`` or ``(*space, channel)``, values of 0..255; any number of channels.
     mask
         ``(*space)``, not zero inside; two or three dimensions.
+    spacing
+        Size of a pixel along each axis; ``None`` if all are equal. Distances are in pixels of the
+        smallest side.
 
     Returns
     -------
@@ -72,9 +77,10 @@ def colour_profile(image: ArrayLike, mask: ArrayLike) -> FloatArray | None:
         )
     if not drawn.any() or drawn.all():
         return None
-    scale = max(drawn.shape) / SIDE
+    sizes = relative_sizes(spacing)
+    scale = longest_side(drawn.shape, spacing) / SIDE
     window = _surroundings(drawn, math.ceil(REACH * scale) + 1)
-    away, near = signed_distance(drawn[window]), colours[window]
+    away, near = signed_distance(drawn[window], sizes), colours[window]
     # Between whole pixels: at 32 a side their distances come in steps of eight rows. Volumes have
     # neighbours in more directions, and would grow by the cube.
     finer = max(1, round(SAMPLED / max(drawn.shape))) if drawn.ndim == 2 else 1
@@ -93,6 +99,19 @@ def _enlarged(values: NDArray[Any], times: int) -> NDArray[Any]:
     shape = (values.shape[1] * times, values.shape[0] * times)
     enlarged = cv2.resize(values.astype(np.float32), shape, interpolation=cv2.INTER_LINEAR)
     return np.asarray(enlarged).reshape(*shape[::-1], *values.shape[2:])
+
+
+def relative_sizes(spacing: Sequence[float] | None) -> list[float] | None:
+    """Return the sides of a pixel in units of the smallest; ``None`` if all are equal."""
+    if spacing is None or max(spacing) <= min(spacing):
+        return None
+    return [float(size / min(spacing)) for size in spacing]
+
+
+def longest_side(shape: Sequence[int], spacing: Sequence[float] | None = None) -> float:
+    """Return the longest side of an image in pixels of the smallest side."""
+    sizes = relative_sizes(spacing)
+    return max(shape if sizes is None else [n * a for n, a in zip(shape, sizes, strict=True)])
 
 
 def _sums_by_row(row: NDArray[np.intp], colour: FloatArray) -> FloatArray:

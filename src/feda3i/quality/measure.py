@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.quality.edges import SIDE, WEAKEST, Evidence, colour_profile, edge_offset
+from feda3i.quality.edges import (
+    SIDE,
+    WEAKEST,
+    Evidence,
+    colour_profile,
+    edge_offset,
+    longest_side,
+)
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.seeding import rng
@@ -87,7 +94,12 @@ def edge_offsets(images: ArrayLike, masks: ArrayLike) -> FloatArray:
     return np.array([edge_offset(image, mask) for image, mask in pairs], dtype=np.float64)
 
 
-def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> Offset:
+def measure_edges(
+    images: ArrayLike,
+    masks: ArrayLike,
+    fewest: int = FEWEST,
+    spacing: ArrayLike | None = None,
+) -> Offset:
     """Return how far a site's masks were drawn outside the borders that its images show.
 
     The evidence of all cases is added before the best shift is looked for; it cannot be told with
@@ -99,6 +111,9 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     images, masks
         As in ``edge_offsets``; of one size or, as lists, of several, which share their offset
         relative to the longest side.
+    spacing
+        ``(case, dimension)`` size of a pixel along each axis; ``None`` if all are equal. The offset
+        is in pixels of the smallest side.
 
     >>> yy, xx = np.mgrid[:64, :64] - 32
     >>> away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
@@ -106,8 +121,9 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     2
     """
     drawn = [np.asarray(mask) for mask in _each(masks)]
-    pairs = zip(_each(images), drawn, strict=True)
-    found = [colour_profile(image, mask) for image, mask in pairs]
+    sizes = [None] * len(drawn) if spacing is None else np.asarray(spacing, float).tolist()
+    cases = zip(_each(images), drawn, sizes, strict=True)
+    found = [colour_profile(*case) for case in cases]
     profiles = [profile for profile in found if profile is not None]
     number = len(profiles)
     if number < max(fewest, 2):
@@ -120,7 +136,8 @@ def measure_edges(images: ArrayLike, masks: ArrayLike, fewest: int = FEWEST) -> 
     error = _error(evidence)
     if not (math.isfinite(shift) and math.isfinite(error)):
         return Offset.unknown(number, "a few cases decide whether there is a border")
-    scale = float(np.median([max(mask.shape) for mask in drawn])) / SIDE
+    sides = [longest_side(mask.shape, one) for mask, one in zip(drawn, sizes, strict=True)]
+    scale = float(np.median(sides)) / SIDE
     return Offset(-shift * scale, max(error * scale, SMALLEST_ERROR), number)
 
 

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.geometry import label_components, signed_distance
-from feda3i.quality.edges import SIDE
+from feda3i.quality.edges import SIDE, relative_sizes
 from feda3i.quality.measure import Offset, calibrate_offset
 
 LEAST = 2.0  # pixels at 256: good annotators differ by as much, and b0 errs by it
 DEEPEST = 0.6  # of an object's inner radius: no object is shrunk further
 
 
-def shift_mask(mask: ArrayLike, by: float) -> NDArray[np.bool_]:
+def shift_mask(
+    mask: ArrayLike, by: float, spacing: Sequence[float] | None = None
+) -> NDArray[np.bool_]:
     """Return a mask whose contour lies ``by`` pixels farther out; inwards if negative.
 
     Every object keeps what is deeper than 0.6 of its inner radius, so none is lost, however small.
@@ -30,6 +32,10 @@ def shift_mask(mask: ArrayLike, by: float) -> NDArray[np.bool_]:
     ----------
     mask
         ``(*space)``, not zero inside; any number of dimensions. It is not changed.
+    by
+        Pixels, of the smallest side where ``spacing`` says that sides differ.
+    spacing
+        Size of a pixel along each axis; ``None`` if all are equal.
 
     >>> shift_mask(np.array([[0, 0, 1, 1, 1, 0, 0]]), 1).astype(int).tolist()
     [[0, 1, 1, 1, 1, 1, 0]]
@@ -37,7 +43,7 @@ def shift_mask(mask: ArrayLike, by: float) -> NDArray[np.bool_]:
     drawn = np.asarray(mask) != 0
     if by == 0 or not drawn.any() or drawn.all():
         return np.array(drawn, dtype=np.bool_)
-    away = signed_distance(drawn)
+    away = signed_distance(drawn, relative_sizes(spacing))
     if by > 0:
         grown: NDArray[np.bool_] = away <= by
         return grown
@@ -86,7 +92,9 @@ def correction(
     return -known.offset if abs(known.offset) > limit else 0.0
 
 
-def redraw(mask: NDArray[np.uint8], by: Sequence[float]) -> NDArray[np.uint8]:
+def redraw(
+    mask: NDArray[np.uint8], by: Sequence[float], spacing: Sequence[float] | None = None
+) -> NDArray[np.uint8]:
     """Return a label map in which the contour of each class is moved; the given one stays.
 
     Classes move one by one, each from its given region, and are painted in ascending order; what no
@@ -99,6 +107,8 @@ def redraw(mask: NDArray[np.uint8], by: Sequence[float]) -> NDArray[np.uint8]:
         ``(*space)``, values 0..C.
     by
         ``(class,)``: pixels outwards for the classes 1..C.
+    spacing
+        As in ``shift_mask``.
 
     >>> redraw(np.array([[0, 0, 1, 1, 2, 2, 0]], np.uint8), [1.0, 0.0]).tolist()
     [[0, 1, 1, 1, 2, 2, 0]]
@@ -107,6 +117,6 @@ def redraw(mask: NDArray[np.uint8], by: Sequence[float]) -> NDArray[np.uint8]:
         return mask.copy()
     drawn = np.zeros_like(mask)
     for value, pixels in enumerate(by, start=1):
-        drawn[shift_mask(mask == value, pixels)] = value
+        drawn[shift_mask(mask == value, pixels, spacing)] = value
     lost = [v for v in range(1, len(by) + 1) if (mask == v).any() and not (drawn == v).any()]
     return mask.copy() if lost else drawn

@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
-from drawn import distance, picture
+from drawn import distance, picture, site
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from feda3i.errors import DataError
 from feda3i.geometry import signed_distance
+from feda3i.quality import measure_edges
 from feda3i.quality.edges import REACH, RIDGE, Evidence, colour_profile, edge_offset
 
 
@@ -100,6 +101,22 @@ def test_tiny_objects_have_an_offset_or_none(radius):
     away = distance((64, 64), (30, 30))
     found = edge_offset(picture(away, radius), away < radius + 1)
     assert math.isnan(found) or abs(found) < 40 * 64 / 256
+
+
+@pytest.mark.parametrize("side", [32, 48, 64])
+def test_small_images_are_measured_between_their_pixels(side):
+    """Half a pixel of 32 are 4 of 256: the steps of whole pixels would hide it."""
+    found = []
+    for offset in (-0.5, 0.0, 0.5, 1.0):
+        images, masks = site(offset, 12, side, radius=side / 5, wobble=0.0, blur=0.4)
+        found.append(measure_edges(images, masks).offset)
+    assert found == pytest.approx([-0.5, 0.0, 0.5, 1.0], abs=0.25)
+
+
+def test_images_of_many_channels_are_enlarged_too():
+    away = distance((32, 32))
+    channels = np.stack([picture(away, 8, seed=k) for k in range(6)], axis=-1)
+    assert edge_offset(channels, away < 10) == pytest.approx(2, abs=0.7)
 
 
 def test_volumes_have_offsets_too():

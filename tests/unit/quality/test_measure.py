@@ -1,13 +1,22 @@
 """Offsets of sites: right within their errors, calibrated by trusted masks, refused in doubt."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 from drawn import distance, picture, site
 
 from feda3i.geometry import signed_distance
-from feda3i.quality import agreement, calibrate_offset, edge_offsets, measure_edges, measure_model
+from feda3i.quality import (
+    agreement,
+    calibrate_offset,
+    correction,
+    edge_offsets,
+    measure_edges,
+    measure_model,
+    redraw,
+)
 from feda3i.quality.measure import Offset
 
 
@@ -131,3 +140,37 @@ def test_estimators_agree_about_what_both_can_tell():
     assert agreement(one, two) == pytest.approx(1)
     assert math.isnan(agreement(one[:3], two[:3]))
     assert math.isnan(agreement(one[:4], [two[0]] * 4))
+
+
+def _frame(images, masks):
+    return images[:, 40:], masks[:, 40:]  # the object touches the frame
+
+
+BAD = {
+    "grey as colour": lambda i, m: (np.repeat(i[..., None], 3, axis=-1), m),
+    "constant": lambda i, m: (np.full_like(i, 90), m),
+    "touching the frame": _frame,
+    "filling the frame": lambda i, m: (i, ~np.zeros_like(m)),
+    "filling most of it": lambda i, m: (i[:, 34:94, 34:94], m[:, 34:94, 34:94]),
+    "tiny": lambda i, m: (i[:, ::8, ::8], m[:, ::8, ::8]),
+    "several objects": lambda i, m: (np.concatenate([i, i], axis=2), np.concatenate([m, m], 2)),
+    "empty": lambda i, m: (i, np.zeros_like(m)),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_input_is_answered_and_no_mask_is_emptied(kind):
+    images, masks = BAD[kind](*site(6, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = measure_edges(images, masks)
+        by = correction(found, None, max(masks.shape[1:]), threshold=2, slack=4)
+        moved = [redraw(mask.astype(np.uint8), [by]) for mask in masks]
+    assert found.is_known == bool(np.isfinite([found.offset, found.error]).all())
+    assert bool(found.reason) != found.is_known
+    assert np.isfinite(by)
+    assert [one.any() for one in moved] == [mask.any() for mask in masks]
+    if kind in ("grey as colour", "touching the frame", "several objects"):
+        assert by == pytest.approx(-6, abs=1)
+    if kind in ("constant", "filling the frame", "empty"):
+        assert by == 0

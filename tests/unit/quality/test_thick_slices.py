@@ -7,7 +7,15 @@ from scipy import ndimage
 from feda3i.core.cases import Cases
 from feda3i.geometry import signed_distance, touched_faces
 from feda3i.noise import Annotator, SignedDistanceEvolution, apply_noise
-from feda3i.quality import boundary_regions, contour_offset, learning_difficulty, survey_site
+from feda3i.quality import (
+    boundary_regions,
+    contour_offset,
+    learning_difficulty,
+    measure_edges,
+    redraw,
+    shift_mask,
+    survey_site,
+)
 
 THICK = (4.0, 1.0, 1.0)
 
@@ -136,3 +144,23 @@ def test_cases_know_the_voxels_of_volumes_only():
     assert cases_of(None).voxels() is None
     assert cases_of([(0.7, 0.7, 0.7)] * 2).voxels() is None
     assert cases_of([(2.0, 1.0)] * 2, (2, 8, 8)).voxels() is None
+
+
+def test_edges_are_measured_in_space():
+    images = np.stack([200 - 120 * ball(15.0, shift=k / 4).astype(int) for k in range(8)])
+    masks = np.stack([ball(18.0, shift=k / 4) for k in range(8)])
+    sizes = np.tile(THICK, (8, 1))
+    assert measure_edges(images, masks, spacing=sizes).offset == pytest.approx(3, abs=0.6)
+    assert measure_edges(images, masks, spacing=2 * sizes).offset == pytest.approx(3, abs=0.6)
+
+
+def test_contours_move_as_far_along_thick_slices_as_across_them():
+    before, grown = ball(13.0), shift_mask(ball(13.0), 4.0, THICK)
+    reach = [np.ptp(np.argwhere(one), axis=0) * np.array(THICK) for one in (before, grown)]
+    assert (reach[1] - reach[0]).tolist() == [8, 8, 8]
+    assert contour_offset(grown, before, THICK) == pytest.approx(4, abs=0.3)
+    shrunk = shift_mask(ball(17.0), -4.0, THICK)
+    assert contour_offset(shrunk, ball(17.0), THICK) == pytest.approx(-4, abs=0.6)
+    assert np.array_equal(shift_mask(ball(13.0), 4.0, (2, 2, 2)), shift_mask(ball(13.0), 4.0))
+    classes = ball(13.0).astype(np.uint8)
+    assert np.array_equal(redraw(classes, [4.0], THICK) > 0, grown)

@@ -39,7 +39,7 @@ def measured_at(site: Site, fewest: int) -> list[quality.Offset]:
     if MEASURED not in site.memory:
         images, masks = site.cases.images[site.index], site.given_masks()
         found = [
-            quality.measure_edges(images, masks == value, fewest)
+            quality.measure_edges(images, masks == value, fewest, site.voxels())
             for value in range(1, site.classes + 1)
         ]
         site.memory[MEASURED] = np.array([row_of(one) for one in found], dtype=np.float64)
@@ -69,7 +69,10 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
     shape = (site.classes, *site.shape)
     values = np.arange(1, site.classes + 1, dtype=np.uint8).reshape(-1, *[1] * len(site.shape))
     if MOVED not in site.memory or not np.array_equal(site.memory[MOVED], by):
-        masks = np.stack([quality.redraw(mask, by) for mask in site.given_masks()])
+        given, sizes = site.given_masks(), site.voxels()
+        sides = [None] * len(given) if sizes is None else sizes.tolist()
+        moved = [quality.redraw(mask, by, one) for mask, one in zip(given, sides, strict=True)]
+        masks = np.stack(moved)
         site.memory[MOVED] = np.array(by, dtype=np.float64)
         site.memory[REDRAWN] = pack_masks(masks[:, None] == values)
     bits = unpack_masks(site.memory[REDRAWN], shape)

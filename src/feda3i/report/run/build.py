@@ -12,6 +12,7 @@ from feda3i.report.run.compare import Group, group_runs
 from feda3i.report.run.learning import learning
 from feda3i.report.run.overview import headline, main_cards, what_was_run
 from feda3i.report.run.reader import read_run
+from feda3i.report.run.redrawn_section import redrawn_section
 from feda3i.report.run.run_log import RunLog
 from feda3i.report.run.sites import sites
 from feda3i.report.run.survey_section import survey_section
@@ -37,6 +38,7 @@ def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
         survey_section(groups),
         weights_section(groups),
         sites(groups),
+        redrawn_section(groups),
         gallery,
         wire_section(groups),
         what_was_run(groups),

@@ -26,24 +26,30 @@ from feda3i.report.run.reader import read_run
 from feda3i.report.run.run_log import Row, RunLog, number_of
 
 if TYPE_CHECKING:
-    from feda3i.core.cases import Cases
+    from feda3i.core.cases import Cases, Federation
     from feda3i.core.format import Format
     from feda3i.core.predictor import Predictor
 
 Tell = Callable[[str], None]
 Load = Callable[["Format"], "Cases"]
-KINDS = {"clean": "clean mask", "given": "mask as given", "predicted": "predicted by the model"}
+KINDS = {
+    "clean": "clean mask",
+    "given": "mask as given",
+    "redrawn": "mask as redrawn and trained on",
+    "predicted": "predicted by the model",
+}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One case of the gallery: its image, and masks by kind."""
+    """One case of the gallery: its image, and masks by kind; ``words`` if Dice is not the point."""
 
     case: str
     site: str
     dice: float | None
     image: NDArray[np.uint8]
     masks: dict[str, NDArray[np.uint8]]
+    words: str = ""
 
 
 def gallery_of(
@@ -77,7 +83,8 @@ def gallery_of(
             body.append(html.folded(title, *shown, is_open=not body))
     if not body:
         return None
-    choices = html.tag("div", *map(_choice, KINDS), class_="choices legend")
+    kinds = [kind for kind in KINDS if any(f'class="{kind}"' in str(part) for part in body)]
+    choices = html.tag("div", *map(_choice, kinds), class_="choices legend")
     return Section(
         "cases",
         "Cases, worst first",
@@ -133,7 +140,39 @@ def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Pi
     return [
         ("Test cases", _pictures(model, federation.test, test, log.test, most, ())),
         ("Training cases", _pictures(model, federation.train, train, log.train, most, sites)),
+        ("Masks redrawn", _redrawn(log, federation, most)),
     ]
+
+
+def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
+    """Return a case of each site that moved its contours, farthest first, then a second of each."""
+    from feda3i.metrics import dice
+    from feda3i.quality import redraw
+
+    far = {site: by for site, by in log.moved.items() if any(by) and site in federation.sites}
+    order = sorted(far, key=lambda site: (-max(map(abs, far[site])), site))
+    turns = max((len(federation.sites[site]) for site in order), default=0)
+    places = [
+        (site, int(federation.sites[site][turn]))
+        for turn in range(turns)
+        for site in order
+        if turn < len(federation.sites[site])
+    ]
+    pictures, sizes = [], federation.train.voxels()
+    for site, k in places[:most]:
+        given = federation.train.masks[k]
+        side = None if sizes is None else sizes[k].tolist()
+        masks = {"given": given, "redrawn": redraw(given, far[site], side)}
+        words = "moved " + ", ".join(f"{by:+.1f} px" for by in far[site])
+        if federation.clean_masks is not None:
+            masks = {"clean": federation.clean_masks[k], **masks}
+            before, after = (
+                dice(masks[kind] > 0, masks["clean"] > 0) for kind in ("given", "redrawn")
+            )
+            words += f"; Dice with the clean mask {before:.2f}, now {after:.2f}"
+        image = np.asarray(federation.train.images[k])
+        pictures.append(Picture(federation.train.ids[k], site, None, image, masks, words))
+    return pictures
 
 
 def _of_folder(log: RunLog, load: Load, most: int, trust_code: bool) -> list[Picture]:
@@ -207,7 +246,8 @@ def _strip(title: str, pictures: Sequence[Picture]) -> Html:
 def _picture(one: Picture) -> list[Html]:
     image, masks = flat(one.image, one.masks)
     height, width = image.shape[:2]
-    about = f"case {one.case}, Dice {html.number(one.dice)}, with its contours"
+    score = one.words or f"Dice {html.number(one.dice)}"
+    about = f"case {one.case}, {score}, with its contours"
     lines = [
         html.tag("path", d=path, class_=kind)
         for kind, mask in masks.items()
@@ -223,5 +263,5 @@ def _picture(one: Picture) -> list[Html]:
         aria_label=about,
     )
     site = [" ", html.name(one.site)] if one.site else []
-    words = html.tag("div", html.tag("strong", f"Dice {html.number(one.dice)}"), *site)
+    words = html.tag("div", html.tag("strong", score), *site)
     return [picture, words, html.tag("div", html.name(one.case), class_="soft")]

@@ -179,12 +179,24 @@ def _take_round(log: RunLog, event: dict[str, Any]) -> bool:
             {str(site): size for site, size in received.items() if size is not None},
         )
     )
-    weights = {str(k): _weights(v) for k, v in table_of(event.get("weights")).items()}
+    weights = {str(k): _numbers(v) for k, v in table_of(event.get("weights")).items()}
     if weights and all(weights.values()) and len({len(w) for w in weights.values()}) == 1:
         log.weights = weights
+    _take_offsets(log, event)
     log.survey_missing |= {str(k): str(v) for k, v in table_of(event.get("survey_missing")).items()}
     log.t1_reason = event.get("t1_reason", log.t1_reason)
     return "survey" not in event or _take_survey(log, number, event["survey"])
+
+
+def _take_offsets(log: RunLog, event: dict[str, Any]) -> None:
+    """Take how far sites draw outside the border, and by how much they moved their contours."""
+    for site, given in table_of(event.get("offsets")).items():
+        rows = [_numbers(row) for row in given] if isinstance(given, list) else []
+        if rows and all(len(row) == 3 for row in rows):
+            log.offsets[str(site)] = rows
+    for site, given in table_of(event.get("moved")).items():
+        if moved := _numbers(given):
+            log.moved[str(site)] = moved
 
 
 def _take_survey(log: RunLog, number: int, survey: Any) -> bool:
@@ -216,7 +228,7 @@ def _take_scores(log: RunLog, event: dict[str, Any]) -> bool:
     return True
 
 
-def _weights(value: Any) -> list[float]:
+def _numbers(value: Any) -> list[float]:
     given = value if isinstance(value, list) else [value]
     numbers = [number_of(one) for one in given]
     return [] if None in numbers else [float(one or 0.0) for one in numbers]

@@ -39,6 +39,10 @@ class RunLog:
         Round and result of every survey.
     weights
         Of the last round that has any: site -> one weight, or one per stage.
+    offsets
+        Of each site and class: pixels outside the border in the images, standard error, cases.
+    moved
+        Pixels by which each site moved its contours outwards, by class.
     test, train
         Scores of cases after the last scored round.
     t1_reason
@@ -57,6 +61,8 @@ class RunLog:
     rounds: list[RoundFacts] = field(default_factory=list)
     ratings: list[tuple[int, Rating]] = field(default_factory=list)
     weights: dict[str, list[float]] = field(default_factory=dict)
+    offsets: dict[str, list[list[float]]] = field(default_factory=dict)
+    moved: dict[str, list[float]] = field(default_factory=dict)
     test: list[Row] = field(default_factory=list)
     train: list[Row] = field(default_factory=list)
     t1_reason: Any = None

@@ -1,0 +1,68 @@
+"""The report of redrawn masks: offsets before and after; contours if pixels are asked for."""
+
+import json
+import re
+
+import numpy as np
+
+from fake_runs import fake_run
+from feda3i.contract import tiny_federation
+from feda3i.quality import shift_mask
+from feda3i.report.run.build import report_page
+from feda3i.report.run.gallery import _redrawn, _strip
+from feda3i.report.run.reader import read_run
+from feda3i.report.run.run_log import RunLog
+
+
+def run_with(tmp_path, **facts):
+    path = fake_run(tmp_path / "run", method="redraw", sites=3)
+    lines = (path / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    first = next(event for event in events if event["event"] == "round")
+    first.update(facts)
+    (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    return read_run(path)
+
+
+def test_every_site_is_shown_before_and_after(tmp_path):
+    log = run_with(
+        tmp_path,
+        offsets={"site-01": [[-2.5, 0.3, 8]], "site-02": [[0.0, 0.0, 0]], "site-03": [[4.5, 1, 9]]},
+        moved={"site-01": [2.5], "site-02": [0.0], "site-03": [-4.0]},
+    )
+    page = report_page([log])
+    assert "Masks redrawn" in page
+    assert "2 of 3 sites moved their contours, 1 cannot tell" in page
+    assert "site-03: drawn +4.5 ± 1.0 px, trained on +0.5 px" in page
+    row = re.search(r"<tr[^>]*>(?:(?!</tr>).)*cannot tell.*?</tr>", page, re.S)
+    assert "site-02" in row.group()
+    assert "data:image" not in page
+
+
+def test_other_runs_and_damaged_numbers_have_no_such_section(tmp_path):
+    log = run_with(tmp_path, offsets={"site-01": [["x", 1, 2]], "site-02": 3}, moved={"a": "b"})
+    assert log.offsets == {}
+    assert log.moved == {}
+    assert "Masks redrawn" not in report_page([log])
+
+
+def test_the_gallery_shows_contours_before_and_after(tmp_path):
+    clean = tiny_federation()
+    masks = np.stack([shift_mask(mask, 2.0) for mask in clean.train.masks]).astype(np.uint8)
+    federation = clean.with_masks(masks)
+    log = RunLog(tmp_path, moved={"site-2": [-2.0], "site-3": [0.0], "site-1": [-1.0]})
+    pictures = _redrawn(log, federation, 3)
+    assert [one.site for one in pictures] == ["site-2", "site-1", "site-2"]
+    first = pictures[0]
+    k = int(federation.sites["site-2"][0])
+    assert first.case == federation.train.ids[k]
+    assert np.array_equal(first.masks["given"], masks[k])
+    assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(masks[k], -2.0))
+    before, after = re.search(
+        r"Dice with the clean mask ([\d.]+), now ([\d.]+)", first.words
+    ).groups()
+    assert float(before) < float(after)
+    shown = str(_strip("Masks redrawn", pictures))
+    assert shown.count('class="redrawn"') == shown.count('class="given"') == 3
+    assert "moved -2.0 px" in shown
+    assert np.array_equal(federation.train.masks, masks), "the given masks stay"
