@@ -232,7 +232,10 @@ class FedA3I(Method):
         return self.t1 == "auto"
 
     def surveyed(self) -> tuple[str, ...]:
-        """Return the losses of the statistic; offsets too, if the weights come from them."""
+        """Return the losses of the statistic; offsets too, if the weights come from them.
+
+        Whether edges can be told depends on single images, so with differential privacy they stay.
+        """
         losses = {"mean": LOSSES[:2], "contour": LOSSES[2:], "both": LOSSES}[self.statistic]
         offsets = ("offset", "offset_error") if self.safe else ()
         return (*losses, *offsets, "usable_cases")

@@ -102,17 +102,18 @@ def balance_sites(
     [0.39, 0.39, 0.21]
     """
     size = shares(counts)
-    known = [np.asarray(one, dtype=np.float64) for one in (offset, error)]
-    known += [
-        np.full(size.shape, np.nan) if one is None else np.asarray(one, dtype=np.float64)
-        for one in (edge, edge_error)
-    ]
+    unknown = np.full(size.shape, np.nan)
+    edges = (unknown if one is None else one for one in (edge, edge_error))
+    given = (offset, error, *edges)
+    model, model_error, image, image_error = (np.asarray(one, dtype=np.float64) for one in given)
+    known = (model, model_error, image, image_error)
     if any(one.shape != size.shape for one in known):
         shapes = ", ".join(str(one.shape) for one in known)
         raise RecipeError(
             f"expected one offset, error and count per site, found shapes {shapes} and {size.shape}"
         )
-    task = _by_edges(*known, size, side) or _by_ends(known[0], known[1], size)
+    task = _by_edges(model, model_error, image, image_error, size, side)
+    task = task or _by_ends(model, model_error, size)
     rated = np.isfinite(task.places) & np.isfinite(task.errors) & (size > 0)
     here = task.places[rated]
     trust = 0.0

@@ -197,7 +197,9 @@ def balance_by_offset(
                 offset[row] = survey.offset[k]
             if survey is not None and survey.edge is not None:
                 edge[row] = survey.edge[k]
-        found = balance_sites(*offset.T, quantity, *edge.T, side=side)
+        found = balance_sites(
+            offset[:, 0], offset[:, 1], quantity, edge[:, 0], edge[:, 1], side=side
+        )
         groups = _sides(found)
         rated = groups.is_rated()
         weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
