@@ -152,31 +152,39 @@ def table(rows: list[dict[str, Any]]) -> str:
         places.setdefault(key, {})[row["variant"]] = row
     whole = {key: found for key, found in places.items() if set(VARIANTS) <= set(found)}
     lines = [
-        "| sites | data | setting | seeds | FedAvg, Dice % | paper: gain by seed; largest say "
-        "| safe: gain by seed; largest say |",
-        "|---|---|---|---|---|---|---|",
+        "| sites | data | setting | seeds | FedAvg, Dice % | paper: gain by seed; mean "
+        "| safe: gain by seed; mean | of the paper's gain |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for sites, data, setting in sorted({key[:3] for key in whole}):
         here = [found for key, found in sorted(whole.items()) if key[:3] == (sites, data, setting)]
         seeds = ", ".join(str(found["FedAvg"]["seed"]) for found in here)
         plain = np.mean([100 * found["FedAvg"]["dice"] for found in here])
         cells = [_gains(here, variant) for variant in ("paper", "safe")]
+        means = [float(_gain(here, variant).mean()) for variant in ("safe", "paper")]
+        cells.append(_part(*means))
         lines.append(
             f"| {sites} | {data} | {setting} | {seeds} | {plain:.1f} | {' | '.join(cells)} |"
         )
     lines += [
         "",
-        "| sites | runs | paper: mean gain, worst | safe: mean gain, worst |",
-        "|---|---|---|---|",
+        "| sites | runs | paper: mean gain, worst | safe: mean gain, worst | largest say, paper, "
+        "safe | of the paper's gain |",
+        "|---|---|---|---|---|---|",
     ]
     for sites in sorted({key[0] for key in whole}):
         here = [found for key, found in whole.items() if key[0] == sites]
-        cells = []
-        for variant in ("paper", "safe"):
-            gain = _gain(here, variant)
-            cells.append(f"{gain.mean():+.1f}, {gain.min():+.1f}")
+        gains = {variant: _gain(here, variant) for variant in ("paper", "safe")}
+        cells = [f"{gain.mean():+.1f}, {gain.min():+.1f}" for gain in gains.values()]
+        says = [max(found[variant]["largest_say"] for found in here) for variant in gains]
+        cells.append(", ".join(f"{say:.0%}" for say in says))
+        cells.append(_part(gains["safe"].mean(), gains["paper"].mean()))
         lines.append(f"| {sites} | {len(here)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _part(mine: float, theirs: float) -> str:
+    return f"{mine / theirs:.0%}" if theirs > 0 else "-"
 
 
 def _gain(places: list[dict[str, dict[str, Any]]], variant: str) -> Any:
@@ -184,9 +192,8 @@ def _gain(places: list[dict[str, dict[str, Any]]], variant: str) -> Any:
 
 
 def _gains(places: list[dict[str, dict[str, Any]]], variant: str) -> str:
-    gains = ", ".join(f"{gain:+.1f}" for gain in _gain(places, variant))
-    say = max(found[variant]["largest_say"] for found in places)
-    return f"{gains}; {say:.0%}"
+    gain = _gain(places, variant)
+    return f"{', '.join(f'{one:+.1f}' for one in gain)}; {gain.mean():+.1f}"
 
 
 def main() -> None:
