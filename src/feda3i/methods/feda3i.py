@@ -303,9 +303,10 @@ class FedA3I(Method):
 
 def _edges_of(site: Site) -> Floats:
     """Return ``(class, 2)`` offset from the borders that a site's images show, and its error."""
-    images, masks = site.cases.images[site.index], site.given_masks()
+    images = [np.asarray(site.cases.images[int(k)]) for k in site.index]  # of one size or several
+    masks = [np.asarray(mask) for mask in site.given_masks()]
     found = [
-        quality.measure_edges(images, masks == k, spacing=site.voxels())
+        quality.measure_edges(images, [mask == k for mask in masks], spacing=site.voxels())
         for k in range(1, site.classes + 1)
     ]
     return np.array([(one.offset, one.error) for one in found])

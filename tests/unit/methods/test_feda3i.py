@@ -11,6 +11,7 @@ from feda3i import contract, quality
 from feda3i.core.messages import Plan, Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
+from feda3i.methods.feda3i import _edges_of
 
 
 def play(federation, rounds=3, lose=("", ()), **options):
@@ -249,3 +250,20 @@ def test_the_console_hears_who_has_unusual_say(drawn):
     said = rounds_of(play(drawn, rounds=2, t1=1))[-1]["said"]
     assert said[0].startswith("survey of 6 sites: two Gaussians")
     assert any("0 % of the say" in line and "noisiest of" in line for line in said[1:])
+
+
+def test_edges_are_measured_in_volumes_of_several_sizes():
+    def away(side):
+        grid = np.indices((side, side + 2, side)) - side / 2
+        return np.sqrt((grid**2).sum(axis=0))
+
+    images = [(200 - 100 * (away(20 + k) < 7))[..., None].astype(np.int16) for k in range(8)]
+    masks = [(away(20 + k) < 8).astype(np.uint8) for k in range(8)]
+    site = SimpleNamespace(
+        cases=SimpleNamespace(images=images),
+        index=np.arange(8),
+        given_masks=lambda: masks,
+        classes=1,
+        voxels=lambda: None,
+    )
+    assert _edges_of(site)[0, 0] == pytest.approx(1, abs=0.3)
