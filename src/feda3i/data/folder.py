@@ -210,7 +210,9 @@ def need_path(path: str | Path | None, card: Card | None) -> Path:
     if path is not None:
         return Path(path).expanduser()
     if card is None:
-        raise DataError("no data given: add data=FOLDER (or data=TABLE.csv)")
+        raise DataError(
+            "no data given: add data=FOLDER (or data=TABLE.csv, or data=synthetic for drawn cases)"
+        )
     raise DataError(
         f"no data folder given. {card.text()}\n"
         f"then: feda3i prepare {card.name} SRC DST, and add data=DST "
