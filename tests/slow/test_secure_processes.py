@@ -51,13 +51,13 @@ def has_masked(consortium, round):
 
 
 def test_masked_sums_make_the_model_of_a_local_run(tmp_path):
-    recipe = secured(4, 2)
-    with Consortium(tmp_path / "c", names(4)) as consortium:
+    recipe = secured(3, 2)
+    with Consortium(tmp_path / "c", names(3)) as consortium:
         consortium.start_server()
-        for name in names(4):
+        for name in names(3):
             consortium.start_site(name)
         events = follow(consortium, consortium.start_run(recipe, "whole"), "whole")
-    assert all(event["secure"] == {"sites": 4, "needed": 3, "lost": []} for event in events)
+    assert all(event["secure"] == {"sites": 3, "needed": 3, "lost": []} for event in events)
     done = (tmp_path / "c" / "runs" / "whole" / "DONE").read_text().strip()
     assert done == run(recipe, tmp_path / "local").sha256
 
