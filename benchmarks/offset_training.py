@@ -125,7 +125,16 @@ def rows_of(key: dict[str, Any], folder: str, missing: list[str]) -> Iterator[di
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return test Dice by place and the share of the gap that each variant closes, as Markdown."""
+    """Return the tables of every number of sites, as Markdown."""
+    parts = []
+    for sites in sorted({row["sites"] for row in rows}):
+        here = [row for row in rows if row["sites"] == sites]
+        parts.append(f"{sites} sites:\n\n{_table(here)}")
+    return "\n\n".join(parts)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return test Dice by place and the share of the gap that each variant closes."""
     run = {row["variant"] for row in rows}
     names = [name for name in VARIANTS if name in run]
     lines = [
@@ -139,12 +148,13 @@ def table(rows: list[dict[str, Any]]) -> str:
         found = {(row["variant"], row["seed"]): 100 * row["dice"] for row in here}
         if noise == "clean":  # the ceiling is FedAvg itself
             found |= {("clean", seed): found["FedAvg", seed] for seed in seeds}
-        asked = names if noise != "clean" else [*CAREFUL, "clean"]
+        asked = names if noise != "clean" else [n for n in (*CAREFUL, "clean") if n in names]
         whole = [seed for seed in seeds if all((name, seed) in found for name in asked)]
         cells = []
         for name in names:
             dice = np.array([found[name, seed] for seed in whole if (name, seed) in found])
-            cells.append(f"{dice.mean():.1f} ± {dice.std():.1f}" if len(dice) else "-")
+            spread = f" ± {dice.std():.1f}" if len(dice) > 1 else ""
+            cells.append(f"{dice.mean():.1f}{spread}" if len(dice) else "-")
             if noise != "clean":
                 for seed in whole:
                     low, high = found["FedAvg", seed], found["clean", seed]
