@@ -4,12 +4,16 @@ The comparison is worth something only where a method shows what it does, so eac
 reached the phase in which the method is no longer FedAvg.
 """
 
+import subprocess
+import sys
+
 import pytest
 
 from feda3i.core.trees import unpack, unseal
-from feda3i.engine.run import run
+from feda3i.engine.run import resume, run
 from feda3i.log.events import read_events
 from feda3i.methods import REGISTRY
+from feda3i.recipe import validate
 from short import SHORT
 
 pytest.importorskip("flwr")
@@ -56,3 +60,56 @@ def test_local_and_network_engine_make_the_same_model(name, tmp_path):
     network = Trial(tmp_path, recipe, names).play()
     assert network.sha256 == local.sha256
     assert network.scores == pytest.approx(local.scores, abs=0, rel=0, nan_ok=True)
+
+
+ALL_OPTIONS = {
+    "train": {
+        "optimiser": "adamw",
+        "weight_decay": 0.01,
+        "clip": 1.0,
+        "schedule": "cosine",
+        "warm_up": 1,
+        "augment": "dermoscopy",
+    },
+    "validation": {"share": 0.3, "patience": 3},
+    "engine": {"fraction": 0.6},
+}
+"""Of the ``[train]``, ``[validation]`` and ``[engine]`` sections, beyond their defaults."""
+
+
+def with_all_options(**changes):
+    changed = {**ALL_OPTIONS, **changes}
+    validation = changed.pop("validation")
+    made = tiny(4, method="feda3i", options=SHORT["feda3i"], data={"cases": 4}, **changed)
+    return validate({**made.to_dict(), "validation": validation})
+
+
+def test_all_options_of_training_together_make_the_same_model(tmp_path):
+    recipe = with_all_options()
+    local = run(recipe, tmp_path / "local")
+    network = Trial(tmp_path, recipe, site_names(3)).play()
+    assert network.sha256 == local.sha256
+    assert network.best == local.best is not None
+    asked = [event["asked"] for event in read_events(local.path / "events.jsonl", "round")]
+    assert set(asked) == {2}
+
+
+@pytest.mark.slow
+def test_all_options_of_training_with_two_workers_and_after_a_kill(tmp_path):
+    expected = run(with_all_options(), tmp_path / "one")
+    two = run(with_all_options(engine={"fraction": 0.6, "workers": 2}), tmp_path / "two")
+    assert (two.sha256, two.best) == (expected.sha256, expected.best)
+    (tmp_path / "recipe.toml").write_text(with_all_options().to_toml())
+    script = (
+        "import os, sys; from pathlib import Path; from feda3i import recipe, run\n"
+        "from feda3i.log.console import Silent\n"
+        "class Kill(Silent):\n"
+        "    def round(self, event):\n"
+        "        if event['round'] == 2: os.kill(os.getpid(), 9)\n"
+        "run(recipe.load(sys.argv[1]), Path(sys.argv[2]), listener=Kill())"
+    )
+    path = tmp_path / "killed"
+    command = [sys.executable, "-c", script, str(tmp_path / "recipe.toml"), str(path)]
+    assert subprocess.run(command, check=False).returncode == -9
+    resumed = resume(path)
+    assert (resumed.sha256, resumed.best) == (expected.sha256, expected.best)

@@ -36,9 +36,10 @@ NEW = ".new"
 def last_shared(recipe: Recipe) -> int:
     """Return the last round that a run may take from another; it plays its last round itself.
 
-    Reference rows are FedAvg on other data: they share nothing.
+    Reference rows are FedAvg on other data: they share nothing. Nor do runs with validation, whose
+    best model so far is part of their state.
     """
-    if view_of(recipe.method.name) is not None:
+    if view_of(recipe.method.name) is not None or recipe.validation.share:
         return 0
     options = json.dumps(recipe.method.options(), sort_keys=True)
     return min(_plain_rounds(recipe.method.name, options, recipe.rounds), recipe.rounds - 1)
@@ -52,8 +53,9 @@ def _plain_rounds(name: str, options: str, rounds: int) -> int:
 def family_of(recipe: Recipe) -> str:
     """Return a name that recipes have in common if one may begin with the rounds of the other."""
     values = recipe.shared()
-    # A run that measures statistics in its last round is no beginning of a longer one.
-    is_alike = recipe.model.statistics != "exact-last"
+    # A run that measures statistics in its last round is no beginning of a longer one, and one
+    # whose learning rate falls towards its last round is not either.
+    is_alike = recipe.model.statistics != "exact-last" and recipe.train.schedule == "constant"
     for key in ("title", "methods", *(["rounds"] if is_alike else [])):
         values.pop(key, None)
     engine = deciding(values.pop("engine", None))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from feda3i.commands.app import AllowUnused, TrustCode
+from feda3i.commands.app import AllowUnused, BestModel, TrustCode
 from feda3i.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def evaluate(
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the scores of every case here.")] = None,
     allow_unused: AllowUnused = False,
+    best: BestModel = False,
     trust_code: TrustCode = False,
 ) -> None:
     """Score the model of a run case by case and site by site: Dice, IoU, HD95, ASSD."""
@@ -35,7 +36,7 @@ def evaluate(
     from feda3i.report.scores import score_lines, worst_lines
 
     with one_thread():
-        predictor = open_predictor(folder, trust_code=trust_code)
+        predictor = open_predictor(folder, trust_code=trust_code, best=best)
         classes: tuple[str, ...] = ()
         if data is None:
             cases, classes = cases_of_run(folder, trust_code)
@@ -43,7 +44,7 @@ def evaluate(
             cases = cases_of(data, predictor.format, "allow" if allow_unused else "error")
         cases, unit = in_own_pixels(cases)
         rows = score_cases(predictor, None, cases, range(len(cases)), True)
-    print(f"{len(cases)} cases, model {folder}")
+    print(f"{len(cases)} cases, {'best model of' if best else 'model'} {folder}")
     for line in [*score_lines(rows, unit, classes), *worst_lines(rows, unit)]:
         print(line)
     if csv is not None:

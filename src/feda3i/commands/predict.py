@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from feda3i.commands.app import TrustCode
+from feda3i.commands.app import BestModel, TrustCode
 from feda3i.core.normalise import byte_picture
 from feda3i.errors import DataError
 
@@ -28,6 +28,7 @@ def predict(
     out: Annotated[Path, typer.Option(help="Folder for the masks.")],
     overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace existing masks.")] = False,
+    best: BestModel = False,
     trust_code: TrustCode = False,
 ) -> None:
     """Write masks for new images, at their own resolution; NIfTI volumes for a model of volumes."""
@@ -40,7 +41,7 @@ def predict(
     from feda3i.engine.transport import one_thread
 
     with one_thread():
-        predictor = open_predictor(folder, trust_code=trust_code)
+        predictor = open_predictor(folder, trust_code=trust_code, best=best)
     form = predictor.format
     if form.volumes is None and form.dimensions != 2:
         raise DataError(

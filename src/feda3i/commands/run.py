@@ -126,6 +126,9 @@ def show(result: Result) -> None:
     print(f"model  {result.path / 'model.safetensors'}")
     print(f"sha256 {result.sha256}")
     print(f"test   {scores}")
+    if result.best is not None:
+        about = f"round {result.best.round}, validation Dice {result.best.score:.4f}"
+        print(f"best   {result.path / 'best.safetensors'} ({about})")
     report = report_at_end([result.path], result.path)
     if report is not None:
         print(f"report {report}")

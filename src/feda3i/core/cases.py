@@ -42,6 +42,8 @@ class Cases:
     zoom
         ``(case, dimension)`` size of a pixel in pixels of the original file; ``None`` if the cases
         have their original size, or if it is unknown.
+    groups
+        The patient that each case comes from, or what else must stay together; empty if unknown.
     """
 
     ids: tuple[str, ...]
@@ -51,6 +53,7 @@ class Cases:
     spacing: NDArray[np.float64] | None = None
     sites: tuple[str, ...] = ()
     zoom: NDArray[np.float64] | None = None
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _fit(self.images, self.masks) or len(self.ids) != len(self.masks):
@@ -128,6 +131,7 @@ class Cases:
             spacing=None if self.spacing is None else self.spacing[index],
             sites=tuple(self.sites[i] for i in index) if self.sites else (),
             zoom=None if self.zoom is None else self.zoom[index],
+            groups=tuple(self.groups[i] for i in index) if self.groups else (),
         )
 
     def between(self, start: int, stop: int) -> Cases:
@@ -140,6 +144,7 @@ class Cases:
             spacing=None if self.spacing is None else self.spacing[start:stop],
             sites=self.sites[start:stop],
             zoom=None if self.zoom is None else self.zoom[start:stop],
+            groups=self.groups[start:stop],
         )
 
     def digest(self) -> str:
@@ -168,6 +173,9 @@ class Federation:
         The underlying truth of ``train``, known in simulations only: same shape as the masks.
     notes
         What else is worth recording: partition, noise parameters by site, licence.
+    validation
+        Name of a site -> positions in ``train`` that it keeps for validation; they are not among
+        its ``sites``, so that nobody trains on them or is surveyed with them.
     """
 
     train: Cases
@@ -176,6 +184,7 @@ class Federation:
     classes: tuple[str, ...] = ("lesion",)
     clean_masks: Any = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    validation: Mapping[str, Index] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.sites:
@@ -186,7 +195,8 @@ class Federation:
                 f"{len(empty)} of {len(self.sites)} sites have no case (first: {empty[0]}); "
                 f"use fewer sites than the {len(self.train)} training cases"
             )
-        used = np.concatenate([np.asarray(index) for index in self.sites.values()])
+        every = (*self.sites.values(), *self.validation.values())
+        used = np.concatenate([np.asarray(index) for index in every])
         if len(np.unique(used)) != len(used):
             raise DataError("a case belongs to one site only; found cases given to several sites")
         shared = set(self.train.ids) & set(self.test.ids)

@@ -231,6 +231,7 @@ def _cases(listing: Listing, packed: Packed, homes: Mapping[str, str] | None = N
         sites=sites if any(sites) and names else (),
         spacing=packed.spacing,
         zoom=packed.zoom,
+        groups=tuple(case.group for case in listing.cases),
     )
 
 

@@ -106,6 +106,7 @@ def federation_of_items(
         masks=np.stack(masks),
         sources=tuple(case.source for case in listed),
         sites=tuple(plan.homes.get(home(c), "") for c in listed) if plan.homes else (),
+        groups=tuple(case.group for case in listed),
     )
     ends = np.cumsum([0, *(len(part) for part in plan.parts.values())])
     return Federation(

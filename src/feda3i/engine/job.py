@@ -51,6 +51,16 @@ class Job:
                 f"engine.merge={merge} would replace what method '{self.recipe.method.name}' does "
                 f"with the replies; use engine.merge=mean, or a method that averages as fedavg does"
             )
+        if self.recipe.validation.share and self.recipe.model.statistics == "exact-last":
+            raise RecipeError(
+                'validation.share with model.statistics = "exact-last": the best round may not be '
+                'the last one, and only the last would be measured; use statistics = "exact"'
+            )
+        if self.recipe.validation.share and self.recipe.privacy.on:
+            raise RecipeError(
+                "validation.share with privacy.on: the sites' mean scores would leave them without "
+                "noise; leave one of the two out"
+            )
         if self.recipe.train.augment != "none" and not method.follows_augmentation():
             raise RecipeError(
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "

@@ -10,6 +10,7 @@ from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import FORMAT
+from feda3i.engine.validation import check_best
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
 from feda3i.recipe.sections import deciding
@@ -71,9 +72,10 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
     return Job(recipe, form), tensors
 
 
-def open_predictor(path: Path, *, trust_code: bool = False) -> Predictor:
+def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) -> Predictor:
     """Return the model of a run folder, or of a model file, ready to predict.
 
+    Of a folder the last model, or the best one of its validation.
     Code that the file names is loaded only if it is trusted; which, is then said.
     """
     from feda3i.core.predictor import Predictor
@@ -83,7 +85,7 @@ def open_predictor(path: Path, *, trust_code: bool = False) -> Predictor:
 
         run = RunFolder.open(path)
         run.check_model()
-        path = run.model
+        path = check_best(run.path) if best else run.model
     job, tensors = read_model(path, trust_code=trust_code)
     announce(job.recipe)
     network = job.network()

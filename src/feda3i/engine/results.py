@@ -41,9 +41,12 @@ class LoadedRun:
         """Return the means of the last scores of the test cases."""
         return summarise_scores(self.rows())
 
-    def predictor(self, *, trust_code: bool = False) -> Predictor:
-        """Return the model, ready to predict; code that the folder names must be trusted."""
-        return open_predictor(self.path, trust_code=trust_code)
+    def predictor(self, *, trust_code: bool = False, best: bool = False) -> Predictor:
+        """Return the last model, or the best one of the validation, ready to predict.
+
+        Code that the folder names must be trusted.
+        """
+        return open_predictor(self.path, trust_code=trust_code, best=best)
 
 
 def load_run(path: str | Path) -> LoadedRun:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from feda3i.core.cases import Federation
-from feda3i.core.messages import Params
+from feda3i.core.holdout import with_validation
 from feda3i.core.server import Server
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
+from feda3i.engine.round_scores import score_round, validate_round
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
 from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
+from feda3i.engine.validation import Best, BestModel, Watch, read_best
 from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
 from feda3i.log.events import EventLog, read_events
@@ -41,6 +42,8 @@ class Result:
     scores: dict[str, float]
     notes: tuple[str, ...] = ()
     """What must be known before the scores are believed (``feda3i.engine.notes``)."""
+    best: BestModel | None = None
+    """The model of the round that scored best on the validation cases, if there are any."""
 
 
 def run(
@@ -68,6 +71,8 @@ def run(
         # What cannot work fails before a folder is made.
         if federation is None:
             listener.doing("reading the cases")
+        if federation is not None:
+            federation = with_validation(federation, recipe.validation.share, recipe.seed)
         given = check_recipe(recipe) if federation is None else federation
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
@@ -117,6 +122,7 @@ def resume(
             if federation is None:
                 (listener or Silent()).doing("reading the cases")
                 federation = federation_of(recipe, folder.make_cache())
+            federation = with_validation(federation, recipe.validation.share, recipe.seed)
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
             return _carry_out(
                 folder,
@@ -136,7 +142,8 @@ def finished(folder: RunFolder) -> Result:
     if saved is not None:
         folder.check_events(int(saved["events"]))
     folder.drop_cache()
-    return Result(folder.path, digest, summarise_scores(_last_rows(folder)), told(folder.events))
+    scores = summarise_scores(_last_rows(folder))
+    return Result(folder.path, digest, scores, told(folder.events), read_best(folder.path))
 
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
@@ -190,7 +197,7 @@ def play(
 
     What ``changed`` since the run began (versions, processor) is reported and noted in the log.
     """
-    server, first = _server(folder, job, transport)
+    server, first, watch = _server(folder, job, transport)
     for line in changed:
         listener.note(line)
     tracker = open_tracker(
@@ -213,30 +220,37 @@ def play(
         _tell(notes_before(job.method, job.recipe.rounds), listener)
         with Interrupt() as interrupt:
             for number in range(first, job.recipe.rounds + 1):
+                if watch.is_over:
+                    break
                 _look_around(server, transport, number, log, listener)
                 event = Round(
                     job, server, transport, number, listener, folder.path, interrupt
                 ).play()
-                scores = _score(job, server, transport, number, log)
+                event |= validate_round(job, server, transport, number, log, watch)
+                scores = score_round(job, server, transport, number, log, watch.is_over)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()
-                folder.save(number, server.params, server.state)
+                folder.save(number, server.params, server.state, watch.tree())
                 listener.round({**event, **scores})
                 losses.append(event["loss"])
                 if not note_of_losses(losses[:-1]):  # said once, when it begins
                     _tell(note_of_losses(losses), listener)
         log.sync()
         rows = _last_rows(folder)
-        notes = notes_after(job.method, job.recipe.rounds, server.state, losses, rows)
-        notes = [*notes_of_privacy(job, server), *notes]
+        notes = [
+            *notes_of_privacy(job, server),
+            *watch.notes(len(losses), job.recipe.rounds),
+            *notes_after(job.method, len(losses), server.state, losses, rows),
+        ]
         _tell(notes, None, log, is_result=True)
         log.sync()
-        digest = folder.finish(job, server.layout, server.params)
+        digest = folder.finish(job, server.layout, server.params, watch.best)
     finally:
         listener.end()
         log.close()
         tracker.end(folder.is_done)
-    return Result(folder.path, digest, scores or summarise_scores(rows), tuple(notes))
+    told_scores = scores or summarise_scores(rows)
+    return Result(folder.path, digest, told_scores, tuple(notes), read_best(folder.path))
 
 
 def write_start(log: EventLog, job: Job, stages: Sequence[str]) -> None:
@@ -245,19 +259,20 @@ def write_start(log: EventLog, job: Job, stages: Sequence[str]) -> None:
     _tell(notes_before(job.method, job.recipe.rounds), None, log, is_result=False)
 
 
-def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int]:
-    """Return the server as the last checkpoint left it, and the round to play next."""
+def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int, Watch]:
+    """Return the server as the last checkpoint left it, the round to play next, the best so far."""
     server = job.server(transport.sites())
     saved = folder.load()
     if saved is None:
         folder.check_unplayed()
         job.method.start(server)
         folder.save(0, server.params, server.state)
-        return server, 1
+        return server, 1, Watch(job.recipe.validation)
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
-    return server, int(saved["round"]) + 1
+    watch = Watch(job.recipe.validation, Best.from_tree(saved.get("best"), job.layout))
+    return server, int(saved["round"]) + 1, watch
 
 
 def _look_around(
@@ -271,44 +286,6 @@ def _look_around(
         said = ", ".join(f"{site} with {cases} cases" for site, cases in joined.items())
         listener.note(f"round {number}: joined by {said}")
     server.sites = sites
-
-
-def _score(
-    job: Job, server: Server, transport: Transport, number: int, log: EventLog
-) -> dict[str, float]:
-    """Score the global model if this round is one to be scored; every case goes into the log."""
-    recipe = job.recipe
-    is_last = number == recipe.rounds
-    if number % recipe.evaluate.every and not is_last:
-        return {}
-    started = time.perf_counter()
-    distances = recipe.evaluate.distances or is_last
-    models = job.method.models(server)
-    rows = _rows(transport, models, "test", distances)
-    log.write(
-        "score",
-        round=number,
-        split="test",
-        rows=rows,
-        seconds=round(time.perf_counter() - started, 3),
-    )
-    if is_last and not recipe.privacy.on:  # means over a site's own cases have no noise
-        rows_at_sites = _rows(transport, models, "train", False)
-        if rows_at_sites:
-            log.write("score", round=number, split="train", rows=rows_at_sites)
-    return summarise_scores(rows)
-
-
-def _rows(
-    transport: Transport, models: dict[str, Params], split: str, distances: bool
-) -> list[Row]:
-    if len(models) == 1:
-        return transport.score(next(iter(models.values())), split, distances)
-    return [
-        {**row, "model": name}
-        for name, params in models.items()
-        for row in transport.score(params, split, distances)
-    ]
 
 
 def _tell(

@@ -25,6 +25,7 @@ from feda3i.engine.job import Job
 from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
 from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
+from feda3i.engine.validation import Best, write_best
 from feda3i.errors import RunError, WireError
 from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
@@ -171,10 +172,17 @@ class RunFolder:
 
     # -- checkpoint -------------------------------------------------------------------------------
 
-    def save(self, round: int, params: Params, state: dict[str, Any]) -> None:
+    def save(
+        self,
+        round: int,
+        params: Params,
+        state: dict[str, Any],
+        best: dict[str, Any] | None = None,
+    ) -> None:
         """Write the checkpoint after a round; the events so far must be on disk before."""
         size = self.events.stat().st_size if self.events.exists() else 0
         tree = {"round": round, "params": params, "state": state, "events": size}
+        tree |= {} if best is None else {"best": best}
         write_file(self.checkpoint, seal(pack(tree)))
 
     def load(self) -> dict[str, Any] | None:
@@ -219,8 +227,10 @@ class RunFolder:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def finish(self, job: Job, layout: Layout, params: Params) -> str:
-        """Write the model and DONE, and drop the pixels; return the model's SHA-256."""
+    def finish(self, job: Job, layout: Layout, params: Params, best: Best | None = None) -> str:
+        """Write the models and DONE, and drop the pixels; return the last model's SHA-256."""
+        if best is not None:
+            write_best(self.path, best, model_bytes(job, layout, best.params))
         data = model_bytes(job, layout, params)
         digest = hashlib.sha256(data).hexdigest()
         write_file(self.model, data)

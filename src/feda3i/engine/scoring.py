@@ -46,6 +46,23 @@ def score_cases(
     return rows
 
 
+def site_means(rows: Sequence[Row]) -> list[Row]:
+    """Return one row per site and class with the means of its cases, and how many they are."""
+    by_site: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        by_site.setdefault((row["site"], row["class"]), []).append(row)
+    return [
+        {"case": site, "class": k, "cases": len(own), **means_of(own)}
+        for (site, k), own in sorted(by_site.items())
+    ]
+
+
+def means_of(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean of every score over rows of one class; no score of a single case."""
+    names = [name for name, value in (rows[0] if rows else {}).items() if isinstance(value, float)]
+    return {name: mean_of(rows, name) for name in names}
+
+
 def mean_of(rows: Sequence[Row], name: str) -> float:
     """Return the mean of one score over all rows that have it; NaN if none has."""
     values = np.array([row[name] for row in rows if row.get(name) is not None], dtype=np.float64)

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from feda3i.core.cases import Cases, Federation
+import numpy as np
+
+from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.engine.job import Job
-from feda3i.engine.scoring import Row, score_cases
+from feda3i.engine.scoring import Row, score_cases, site_means
 from feda3i.engine.workers import WorkerPool
 from feda3i.errors import RunError, WireError
 
@@ -30,7 +32,10 @@ class Transport(Protocol):
         """Yield one answer per order, in the order of the orders."""
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
-        """Return the scores of every case of the split ``"test"`` or ``"train"``."""
+        """Return the scores of every case of the split ``"test"`` or ``"train"``.
+
+        Of ``"validation"`` the means of each site by class, as ``site_means`` gives them.
+        """
 
     def facts(self) -> dict[str, Any]:
         """Return what the engine adds to a round's event, e.g. bytes sent; then forget it."""
@@ -80,9 +85,11 @@ class LocalTransport:
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score all cases; train cases against the clean masks where they are known."""
         if self._pool is not None:
-            return self._pool.score(params, split, distances)
-        cases = self._truth[split]
-        return score_cases(self._station.predictor, params, cases, range(len(cases)), distances)
+            rows = self._pool.score(params, split, distances)
+        else:
+            cases, where = self._truth[split]
+            rows = score_cases(self._station.predictor, params, cases, where, distances)
+        return site_means(rows) if split == "validation" else rows
 
     def facts(self) -> dict[str, Any]:
         """Return nothing: there is no network."""
@@ -94,16 +101,26 @@ class LocalTransport:
             self._pool.close()
 
 
-def truth_of(federation: Federation) -> dict[str, Cases]:
-    """Return the cases to score by split, with the best masks known; those trained on by site."""
+def truth_of(federation: Federation) -> dict[str, tuple[Cases, Index]]:
+    """Return the cases to score by split, and where: with the best masks known, named by site.
+
+    Validation cases have the masks that their sites gave them: a real site knows no better ones.
+    """
     from dataclasses import replace
 
-    owner = {int(k): name for name, index in federation.sites.items() for k in index}
-    train = federation.train
-    train = replace(train, sites=tuple(owner.get(k, "") for k in range(len(train))))
-    if federation.clean_masks is not None:
-        train = replace(train, masks=federation.clean_masks)
-    return {"train": train, "test": federation.test}
+    kept = federation.validation
+    both = (*federation.sites.items(), *kept.items())
+    owner = {int(k): name for name, index in both for k in index}
+    given = federation.train
+    given = replace(given, sites=tuple(owner.get(k, "") for k in range(len(given))))
+    clean = federation.clean_masks
+    train = given if clean is None else replace(given, masks=clean)
+    every = [np.asarray(kept[site]) for site in sorted(kept)]
+    return {
+        "train": (train, np.arange(len(train))),
+        "test": (federation.test, np.arange(len(federation.test))),
+        "validation": (given, np.concatenate([np.zeros(0, np.intp), *every])),
+    }
 
 
 def worker_count(job: Job, sites: int) -> int:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from feda3i.core.cases import Cases, Federation
+from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.format import Format
 from feda3i.core.messages import Order
 from feda3i.core.trees import pack, unpack
@@ -47,12 +47,14 @@ def main() -> None:
         sys.exit(1)
 
 
-def _answer(station: Station, truth: dict[str, Cases], request: Any) -> dict[str, Any]:
+def _answer(
+    station: Station, truth: dict[str, tuple[Cases, Index]], request: Any
+) -> dict[str, Any]:
     try:
         if request["do"] == "answer":
             return {"reply": vars(station.answer(Order(**request["order"])))}
-        cases = truth[request["split"]]
-        where = range(request["start"], request["stop"])
+        cases, every = truth[request["split"]]
+        where = every[request["start"] : request["stop"]]
         rows = score_cases(station.predictor, request["params"], cases, where, request["distances"])
         return {"rows": rows}
     except (RunError, WireError) as error:
@@ -82,6 +84,7 @@ def open_shared(data: dict[str, Any]) -> Federation:
         test=cases(data["test"]),
         classes=tuple(data["classes"]),
         clean_masks=None if clean is None else open_file(clean),
+        validation=data["validation"],
     )
 
 

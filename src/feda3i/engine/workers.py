@@ -58,8 +58,9 @@ class WorkerPool:
     """Some processes that answer orders; replies are given back in the order of the orders."""
 
     def __init__(self, job: Job, federation: Federation, folder: Path, count: int) -> None:
-        self._tests = len(federation.test)
-        self._trains = len(federation.train)
+        kept = sum(len(index) for index in federation.validation.values())
+        train, test = len(federation.train), len(federation.test)
+        self._counts = {"train": train, "test": test, "validation": kept}
         shared = make_private(folder / "cache")
         hello = pack(
             {
@@ -82,7 +83,7 @@ class WorkerPool:
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Return the rows of all cases of a split, scored in chunks by all workers."""
-        total = self._tests if split == "test" else self._trains
+        total = self._counts[split]
         requests = [
             {
                 "do": "score",
@@ -234,6 +235,7 @@ def share(federation: Federation, folder: Path) -> dict[str, Any]:
         },
         "clean": None if same or clean is None else _file_of(clean, folder / "train-clean.npy"),
         "sites": {name: np.asarray(index) for name, index in federation.sites.items()},
+        "validation": {site: np.asarray(index) for site, index in federation.validation.items()},
         "classes": list(federation.classes),
     }
 

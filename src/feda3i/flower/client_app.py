@@ -17,7 +17,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from feda3i import __version__
-from feda3i.engine.scoring import Row, mean_of, score_cases
+from feda3i.engine.scoring import Row, means_of, score_cases
 from feda3i.engine.secure_site import answer_keys, open_vault, secrets_of
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
@@ -183,10 +183,12 @@ def _score(place: Workplace) -> RecordDict:
     if place.recipe.privacy.on:
         raise WireError("with privacy.on no scores leave a site; score test cases at the server")
     params = records.read_params(place.content, place.station.layout, ("",))
-    if "" not in params or place.body.get("split") not in ("train", "test"):
-        raise WireError("expected parameters and a split, train or test")
+    if "" not in params or place.body.get("split") not in ("train", "test", "validation"):
+        raise WireError("expected parameters and a split: train, test or validation")
     cases, where = place.data.train, place.data.index
-    if place.body["split"] == "test":
+    if place.body["split"] == "validation":
+        where = place.data.validation
+    elif place.body["split"] == "test":
         cases = place.data.test or cases
         where = np.arange(len(cases) if place.data.test else 0)
     distances = bool(place.body.get("distances"))
@@ -197,9 +199,8 @@ def _score(place: Workplace) -> RecordDict:
 
 def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:
     """Return one row of means per class: no score of a single case leaves the site."""
-    names = [name for name, value in (rows[0] if rows else {}).items() if isinstance(value, float)]
     return [
-        {"class": k, "cases": cases, **{name: mean_of(own, name) for name in names}}
+        {"class": k, "cases": cases, **means_of(own)}
         for k in range(1, classes + 1)
         if (own := [row for row in rows if row["class"] == k])
     ]

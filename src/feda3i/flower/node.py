@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.holdout import hold_out
 from feda3i.engine.job import Job, job_for
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
@@ -119,12 +120,16 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class SiteData:
-    """The cases of one site: those it trains on and, if it has any, its own test cases."""
+    """The cases of one site: those it trains on, those it keeps, and its own test cases.
+
+    ``index`` and ``validation`` are positions in ``train``; nobody trains on the latter.
+    """
 
     train: Cases
     index: Index
     classes: int
     test: Cases | None = None
+    validation: Index = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def job(self, recipe: Recipe) -> Job:
         """Return the job that fits these cases."""
@@ -192,13 +197,13 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
 def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
     """Return the site's cases: its own folder, or its part of a synthetic data set."""
     if settings.data is not None:
-        return _from_folder(recipe, settings.data, settings.state / settings.site / "cache")
+        return _from_folder(recipe, settings)
     if not settings.allow_synthetic:
         raise DataError("the node has no data-dir; set it in the node's own settings")
     return _from_recipe(recipe, settings.site)
 
 
-def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
+def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
     from feda3i.data.division import as_test
     from feda3i.data.folder import load_folder, reading_options
     from feda3i.reading.listing import list_cases
@@ -215,6 +220,8 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
             'again; real sites need privacy.randomness = "site"'
         )
     options = folder_options(recipe)
+    assert settings.data is not None
+    path, cache = settings.data, settings.state / settings.site / "cache"
     make_private(cache)
     unused = recipe.data.options().get("unused", "error")
     listing, _ = list_cases(path, reading_options(**options), unused=unused)
@@ -222,7 +229,11 @@ def _from_folder(recipe: Recipe, path: Path, cache: Path) -> SiteData:
     has_test = "test" in as_test(listing.cases)
     train = load_folder(path, split="train" if has_test else None, cache=cache, **options)
     test = load_folder(path, split="test", cache=cache, **options) if has_test else None
-    return SiteData(train, np.arange(len(train)), len(listing.options.classes), test)
+    every, share = np.arange(len(train)), recipe.validation.share
+    trained, kept = (
+        hold_out(train, every, share, recipe.seed, settings.site) if share else (every, every[:0])
+    )
+    return SiteData(train, trained, len(listing.options.classes), test, kept)
 
 
 def _from_recipe(recipe: Recipe, site: str) -> SiteData:
@@ -231,8 +242,11 @@ def _from_recipe(recipe: Recipe, site: str) -> SiteData:
     federation = _synthetic(json.dumps(recipe.to_dict(), sort_keys=True))
     if site not in federation.sites:
         raise DataError(f"the synthetic data set has no site '{site}'")
-    index = np.asarray(federation.sites[site])
-    return SiteData(federation.train, index, len(federation.classes))
+    index, kept = (
+        np.asarray(part[site]) if site in part else np.zeros(0, np.intp)
+        for part in (federation.sites, federation.validation)
+    )
+    return SiteData(federation.train, index, len(federation.classes), validation=kept)
 
 
 @lru_cache(maxsize=2)  # a pure function of the recipe; saves time where many nodes share a process

@@ -16,10 +16,10 @@ PLACES = ("path", "cache")
 
 
 LATER = {
-    "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment")
+    "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment"),
 }
 """Keys by section that earlier versions did not know."""
-LATER_SECTIONS = ("secure", "privacy")
+LATER_SECTIONS = ("validation", "secure", "privacy")
 """Whole sections that earlier versions did not know."""
 
 
@@ -174,6 +174,17 @@ class EvaluateSection(StrictSection):
     """Also score HD95 and ASSD in every evaluation, not only in the last."""
 
 
+class ValidationSection(StrictSection):
+    """Cases that sites keep for validation, and what the scores on them decide."""
+
+    share: Annotated[float, Field(ge=0, le=0.9)] = 0.0
+    """Share of each site's training cases that nobody trains on, patients kept whole; 0: none."""
+    every: Annotated[int, Field(ge=1)] = 1
+    """Rounds between two scorings of the validation cases; the last round always is scored."""
+    patience: Annotated[int, Field(ge=0)] = 0
+    """Scorings in a row without a better one after which the run stops; 0: it never does."""
+
+
 class Recipe(StrictSection):
     """Everything that determines a run."""
 
@@ -190,6 +201,7 @@ class Recipe(StrictSection):
     methods: dict[str, dict[str, Any]] = {}
     """Options that a method takes when it is chosen with ``method=NAME``, by name."""
     train: Training = Training()
+    validation: ValidationSection = ValidationSection()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
     secure: SecureSection = SecureSection()

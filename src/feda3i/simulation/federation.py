@@ -9,6 +9,7 @@ from typing import Any, cast
 from pydantic import PydanticUserError, ValidationError, validate_call
 
 from feda3i.core.cases import Federation
+from feda3i.core.holdout import with_validation
 from feda3i.data.torch_items import federation_of_items, gives_items
 from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError, RecipeError, check_option, shown, summary
@@ -26,12 +27,12 @@ def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
 
 
 def disturb(federation: Federation, recipe: Recipe, folder: Path | None = None) -> Federation:
-    """Return a clean federation with the recipe's noise in its masks."""
-    if recipe.noise.name == "none":
-        return federation
-    from feda3i.simulation.annotation import annotators_of, with_noise
+    """Return a clean federation with the recipe's noise in its masks, validation cases apart."""
+    if recipe.noise.name != "none":
+        from feda3i.simulation.annotation import annotators_of, with_noise
 
-    return with_noise(federation, recipe, annotators_of(recipe, federation), folder)
+        federation = with_noise(federation, recipe, annotators_of(recipe, federation), folder)
+    return with_validation(federation, recipe.validation.share, recipe.seed)
 
 
 def check_recipe(recipe: Recipe) -> Federation:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from feda3i.core.cases import Federation
+from feda3i.core.cases import Federation, Index
 from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
 
@@ -72,8 +72,14 @@ def clean(federation: Federation) -> Federation:
 
 def central(federation: Federation) -> Federation:
     """Return the federation with all cases at one site."""
-    everything = np.concatenate([federation.sites[name] for name in federation.names()])
-    return replace(federation, sites={"all": np.sort(everything)})
+    return replace(
+        federation, sites=_pooled(federation.sites), validation=_pooled(federation.validation)
+    )
+
+
+def _pooled(sites: Mapping[str, Index]) -> dict[str, Index]:
+    every = [sites[name] for name in sorted(sites)]
+    return {"all": np.sort(np.concatenate(every))} if every else {}
 
 
 VIEWS = {"clean": View(CLEAN, clean), "central": View(CENTRAL, central)}

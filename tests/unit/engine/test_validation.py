@@ -1,0 +1,161 @@
+"""Validation in a run: who is scored, which model is kept, when the run stops, what resumes."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from feda3i.contract import Subject, outcome_of, tiny_federation
+from feda3i.core.holdout import with_validation
+from feda3i.core.messages import Params
+from feda3i.engine.results import load_run
+from feda3i.engine.run import run
+from feda3i.engine.run_folder import RunFolder
+from feda3i.engine.validation import Best, Watch, score_of
+from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.log.events import read_events
+from feda3i.recipe.sections import ValidationSection
+
+NOTHING = Params(np.zeros(1, np.float32), np.zeros(0, np.int64))
+
+
+def recipe(rounds=3, method="fedavg", options=None, **validation):
+    return Subject(method, options or {}).recipe(
+        rounds=rounds, validation={"share": 0.25} | validation
+    )
+
+
+def row(dice, cases=1, k=1):
+    return {"case": "a", "class": k, "cases": cases, "dice": dice}
+
+
+def test_the_score_is_a_mean_over_cases_then_over_classes():
+    rows = [row(0.2, 1), row(0.8, 3), row(0.1, 2, 2), row(math.nan, 9, 2)]
+    assert score_of(rows) == pytest.approx(((0.2 + 3 * 0.8) / 4 + 0.1) / 2)
+    assert math.isnan(score_of([]))
+
+
+def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
+    watch = Watch(ValidationSection(share=0.2, patience=2))
+    said = []
+    for number, dice in enumerate((0.5, 0.7, 0.7, 0.6), start=1):
+        assert not watch.is_over
+        said.append(watch.take(number, NOTHING, [row(dice)]))
+    assert watch.is_over
+    assert [s["best_round"] for s in said] == [1, 2, 2, 2]
+    assert watch.notes(4, 9) == [
+        "stopped early after 4 of 9 rounds: the validation Dice was best in round 2 (0.7000)"
+    ]
+    assert watch.notes(9, 9) == []
+    assert watch.take(5, NOTHING, [row(math.nan)]) == {}
+    assert Watch(ValidationSection(share=0.2)).notes(4, 4) == [
+        "no site sent a validation score, so that there is no best model"
+    ]
+
+
+def test_scorings_come_every_few_rounds_and_at_the_end():
+    watch = Watch(ValidationSection(share=0.2, every=3))
+    assert [t for t in range(1, 9) if watch.is_due(t, 8)] == [3, 6, 8]
+    assert not Watch(ValidationSection()).is_due(1, 1)
+
+
+def test_a_run_keeps_its_best_model_and_the_last(tmp_path):
+    result = run(recipe(), tmp_path / "run", federation=tiny_federation())
+    loaded = load_run(result.path)
+    events = {e["round"]: e for e in loaded.events("round")}
+    scores = {number: e["validation"] for number, e in events.items()}
+    assert result.best.round == max(scores, key=lambda t: (scores[t], -t))
+    assert result.best.score == scores[result.best.round]
+    rows = [e["rows"] for e in read_events(result.path / "events.jsonl", "score")]
+    assert [r["case"] for r in rows[0]] == ["site-1", "site-2", "site-3"]  # means, no cases
+    assert {r["cases"] for r in rows[0]} == {1}
+    assert loaded.manifest["data"]["sites"] == {f"site-{k}": 3 for k in (1, 2, 3)}
+    images = tiny_federation().test.images
+    best, last = (loaded.predictor(best=b).probabilities(images) for b in (True, False))
+    assert np.array_equal(best, last) == (result.best.round == 3)
+
+
+def test_validation_cases_are_not_trained_on():
+    """Other masks on the validation cases change the scores there, and nothing else."""
+    federation = with_validation(tiny_federation(), 0.25, 0)
+    masks = federation.train.masks.copy()
+    for index in federation.validation.values():
+        masks[index] = 0
+    turned = replace(federation, train=replace(federation.train, masks=masks))
+    first, second = (
+        outcome_of(recipe(2, "feda3i", {"t1": 1, "safe": False}), f) for f in (federation, turned)
+    )
+    np.testing.assert_array_equal(first.values, second.values)
+
+    def of(outcome):
+        return [e["rows"] for e in outcome.events if e.get("split") == "validation"]
+
+    assert of(first) != of(second)
+
+
+def test_an_early_stop_ends_the_run_and_resumes_to_the_same_end():
+    wanted = recipe(6, patience=1, every=1)
+    wanted = wanted.model_copy(update={"train": wanted.train.model_copy(update={"lr": 1e-9})})
+    whole = outcome_of(wanted, tiny_federation())
+    played = [e["round"] for e in whole.events if e["event"] == "round"]
+    assert len(played) < 6
+    assert whole.events[-1]["event"] == "note"
+    last = [e for e in whole.events if e["event"] == "score" and e["split"] == "test"][-1]
+    assert last["round"] == played[-1]
+    assert "hd95" in last["rows"][0]  # as after any last round
+    broken = outcome_of(wanted, tiny_federation(), stop_after=1)
+    assert broken.sha256 == whole.sha256
+    after = outcome_of(wanted, tiny_federation(), stop_after=played[-1])  # stopped, not finished
+    assert [e["round"] for e in after.events if e["event"] == "round"] == played
+
+
+@pytest.mark.slow
+def test_workers_find_the_same_best_model(tmp_path):
+    one, two = (
+        run(
+            recipe().model_copy(
+                update={"engine": recipe().engine.model_copy(update={"workers": n})}
+            ),
+            tmp_path / str(n),
+            federation=tiny_federation(),
+        )
+        for n in (1, 2)
+    )
+    assert one.best == two.best
+    assert one.sha256 == two.sha256
+
+
+def test_bad_checkpoints_and_files_are_refused(tmp_path):
+    result = run(recipe(1), tmp_path / "run", federation=tiny_federation(sites=1))
+    layout = load_run(result.path).predictor().layout
+    for tree in ([], {"round": 1}, {"round": True, "score": 1.0, "params": NOTHING, "waited": 0}):
+        with pytest.raises(WireError, match="best model"):
+            Best.from_tree(tree, layout)
+    with (result.path / "best.safetensors").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(RunError, match="not the model that this run made"):
+        load_run(result.path).predictor(best=True)
+    (result.path / "best.json").write_text(json.dumps({"round": "x"}))
+    with pytest.raises(RunError, match="cannot be read"):
+        load_run(result.path).predictor(best=True)
+    RunFolder.open(result.path).check_model()
+
+
+def test_a_run_without_validation_has_no_best_model(tmp_path):
+    plain = Subject("fedavg", {}).recipe(rounds=1)
+    result = run(plain, tmp_path / "run", federation=tiny_federation(sites=1, cases=2))
+    assert result.best is None
+    with pytest.raises(RunError, match=r"no best model.*validation\.share"):
+        load_run(result.path).predictor(best=True)
+
+
+def test_statistics_of_the_last_round_only_do_not_fit(tmp_path):
+    changed = Subject("fedavg", {}).recipe(
+        rounds=1,
+        validation={"share": 0.25},
+        model={"name": "unet", "width": 4, "statistics": "exact-last"},
+    )
+    with pytest.raises(RecipeError, match="the best round may not be the last"):
+        run(changed, tmp_path / "run", federation=tiny_federation())
