@@ -48,6 +48,7 @@ ROOMS = {
     "log": "The event log and the console.",
     "tracking": "Copies of the event log for TensorBoard and MLflow.",
     "engine": "Jobs, stations, the round loop, run folders, workers.",
+    "export": "A model in formats that other programs read, with a model card.",
     "contract": "What every method promises, as checks that anyone can run.",
     "report": "Tables, plots and pages from run folders.",
     "flower": "The network engine: the same loop and stations, with Flower between them.",

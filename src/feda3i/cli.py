@@ -22,6 +22,7 @@ from feda3i.commands.check import check
 from feda3i.commands.demo import demo
 from feda3i.commands.evaluate import evaluate
 from feda3i.commands.explain import explain, list_names
+from feda3i.commands.export import export
 from feda3i.commands.plot import plot
 from feda3i.commands.predict import predict
 from feda3i.commands.privacy import privacy
@@ -33,7 +34,20 @@ from feda3i.commands.track import track
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-for command in (demo, run, resume, bench, tables, evaluate, predict, report, plot, track, audit):
+for command in (
+    demo,
+    run,
+    resume,
+    bench,
+    tables,
+    evaluate,
+    predict,
+    export,
+    report,
+    plot,
+    track,
+    audit,
+):
     app.command()(command)
 app.command()(privacy)
 app.command("list")(list_names)

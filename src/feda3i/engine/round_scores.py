@@ -11,12 +11,12 @@ from feda3i.engine.job import Job
 from feda3i.engine.loop import summarise_scores
 from feda3i.engine.scoring import Row
 from feda3i.engine.transport import Transport
-from feda3i.engine.validation import Watch
+from feda3i.engine.validation import BestWatch
 from feda3i.log.events import EventLog
 
 
 def validate_round(
-    job: Job, server: Server, transport: Transport, number: int, log: EventLog, watch: Watch
+    job: Job, server: Server, transport: Transport, number: int, log: EventLog, watch: BestWatch
 ) -> dict[str, Any]:
     """Score the global model on the validation cases if it is time; means go into the log."""
     if not watch.is_due(number, job.recipe.rounds):

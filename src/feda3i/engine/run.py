@@ -21,7 +21,7 @@ from feda3i.engine.scoring import Row
 from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
-from feda3i.engine.validation import Best, BestModel, Watch, read_best
+from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
 from feda3i.log.events import EventLog, read_events
@@ -259,7 +259,7 @@ def write_start(log: EventLog, job: Job, stages: Sequence[str]) -> None:
     _tell(notes_before(job.method, job.recipe.rounds), None, log, is_result=False)
 
 
-def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int, Watch]:
+def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int, BestWatch]:
     """Return the server as the last checkpoint left it, the round to play next, the best so far."""
     server = job.server(transport.sites())
     saved = folder.load()
@@ -267,11 +267,11 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
         folder.check_unplayed()
         job.method.start(server)
         folder.save(0, server.params, server.state)
-        return server, 1, Watch(job.recipe.validation)
+        return server, 1, BestWatch(job.recipe.validation)
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
-    watch = Watch(job.recipe.validation, Best.from_tree(saved.get("best"), job.layout))
+    watch = BestWatch(job.recipe.validation, Best.from_tree(saved.get("best"), job.layout))
     return server, int(saved["round"]) + 1, watch
 
 

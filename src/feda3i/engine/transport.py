@@ -116,10 +116,11 @@ def truth_of(federation: Federation) -> dict[str, tuple[Cases, Index]]:
     clean = federation.clean_masks
     train = given if clean is None else replace(given, masks=clean)
     every = [np.asarray(kept[site]) for site in sorted(kept)]
+    kept_at = np.concatenate([np.zeros(0, np.intp), *every])
     return {
-        "train": (train, np.arange(len(train))),
+        "train": (train, np.setdiff1d(np.arange(len(train)), kept_at)),
         "test": (federation.test, np.arange(len(federation.test))),
-        "validation": (given, np.concatenate([np.zeros(0, np.intp), *every])),
+        "validation": (given, kept_at),
     }
 
 

@@ -54,7 +54,7 @@ class Best:
         return cls(**{key: tree[key] for key in kinds})
 
 
-class Watch:
+class BestWatch:
     """What the ``[validation]`` section asks for, from round to round.
 
     Parameters

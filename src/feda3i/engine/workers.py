@@ -59,7 +59,7 @@ class WorkerPool:
 
     def __init__(self, job: Job, federation: Federation, folder: Path, count: int) -> None:
         kept = sum(len(index) for index in federation.validation.values())
-        train, test = len(federation.train), len(federation.test)
+        train, test = len(federation.train) - kept, len(federation.test)
         self._counts = {"train": train, "test": test, "validation": kept}
         shared = make_private(folder / "cache")
         hello = pack(

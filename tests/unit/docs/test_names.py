@@ -9,7 +9,8 @@ SOURCE = Path(__file__).parents[3] / "src" / "feda3i"
 
 ALLOWED = {
     # A command has the name of the room or module that does its work.
-    *("audit", "bench", "deploy", "noise", "prepare", "privacy", "report", "run", "tables"),
+    *("audit", "bench", "deploy", "export", "noise", "prepare", "privacy", "report", "run"),
+    "tables",
     "FedA3I",  # the method, and the same as a strategy of Flower
     "feda3i",  # the library has the name of the method
     "transport",  # one interface, for worker processes and for Flower

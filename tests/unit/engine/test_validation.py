@@ -13,7 +13,7 @@ from feda3i.core.messages import Params
 from feda3i.engine.results import load_run
 from feda3i.engine.run import run
 from feda3i.engine.run_folder import RunFolder
-from feda3i.engine.validation import Best, Watch, score_of
+from feda3i.engine.validation import Best, BestWatch, score_of
 from feda3i.errors import RecipeError, RunError, WireError
 from feda3i.log.events import read_events
 from feda3i.recipe.sections import ValidationSection
@@ -38,7 +38,7 @@ def test_the_score_is_a_mean_over_cases_then_over_classes():
 
 
 def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
-    watch = Watch(ValidationSection(share=0.2, patience=2))
+    watch = BestWatch(ValidationSection(share=0.2, patience=2))
     said = []
     for number, dice in enumerate((0.5, 0.7, 0.7, 0.6), start=1):
         assert not watch.is_over
@@ -50,15 +50,15 @@ def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
     ]
     assert watch.notes(9, 9) == []
     assert watch.take(5, NOTHING, [row(math.nan)]) == {}
-    assert Watch(ValidationSection(share=0.2)).notes(4, 4) == [
+    assert BestWatch(ValidationSection(share=0.2)).notes(4, 4) == [
         "no site sent a validation score, so that there is no best model"
     ]
 
 
 def test_scorings_come_every_few_rounds_and_at_the_end():
-    watch = Watch(ValidationSection(share=0.2, every=3))
+    watch = BestWatch(ValidationSection(share=0.2, every=3))
     assert [t for t in range(1, 9) if watch.is_due(t, 8)] == [3, 6, 8]
-    assert not Watch(ValidationSection()).is_due(1, 1)
+    assert not BestWatch(ValidationSection()).is_due(1, 1)
 
 
 def test_a_run_keeps_its_best_model_and_the_last(tmp_path):

@@ -1,0 +1,151 @@
+"""Write the graph as ONNX, TorchScript or ``torch.export``, and look whether it answers alike."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from feda3i.basics.files import write_file
+from feda3i.core.predictor import Predictor
+from feda3i.errors import RecipeError, RunError
+from feda3i.export.graph import MaskGraph
+from feda3i.seeding import rng
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Ask = Callable[[NDArray[Any]], NDArray[np.uint8]]
+"""From an image ``(channel, *space)`` to its mask, with a file that was written."""
+DIFFERING = 1e-3
+"""Share of pixels that may differ in a check: OpenCV rounds where it enlarges small images."""
+
+
+def write_onnx(graph: MaskGraph, path: Path) -> Ask:
+    """Write ONNX; return how onnxruntime answers with it."""
+    need("onnx", "onnxscript", "onnxruntime")
+    with quiet():
+        program: Any = torch.onnx.export(
+            _exported(graph),
+            dynamo=True,
+            verbose=False,
+            input_names=["image"],
+            output_names=["mask"],
+        )
+    write_file(path, program.model_proto.SerializeToString())
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def ask(image: NDArray[Any]) -> NDArray[np.uint8]:
+        mask: NDArray[np.uint8] = session.run(["mask"], {"image": image})[0]
+        return mask
+
+    return ask
+
+
+def write_torchscript(graph: torch.nn.Module, path: Path, example: Tensor | None = None) -> Ask:
+    """Write TorchScript by tracing; return how it answers when it is read again."""
+    buffer = io.BytesIO()
+    with quiet(), torch.inference_mode():
+        given = _example(graph) if example is None else example
+        jit: Any = torch.jit  # torch leaves it untyped
+        traced = jit.trace(graph, (given,), check_trace=False)
+        jit.save(traced, buffer)
+        write_file(path, buffer.getvalue())
+        read = jit.load(str(path))
+    return lambda image: _answer(read, image)
+
+
+def write_torch_export(graph: MaskGraph, path: Path) -> Ask:
+    """Write a program of ``torch.export``; return how it answers when it is read again."""
+    buffer = io.BytesIO()
+    with quiet():
+        torch.export.save(_exported(graph), buffer)
+        write_file(path, buffer.getvalue())
+        read = torch.export.load(str(path)).module()
+    return lambda image: _answer(read, image)
+
+
+def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int]:
+    """Return how many of the pixels of test images differ from ``Predictor.picture``, of how many.
+
+    Raises ``RunError`` if more do than rounding explains.
+    """
+    differing = total = 0
+    takes = np.uint8 if predictor.format.normalise.is_none else np.float32
+    for sample in samples(predictor.format.shape, predictor.format.channels):
+        image = sample.astype(takes)
+        expected = predictor.picture(image)
+        found = ask(np.ascontiguousarray(np.moveaxis(image, -1, 0)))
+        differing += int((found != expected).sum())
+        total += expected.size
+    if differing > DIFFERING * total:
+        raise RunError(
+            f"the {what} that was written gives other masks than feda3i predict: {differing} of "
+            f"{total} pixels differ; this network cannot be exported in this format"
+        )
+    return differing, total
+
+
+def samples(size: tuple[int, ...], channels: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield smooth images at the network's size, at twice and at odd multiples of it."""
+    import cv2
+
+    for number, factors in enumerate(((1.0, 1.0), (2.0, 2.0), (1.37, 2.91))):
+        shape = [max(2, round(side * factors[k % 2])) for k, side in enumerate(size)]
+        draw = rng(0, "export", number)
+        flat = int(np.prod(shape[:-1])), shape[-1]
+        coarse = draw.uniform(0, 255, (8, 8, channels)).astype(np.float32)
+        smooth = cv2.resize(coarse, flat[::-1], interpolation=cv2.INTER_CUBIC)
+        noisy = smooth.reshape(*shape, channels) + draw.normal(0, 8, (*shape, channels))
+        yield np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+
+
+def need(*packages: str) -> None:
+    """Raise ``RecipeError`` unless all packages are installed."""
+    lacking = [name for name in packages if find_spec(name) is None]
+    if lacking:
+        raise RecipeError(f"this format needs {', '.join(lacking)}: pip install 'feda3i[export]'")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep notes of torch about its own exporters off the screen."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _exported(graph: MaskGraph) -> torch.export.ExportedProgram:
+    names = ("height", "width") if len(graph.size) == 2 else ("depth", "height", "width")
+    sides = {axis + 1: torch.export.Dim(name, min=2) for axis, name in enumerate(names)}
+    with torch.no_grad():
+        return torch.export.export(graph, (_example(graph),), dynamic_shapes=(sides,))
+
+
+def _example(graph: Any) -> Tensor:
+    sides = [side + 3 + 2 * k for k, side in enumerate(graph.size)]
+    return torch.zeros((graph.channels, *sides), dtype=graph.dtype)
+
+
+def _answer(network: Any, image: NDArray[Any]) -> NDArray[np.uint8]:
+    with torch.inference_mode():
+        mask: NDArray[np.uint8] = network(torch.from_numpy(image)).numpy()
+    return mask
