@@ -176,7 +176,10 @@ def image_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
 
     Channels stay last in memory, which convolutions on CPU and GPU prefer.
     """
-    tensor = torch.from_numpy(images).to(device)
+    tensor = torch.from_numpy(images)
+    if device.type == "cuda":  # from pinned memory a copy need not be waited for
+        tensor = tensor.pin_memory()
+    tensor = tensor.to(device, non_blocking=True)
     tensor = tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
     return tensor.to(torch.get_default_dtype(), memory_format=channels_last(tensor.ndim - 2))
 

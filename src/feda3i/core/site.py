@@ -219,7 +219,8 @@ class Site:
         for epoch in range(self.training.epochs):
             total = 0.0
             for batch in self.augmented(self.batches(epoch), epoch):
-                loss = step(batch)
+                with stepper.precision():
+                    loss = step(batch)
                 stepper.take(loss)
                 if after is not None:
                     after()

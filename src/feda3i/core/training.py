@@ -60,6 +60,10 @@ class Training(BaseModel):
     augment: Literal["none", "dermoscopy", "ultrasound", "mri"] = "none"
     """How cases are changed whenever a site trains on them, images and masks alike."""
 
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What convolutions compute in while a site trains (autocast; ``float16`` with a scaler);
+    weights, losses, merging and predictions are float32 in any case."""
+
     def in_round(self, round: int, rounds: int) -> Training:
         """Return the settings of one round (counted from 1): the learning rate is that round's."""
         factor = rate_factor(self.schedule, self.warm_up, round, rounds)

@@ -200,6 +200,8 @@ class Job:
         from feda3i.core.predictor import Predictor
 
         network, device = self.network(), self.device()
+        if self.recipe.engine.compile:
+            network.compile()
         return Predictor(network, self.layout, self.format, self.method.predict, device)
 
     def server(
@@ -219,6 +221,14 @@ class Job:
             build=self.predictor,
             state={} if state is None else state,
         )
+
+    def gpus(self) -> int:
+        """Return how many GPUs this machine has that are wanted at all."""
+        if self.recipe.engine.device == "cpu":
+            return 0
+        import torch
+
+        return int(torch.cuda.device_count())
 
     def device(self) -> torch.device:
         """Return the device to train on: a CUDA device if there is one and none is asked for."""

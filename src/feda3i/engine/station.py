@@ -57,6 +57,8 @@ class Station:
         if self.predictor.device.type == "cuda":  # pick the same kernels on every repeat
             torch.backends.cudnn.deterministic = True
             torch.backends.cudnn.benchmark = False
+        if job.recipe.engine.deterministic:
+            torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
         self.home = home
         self._looked: dict[int, Looked] = {}

@@ -16,6 +16,7 @@ import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.engine.devices import usual_workers
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, score_cases, site_means
 from feda3i.engine.workers import WorkerPool
@@ -125,11 +126,11 @@ def truth_of(federation: Federation) -> dict[str, tuple[Cases, Index]]:
 
 
 def worker_count(job: Job, sites: int) -> int:
-    """Return how many processes to use: one per core, but one in all for a GPU."""
+    """Return how many processes to use: by default one per GPU, or one per core without any."""
     wanted = job.recipe.engine.workers
     if wanted == "auto":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        wanted = 1 if job.device().type == "cuda" else (cores or 1)
+        wanted = usual_workers(job.recipe.engine.device, cores or 1, job.gpus())
     return max(1, min(wanted, sites))
 
 

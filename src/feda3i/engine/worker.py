@@ -29,7 +29,10 @@ def main() -> None:
     try:
         hello = unpack(read_frame(sys.stdin.buffer))
         federation = open_shared(hello["data"])
-        job = Job(validate(hello["recipe"]), Format.from_dict(hello["format"]))
+        recipe = validate(hello["recipe"])
+        own = recipe.engine.model_copy(update={"device": hello["device"]})
+        recipe = recipe.model_copy(update={"engine": own})
+        job = Job(recipe, Format.from_dict(hello["format"]))
         with one_thread():
             station = Station(job, federation.train, federation.sites, Path(hello["memory"]))
             truth = truth_of(federation)

@@ -24,6 +24,7 @@ from feda3i.core.cases import Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.core.trees import pack, unpack
+from feda3i.engine.devices import plan_devices
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError
@@ -62,15 +63,17 @@ class WorkerPool:
         train, test = len(federation.train) - kept, len(federation.test)
         self._counts = {"train": train, "test": test, "validation": kept}
         shared = make_private(folder / "cache")
-        hello = pack(
-            {
-                "recipe": job.recipe.to_dict(),
-                "format": job.format.to_dict(),
-                "memory": str(folder / "memory"),
-                "data": share(federation, shared),
-            }
-        )
-        self._workers = [_Worker(hello, number) for number in range(count)]
+        hello = {
+            "recipe": job.recipe.to_dict(),
+            "format": job.format.to_dict(),
+            "memory": str(folder / "memory"),
+            "data": share(federation, shared),
+        }
+        devices = plan_devices(job.recipe.engine.device, count, job.gpus())
+        self._workers = [
+            _Worker(pack({**hello, "device": device}), number)
+            for number, device in enumerate(devices)
+        ]
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order."""

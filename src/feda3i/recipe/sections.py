@@ -16,7 +16,16 @@ PLACES = ("path", "cache")
 
 
 LATER = {
-    "train": ("optimiser", "momentum", "weight_decay", "clip", "schedule", "warm_up", "augment"),
+    "train": (
+        "optimiser",
+        "momentum",
+        "weight_decay",
+        "clip",
+        "schedule",
+        "warm_up",
+        "augment",
+        "precision",
+    ),
 }
 """Keys by section that earlier versions did not know."""
 LATER_SECTIONS = ("validation", "secure", "privacy")
@@ -93,7 +102,12 @@ class EngineSection(StrictSection):
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
     """Processes that train sites side by side (local engine); ``auto``: one per core."""
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
-    """``auto`` (a GPU if there is one), ``cpu``, ``cuda`` or ``cuda:1``."""
+    """``auto`` (GPUs if there are any), ``cpu``, ``cuda`` or ``cuda:1``; workers are spread over
+    all GPUs unless one is named."""
+    compile: bool = False
+    """Let ``torch.compile`` translate the network first (local engine); last digits change."""
+    deterministic: bool = False
+    """Ask torch for deterministic operations only; it warns of each that has no such version."""
     min_sites: Annotated[int, Field(ge=1)] | Literal["all"] = "all"
     """Sites that must answer for a round to count; with fewer the run stops."""
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -120,7 +134,7 @@ class EngineSection(StrictSection):
         return every if self.track == "both" else tuple(n for n in every if n == self.track)
 
 
-DECIDING = ("fraction", "max_share", "guard", "guard_factor", "merge", "trim")
+DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor", "merge", "trim")
 
 
 def deciding(engine: Any) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""The device plan as a pure function, and training in lower precision on the CPU."""
+
+import numpy as np
+import pytest
+import torch
+
+from feda3i.contract import Subject, outcome_of, tiny_federation
+from feda3i.core.stepper import Stepper
+from feda3i.core.training import Training
+from feda3i.engine.devices import plan_devices, usual_workers
+
+
+@pytest.mark.parametrize(
+    ("wanted", "workers", "gpus", "expected"),
+    [
+        ("auto", 5, 2, ["cuda:0", "cuda:1", "cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda", 2, 4, ["cuda:0", "cuda:1"]),
+        ("cuda:3", 3, 4, ["cuda:3"] * 3),
+        ("auto", 2, 0, ["cpu"] * 2),
+        ("cpu", 2, 8, ["cpu"] * 2),
+    ],
+)
+def test_workers_are_spread_over_gpus(wanted, workers, gpus, expected):
+    assert plan_devices(wanted, workers, gpus) == expected
+
+
+def test_one_worker_per_gpu_or_core():
+    found = [usual_workers(d, 8, g) for d, g in (("auto", 0), ("auto", 4), ("cuda:1", 4))]
+    assert found == [8, 4, 1]
+
+
+def test_bfloat16_trains_and_repeats():
+    recipe = Subject("fedavg", {}).recipe(rounds=1)
+    low = recipe.model_copy(
+        update={"train": recipe.train.model_copy(update={"precision": "bfloat16"})}
+    )
+    federation = tiny_federation(sites=1, cases=2)
+    first, again, full = (outcome_of(r, federation).values for r in (low, low, recipe))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, full)
+    assert np.isfinite(first).all()
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_answers_and_weights_stay_float32(precision):
+    layer = torch.nn.Conv2d(1, 1, 3)
+    before = layer.weight.detach().clone()
+    stepper = Stepper(layer, Training(precision=precision, clip=1.0), torch.device("cpu"))
+    with stepper.precision():
+        answer = layer(torch.rand(1, 1, 8, 8))
+        assert answer.dtype == torch.float32
+    stepper.take(answer.square().mean())
+    assert layer.weight.dtype == torch.float32
+    assert not torch.equal(layer.weight, before)
+    assert not layer._forward_hooks
