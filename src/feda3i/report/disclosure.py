@@ -186,7 +186,7 @@ def _keys(job: Job) -> tuple[Item, ...]:
 def _scores(job: Job) -> tuple[Item, ...]:
     if job.recipe.privacy.on:
         return ()
-    holds = (
+    holds: tuple[str, ...] = (
         f"means over the site's test cases, and over its training cases: {', '.join(SCORES)} "
         f"({job.format.classes} each)",
     )
@@ -194,6 +194,9 @@ def _scores(job: Job) -> tuple[Item, ...]:
         "on the network engine, when the model is scored: test cases only if the server holds "
         "none of its own, training cases once, after the last round"
     )
+    if job.recipe.validation.share:
+        holds += ("the same means over the site's validation cases",)
+        often += f"; validation cases every {job.recipe.validation.every} rounds and after the last"
     size = HEADER + NUMBER * (len(SCORES) + 2) * job.format.classes
     return (Item("scores", holds, size, often, SERVER),)
 
