@@ -154,7 +154,7 @@ class SecureSection(StrictSection):
     on: bool = False
     """Sites mask their networks so that only the weighted sum of all can be read."""
     dropouts: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
-    """Sites of a round that may be lost after its start, below half; ``auto``: a third."""
+    """Sites of a round that may be lost after its start, below half; ``auto``: fewer than a third."""
     max_weight: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The most weight that one site may have in any stage; sites refuse a round with more."""
 

@@ -234,12 +234,12 @@ def shields_of(job: Job) -> tuple[str, ...]:
     found = []
     if secure.on:
         is_auto = secure.dropouts == "auto"
-        lost = "a third of the sites" if is_auto else f"{secure.dropouts} of the sites"
+        lost = "fewer than a third of the sites" if is_auto else f"up to {secure.dropouts} sites"
         help_ = "a third of the sites or fewer" if is_auto else "too few of the sites"
         found.append(
             f"Secure aggregation: the server can read the weighted sum of all sites' networks and "
             f"no single one, also if it lies about who was lost, as long as {help_} help it. A "
-            f"round survives the loss of up to {lost}. At least three sites take part, and none "
+            f"round survives the loss of {lost}. At least three sites take part, and none "
             f"has more than {secure.max_weight:.0%} of the weight."
         )
     if privacy.on:
