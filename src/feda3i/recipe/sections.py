@@ -140,7 +140,7 @@ DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor", "merge"
 def deciding(engine: Any) -> dict[str, Any]:
     """Return those values of an engine section that change numbers: none if all are as by default.
 
-    >>> deciding({"workers": 2, "guard": "clip", "merge": "mean"})
+    """Sites of a round that may be lost after its start, below half; ``auto``: below a third."""
     {'guard': 'clip'}
     """
     usual = {key: EngineSection.model_fields[key].default for key in DECIDING}
