@@ -140,7 +140,7 @@ DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor", "merge"
 def deciding(engine: Any) -> dict[str, Any]:
     """Return those values of an engine section that change numbers: none if all are as by default.
 
-    """Sites of a round that may be lost after its start, below half; ``auto``: below a third."""
+    >>> deciding({"workers": 2, "guard": "clip", "merge": "mean"})
     {'guard': 'clip'}
     """
     usual = {key: EngineSection.model_fields[key].default for key in DECIDING}
@@ -154,7 +154,7 @@ class SecureSection(StrictSection):
     on: bool = False
     """Sites mask their networks so that only the weighted sum of all can be read."""
     dropouts: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
-    """Sites of a round that may be lost after its start, below half; ``auto``: fewer than a third."""
+    """Sites of a round that may be lost after its start, below half; ``auto``: below a third."""
     max_weight: Annotated[float, Field(gt=0, le=1)] = 0.5
     """The most weight that one site may have in any stage; sites refuse a round with more."""
 
