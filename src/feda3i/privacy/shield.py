@@ -52,7 +52,7 @@ def blocks_of(layout: Layout) -> int:
 def clipped(update: Floats, limit: float) -> Floats:
     """Return an update scaled down to a norm, if it is longer.
 
-    >>> clipped(np.array([3.0, 4.0]), 1.0).tolist()
+    >>> clipped(np.array([3.0, 4.0]), 1.0).round(3).tolist()
     [0.6, 0.8]
     """
     norm = float(np.linalg.norm(update))

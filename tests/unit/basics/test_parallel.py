@@ -11,7 +11,7 @@ import pytest
 
 from feda3i.basics import parallel as module
 from feda3i.basics.parallel import can_fork, ordered_map
-from feda3i.data.store import FileStore, Store
+from feda3i.data.store import FileStore, Form, Store
 from waiting import wait_until
 
 
@@ -72,9 +72,10 @@ def test_forking_is_off_while_other_threads_run():
 @pytest.mark.parametrize("kind", ["memory", "files"])
 def test_both_stores_take_cases_from_workers(way, kind, tmp_path):
     count = 192
-    shapes = {"images": (count, 5, 4, 3), "masks": (count, 5, 4)}
-    store = Store(shapes) if kind == "memory" else FileStore(shapes, tmp_path / "x")
-    values = np.random.default_rng(0).integers(0, 256, shapes["images"], np.uint8)
+    sizes, byte = {"images": (5, 4, 3), "masks": (5, 4)}, np.dtype(np.uint8)
+    forms = {name: Form((size,) * count, byte) for name, size in sizes.items()}
+    store = Store(forms) if kind == "memory" else FileStore(forms, tmp_path / "x")
+    values = np.random.default_rng(0).integers(0, 256, (count, *sizes["images"]), np.uint8)
 
     def work(place):
         store.put("images", place, values[place])
