@@ -30,7 +30,7 @@ def drawn_groups(groups: Sequence[str], share: float, draw: np.random.Generator)
     """Return the groups that are kept.
 
     >>> sorted(drawn_groups(["a", "a", "b", "c"], 0.5, np.random.default_rng(0)))
-    ['a']
+    ['a', 'c']
     >>> drawn_groups(["a", "a"], 0.5, np.random.default_rng(0))
     set()
     """
