@@ -184,7 +184,8 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def _part(mine: float, theirs: float) -> str:
-    return f"{mine / theirs:.0%}" if theirs > 0 else "-"
+    """Return a gain as a part of the paper's, where that is half a point or more."""
+    return f"{mine / theirs:.0%}" if theirs >= 0.5 else "-"
 
 
 def _gain(places: list[dict[str, dict[str, Any]]], variant: str) -> Any:
