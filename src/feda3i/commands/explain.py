@@ -70,7 +70,7 @@ def explain(
     if kind == "method":
         print(method_card(name))
     elif kind == "model":
-        print(model_card(name, size, channels))
+        print(network_card(name, size, channels))
     elif kind == "recipe":
         print(recipe_card(name))
     elif kind == "key":
@@ -166,7 +166,7 @@ def _in_recipes(name: str) -> list[str]:
     return ["In the recipes", *lines] if lines else []
 
 
-def model_card(name: str, size: int, channels: int) -> str:
+def network_card(name: str, size: int, channels: int) -> str:
     """Return the stages of a network and their share of the parameters."""
     import torch
 

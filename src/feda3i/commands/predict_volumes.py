@@ -38,7 +38,7 @@ def predict_volume(predictor: Predictor, file: Path, stem: Path, overlay: bool) 
     write_file(stem.with_name(f"{stem.name}.nii.gz"), write_like(data, mask, form.axis))
     if overlay:
         drawn = three_planes(pixels, {"": mask}, spacing, form.normalise)
-        write_picture(stem.with_name(f"{stem.name}_overlay.png"), drawn)
+        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), drawn)
 
 
 def volume_mask(
@@ -98,7 +98,7 @@ def _beside(planes: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     return np.concatenate(padded, axis=1)
 
 
-def write_picture(path: Path, pixels: NDArray[np.uint8]) -> None:
+def write_overlay(path: Path, pixels: NDArray[np.uint8]) -> None:
     """Write a PNG whole or not at all."""
     from io import BytesIO
 

@@ -27,10 +27,10 @@ def open_vault(job: Job, site: str, home: Path, secrets: Path) -> Vault:
 
 def secrets_of(memory: Path, site: str) -> Path:
     """Return where a site keeps its secrets of a run, beside its memory."""
-    return memory / f"secure-{safe_name(site)}"
+    return memory / f"secure-{file_name_of(site)}"
 
 
-def safe_name(site: str) -> str:
+def file_name_of(site: str) -> str:
     """Return a file name for a site; names from outside must not choose a path."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", site):
         return site

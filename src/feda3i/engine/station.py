@@ -26,7 +26,7 @@ from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
-from feda3i.engine.secure_site import answer_keys, open_vault, safe_name, secrets_of
+from feda3i.engine.secure_site import answer_keys, file_name_of, open_vault, secrets_of
 from feda3i.errors import RunError, WireError
 from feda3i.privacy.fixed import quantise
 from feda3i.privacy.rules import digest_of
@@ -195,12 +195,12 @@ class Station:
         return tree
 
     def _stored(self, site: str) -> list[tuple[int, int]]:
-        pattern = re.compile(re.escape(safe_name(site)) + r"\.(\d+)\.(\d)\.memory")
+        pattern = re.compile(re.escape(file_name_of(site)) + r"\.(\d+)\.(\d)\.memory")
         found = (pattern.fullmatch(file.name) for file in self.memory_folder.glob("*.memory"))
         return sorted((int(m[1]), int(m[2])) for m in found if m)
 
     def _file(self, site: str, key: tuple[int, int]) -> Path:
-        return self.memory_folder / f"{safe_name(site)}.{key[0]:06d}.{key[1]}.memory"
+        return self.memory_folder / f"{file_name_of(site)}.{key[0]:06d}.{key[1]}.memory"
 
 
 def _key(order: Order) -> tuple[int, int]:

@@ -47,14 +47,14 @@ def main() -> None:
     role = sys.argv[1]
     parent = os.getppid()
     with listen(Path(os.environ["FEDA3I_DOOR"])) as listener:  # who knocks early waits
-        load(role)
+        preload(role)
         threads = len(os.listdir("/proc/self/task"))
         if threads != 1:  # a lock that another thread holds would stay locked in the child
             sys.exit(f"feda3i: {threads} threads after loading; every message loads anew")
         Warm(role, listener).wait(parent)
 
 
-def load(role: str) -> None:
+def preload(role: str) -> None:
     """Import what a message needs, and freeze it: the collector must not touch shared pages."""
     names = list(_MODULES[role])
     for room in _ROOMS:

@@ -30,7 +30,7 @@ def epsilon_of(spent: float, delta: float) -> float:
     return float(get_epsilon_gaussian(1 / math.sqrt(spent), delta, tol=1e-9))
 
 
-def gains(weights: Floats) -> Floats:
+def noise_cover(weights: Floats) -> Floats:
     """Return ``(site,)``: how many times more noise the sum has than the site's own part of it.
 
     Every site adds noise of the same strength before it is weighted. In stage s the sum holds noise
@@ -43,7 +43,7 @@ def gains(weights: Floats) -> Floats:
 
     Examples
     --------
-    >>> gains(np.full((4, 1), 0.25)).tolist()
+    >>> noise_cover(np.full((4, 1), 0.25)).tolist()
     [2.0, 2.0, 2.0, 2.0]
     """
     total = np.sqrt((weights**2).sum(axis=0))
@@ -89,7 +89,7 @@ class Spending:
         is_secure
             Whether the server saw the sum only; it sees single numbers all the same.
         """
-        found = gains(np.array(list(weights.values())))
+        found = noise_cover(np.array(list(weights.values())))
         by_site = {site: float(g) for site, g in zip(weights, found, strict=True)}
         for site in asked:
             gain = by_site.get(site, math.inf)

@@ -14,7 +14,7 @@ from feda3i.core.messages import Floats
 from feda3i.errors import RunError, WireError
 from feda3i.privacy import sealing
 from feda3i.privacy.fixed import Integers
-from feda3i.privacy.rules import digest, hex_in, table_in
+from feda3i.privacy.rules import context_hash, hex_in, table_in
 from feda3i.privacy.vault import LETTER, unmask
 
 TRIES = 200
@@ -81,8 +81,8 @@ class Opening:
         """Fix the weights ``(site, stage)``, in order of the sites that take part."""
         sites = sorted(self.offers)
         self.weights = dict(zip(sites, table.tolist(), strict=True))
-        plan = digest(round, sites, table.tolist(), params)
-        self.context = digest(plan, self.attempt, self.keys)
+        plan = context_hash(round, sites, table.tolist(), params)
+        self.context = context_hash(plan, self.attempt, self.keys)
 
     def order(self, site: str) -> dict[str, Any]:
         """Return what a site is told with its fit order."""

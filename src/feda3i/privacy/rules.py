@@ -67,7 +67,7 @@ def check_weights_of(weights: Mapping[str, Sequence[float]], stages: int, most: 
     return table
 
 
-def digest(*parts: Any) -> str:
+def context_hash(*parts: Any) -> str:
     """Return a hash of JSON values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

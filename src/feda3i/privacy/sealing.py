@@ -73,15 +73,15 @@ def add_mask(vector: Integers, key: bytes, sign: int) -> None:
         operation(block, drawn, out=block)
 
 
-def seal(secret: bytes, text: bytes, about: str) -> str:
+def seal_letter(secret: bytes, text: bytes, about: str) -> str:
     """Return a text that only who knows the secret can read; ``about`` is authenticated with it."""
     nonce = os.urandom(_NONCE)
     letter = ChaCha20Poly1305(stretch(secret, "feda3i letter"))
     return (nonce + letter.encrypt(nonce, text, about.encode())).hex()
 
 
-def unseal(secret: bytes, letter: str, about: str) -> bytes:
-    """Return what ``seal`` was given; raise ``WireError`` if anything differs."""
+def open_letter(secret: bytes, letter: str, about: str) -> bytes:
+    """Return what ``seal_letter`` was given; raise ``WireError`` if anything differs."""
     data = bytes.fromhex(letter)
     try:
         return ChaCha20Poly1305(stretch(secret, "feda3i letter")).decrypt(

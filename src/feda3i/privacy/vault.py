@@ -35,7 +35,7 @@ from feda3i.privacy.fixed import Integers
 from feda3i.privacy.rules import (
     Dropouts,
     check_weights_of,
-    digest,
+    context_hash,
     hex_in,
     names_in,
     needed_of,
@@ -121,7 +121,7 @@ class Vault:
         of_key = sealing.share_out(key_seed, needed, names)
         of_self = sealing.share_out(self_seed, needed, names)
         letters = {
-            peer: sealing.seal(
+            peer: sealing.seal_letter(
                 sealing.agree(own, identity),
                 of_key[peer] + of_self[peer],
                 _about(attempt, round, self.site, peer, public),
@@ -167,8 +167,8 @@ class Vault:
         if set(weights) != set(keys):
             raise WireError("expected one row of weights per site that takes part")
         table = check_weights_of(weights, stages, self.max_weight)
-        plan = digest(round, sorted(keys), table.tolist(), params)
-        context = digest(plan, kept["attempt"], keys)
+        plan = context_hash(round, sorted(keys), table.tolist(), params)
+        context = context_hash(plan, kept["attempt"], keys)
         if kept.get("context", context) != context:
             raise WireError(
                 "this site has masked its update for other weights, sites or parameters already; "
@@ -191,7 +191,7 @@ class Vault:
                 letter = hex_in(letters.get(peer), "letters", LETTER)
                 about = _about(kept["attempt"], round, peer, self.site, public)
                 secret = sealing.agree(own, kept["peers"][peer])
-                shares[peer] = sealing.unseal(secret, letter, about).hex()
+                shares[peer] = sealing.open_letter(secret, letter, about).hex()
         return shares
 
     def mask(self, round: int, vector: Integers) -> Integers:
@@ -222,7 +222,7 @@ class Vault:
                 f"expected at least {needed} sites that stayed, this one among them, found "
                 f"{len(stayed)}"
             )
-        self._note_opened(round, digest(kept["plan"], stayed))
+        self._note_opened(round, context_hash(kept["plan"], stayed))
         halves = {site: _halves(kept["shares"][site]) for site in sites}
         return {
             "key_shares": {site: halves[site][0] for site in sites if site not in stayed},

@@ -1,4 +1,4 @@
-"""One name, one meaning: no two modules and no two classes share a name by accident."""
+"""One name, one meaning: no two modules, classes or functions share a name by accident."""
 
 import ast
 from collections import defaultdict
@@ -17,22 +17,32 @@ ALLOWED = {
 }
 
 
+NAMED_AFTER = ("commands/", "flower/client_app.py")
+"""Where functions have the names of what they call: a command, the answer to an order."""
+
+
 def defined(source: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, name and file of every module and class of a tree."""
+    """Yield kind, name and file of every module, class and public function of a tree."""
     for file in sorted(source.rglob("*.py")):
         place = file.relative_to(source).as_posix()
         yield "module", file.parent.name if file.stem == "__init__" else file.stem, place
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 yield "class", node.name, place
+            elif isinstance(node, ast.FunctionDef) and not place.startswith(NAMED_AFTER):
+                yield "function", node.name, place
 
 
 def shared(source: Path) -> dict[str, set[str]]:
-    """Return the names that modules, or classes, of several files have in common."""
+    """Return the names that modules, classes or functions of several files have in common."""
     places: dict[tuple[str, str], set[str]] = defaultdict(set)
     for kind, name, place in defined(source):
         places[kind, name].add(place)
-    return {name: found for (_, name), found in places.items() if len(found) > 1}
+    return {
+        name: found
+        for (_, name), found in places.items()
+        if len(found) > 1 and not name.startswith("_") and name != "main"
+    }
 
 
 def test_no_name_has_two_meanings():
@@ -47,5 +57,5 @@ def test_no_exception_is_out_of_date():
 def test_a_second_meaning_is_named(tmp_path):
     for room in ("core", "report"):
         (tmp_path / room).mkdir()
-        (tmp_path / room / "wire.py").write_text("class Wire: ...\n")
-    assert set(shared(tmp_path)) == {"wire", "Wire"}
+        (tmp_path / room / "wire.py").write_text("class Wire: ...\ndef check(): ...\n")
+    assert set(shared(tmp_path)) == {"wire", "Wire", "check"}

@@ -33,7 +33,7 @@ def fake():
 os.environ["FEDA3I_PARENT"] = str(os.getpid())
 if sys.argv[2] == "fake":
     guard.main = fake
-warm.load = lambda role: None
+warm.preload = lambda role: None
 warm.main()
 """
 

@@ -15,7 +15,7 @@ from feda3i.core.messages import Params, Wire
 from feda3i.engine.run import resume, run
 from feda3i.errors import RecipeError, WireError
 from feda3i.log.events import read_events
-from feda3i.privacy.accountant import Spending, epsilon_of, gains
+from feda3i.privacy.accountant import Spending, epsilon_of, noise_cover
 from feda3i.privacy.shield import Limits, Shield, secret_normal
 from feda3i.recipe import validate
 
@@ -133,7 +133,7 @@ def test_rounds_compose_as_the_library_composes_them():
 
 def test_the_sum_hides_a_site_among_the_noise_of_all():
     weights = np.array([[0.25, 0.7], [0.25, 0.1], [0.25, 0.1], [0.25, 0.1]])
-    found = gains(weights)
+    found = noise_cover(weights)
     assert found[0] == pytest.approx(math.sqrt(0.52) / 0.7)  # its worst stage
     assert found[1] == pytest.approx(2.0)
     kept = {}
