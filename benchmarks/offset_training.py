@@ -147,24 +147,25 @@ def _table(rows: list[dict[str, Any]]) -> str:
         seeds = sorted({row["seed"] for row in here})
         found = {(row["variant"], row["seed"]): 100 * row["dice"] for row in here}
         if noise == "clean":  # the ceiling is FedAvg itself
-            found |= {("clean", seed): found["FedAvg", seed] for seed in seeds}
-        asked = names if noise != "clean" else [n for n in (*CAREFUL, "clean") if n in names]
-        whole = [seed for seed in seeds if all((name, seed) in found for name in asked)]
+            found |= {("clean", s): found["FedAvg", s] for s in seeds if ("FedAvg", s) in found}
+        whole = [s for s in seeds if ("FedAvg", s) in found and ("clean", s) in found]
         cells = []
         for name in names:
             dice = np.array([found[name, seed] for seed in whole if (name, seed) in found])
             spread = f" ± {dice.std():.1f}" if len(dice) > 1 else ""
-            cells.append(f"{dice.mean():.1f}{spread}" if len(dice) else "-")
+            fewer = f" (of {len(dice)})" if len(dice) < len(whole) else ""
+            cells.append(f"{dice.mean():.1f}{spread}{fewer}" if len(dice) else "-")
             if noise != "clean":
-                for seed in whole:
+                for seed in [seed for seed in whole if (name, seed) in found]:
                     low, high = found["FedAvg", seed], found["clean", seed]
                     shares.setdefault(name, []).append((found[name, seed] - low, high - low))
         lines.append(f"| {data} | {noise} | {len(whole)} | {' | '.join(cells)} |")
-    lines += ["", "| variant | share of the gap closed | worst against FedAvg, points |"]
-    lines += ["|---|---|---|"]
+    lines += ["", "| variant | runs | share of the gap closed | worst against FedAvg, points |"]
+    lines += ["|---|---|---|---|"]
     for name, pairs in shares.items():
         gain, gap = np.array(pairs).T
-        lines.append(f"| {name} | {gain.sum() / gap.sum():.0%} | {gain.min():+.1f} |")
+        part = f"{gain.sum() / gap.sum():.0%}"
+        lines.append(f"| {name} | {len(gain)} | {part} | {gain.min():+.1f} |")
     return "\n".join(lines)
 
 
