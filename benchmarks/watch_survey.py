@@ -5,6 +5,7 @@ the annotators' true mu, and for every grouping rule and statistic the share of 
 sign of mu and the residual bias sum_i w_i mu_i (px at 256). No training depends on the survey.
 
 Run: python benchmarks/watch_survey.py OUT.jsonl [--seeds 0 1 2] [--rounds 4 8 12 16]
+     python benchmarks/watch_survey.py OUT.jsonl --recipe skin_ns-small --set data=DIR train.batch=8
 Then: python benchmarks/watch_survey.py OUT.jsonl --table
 """
 
@@ -36,10 +37,12 @@ from feda3i.simulation.federation import federation_of
 STATISTICS = ("mean", "contour", "both")
 
 
-def watch(setting: str, seed: int, at: list[int], overrides: list[str]) -> list[dict[str, Any]]:
+def watch(
+    name: str, setting: str, seed: int, at: list[int], overrides: list[str]
+) -> list[dict[str, Any]]:
     """Return one row per survey of a FedAvg run."""
     base = recipe.load(
-        "demo",
+        name,
         [
             f"seed={seed}",
             f"noise.setting={setting}",
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="rows as lines of JSON; those it holds are kept")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--settings", nargs="+", default=["skin-ne", "skin-ns"])
+    parser.add_argument("--recipe", default="demo", help="what is trained")
     parser.add_argument("--set", nargs="*", default=[], help="further overrides of the recipe")
     parser.add_argument("--rounds", type=int, nargs="+", default=[4, 8, 12, 16])
     parser.add_argument("--table", action="store_true", help="only print what OUT holds")
@@ -153,7 +157,7 @@ def main() -> None:
     done = {(row["setting"], row["seed"]) for row in rows}
     for seed, setting in product(asked.seeds, asked.settings):
         if (setting, seed) not in done and not asked.table:
-            new = watch(setting, seed, at=asked.rounds, overrides=asked.set)
+            new = watch(asked.recipe, setting, seed, at=asked.rounds, overrides=asked.set)
             with asked.out.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in new)
             rows += new

@@ -234,7 +234,9 @@ def _recipe(
     # As on the command line: method=NAME takes the recipe's options for it, ours come last.
     if method != _method_of(setting.recipe):
         changes.append(f"method={method}")
-    changes += [f"method.{option.strip()}" for option in [*options, *own.get(method, [])]]
+    # In the method's own name, so that a row wins over what the grid sets for the method.
+    place = method if METHODS.canonical(method) in METHODS.names() else "method"
+    changes += [f"{place}.{option.strip()}" for option in [*options, *own.get(method, [])]]
     recipe = load_recipe(setting.recipe, changes)
     return _fixed(recipe, grid.fixed) if grid.protocol == "paper" else recipe
 

@@ -8,13 +8,14 @@ from feda3i.errors import RecipeError
 @pytest.mark.parametrize("name", grid.built_in_grids())
 def test_every_grid_of_the_package_can_be_expanded(name):
     found = grid.load_grid(name)
-    cells = grid.expand(found, real={"skin", "breast"})
+    cells = grid.expand(found, real={"skin", "breast"})  # the others: synthetic
     assert len(cells) >= len(found.rows) * len(found.settings) * len(found.seeds)
     assert all(cell.recipe.noise.options()["seed"] == 0 for cell in cells)
     points = 1
     for values in found.vary.values():
         points *= len(values)
-    runs = {cell.digest for cell in cells if cell.row == "feda3i"}
+    row = "feda3i" if "feda3i" in found.rows else found.rows[-1]
+    runs = {cell.digest for cell in cells if cell.row == row}
     assert len(runs) == points * len(found.settings) * len(found.seeds)
 
 
@@ -55,6 +56,14 @@ def test_a_value_of_one_method_leaves_the_runs_of_others_alone(grid_file):
     feda3i = [cell.recipe.method.options()["r"] for cell in cells if cell.row == "feda3i"]
     assert len(fedavg) == 1
     assert feda3i == [0.1, 0.9]
+
+
+def test_a_row_wins_over_what_the_grid_sets_for_its_method(grid_file):
+    rows = "rows=['feda3i', 'feda3i,t1=2', 'fedprox,mu=0.5']"
+    changes = [rows, "seeds=[0]", "feda3i.t1=4", "fedprox.mu=0.25"]
+    cells = grid.expand(grid.load_grid(str(grid_file), changes))
+    assert [c.recipe.method.options().get("t1") for c in cells] == [4, 2, None]
+    assert cells[2].recipe.method.options()["mu"] == 0.5
 
 
 def test_a_default_that_is_written_out_makes_no_other_run(grid_file):
