@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-
 from feda3i import quality, recipe
 from feda3i.core.cases import Cases
 from feda3i.seeding import rng
