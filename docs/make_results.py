@@ -1,4 +1,4 @@
-"""Fill docs/results.md from the files under results/: python docs/make_results.py.
+"""Fill pages under docs/ from the files under results/: python docs/make_results.py.
 
 The prose is written by hand; the blocks between marks, and the figures, come from the results.
 """
@@ -10,7 +10,8 @@ from pathlib import Path
 from feda3i.bench.result import collect
 from feda3i.bench.results_page import Page
 
-PAGE = Path(__file__).with_name("results.md")
+FILLED = ("results", "offset", "training", "volumes")
+PAGES = [Path(__file__).with_name(f"{name}.md") for name in FILLED]
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES = Path(__file__).with_name("images") / "results"
 
@@ -23,12 +24,14 @@ def made() -> Page:
     return Page(known, f"{IMAGES.parent.name}/{IMAGES.name}")
 
 
-def page() -> str:
-    """Return the page with all blocks made anew."""
-    return made().filled(PAGE.read_text(encoding="utf-8"))
+def pages() -> dict[Path, str]:
+    """Return each page with all its blocks made anew."""
+    blocks = made()
+    return {path: blocks.filled(path.read_text(encoding="utf-8")) for path in PAGES}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
     for path in made().draw(IMAGES):
         print(path)

@@ -31,13 +31,17 @@ class Key:
 def all_keys() -> list[Key]:
     """Return the keys that every recipe has, then the options of everything with a name."""
     from feda3i.methods import REGISTRY as METHODS
-    from feda3i.simulation.annotation import NOISE_OPTIONS
+    from feda3i.simulation.annotation import DRAWING_OPTIONS, NOISE_OPTIONS
 
     keys = [*_of_sections(Recipe)]
     keys += [*_of_registry("data"), *_of_registry("noise"), *_of_registry("model")]
     keys += [
         Key(f"noise.{name}", takes, UNSET, meaning, "the annotators")
         for name, (takes, meaning) in NOISE_OPTIONS.items()
+    ]
+    keys += [
+        Key(f"noise.{name}", takes, UNSET, meaning, "every noise model")
+        for name, (takes, meaning) in DRAWING_OPTIONS.items()
     ]
     for name in METHODS.names():
         keys += options_of("method", name, METHODS.get(name))

@@ -16,6 +16,7 @@ from feda3i import seeding
 from feda3i.basics.parallel import ordered_map
 from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.errors import DataError, RecipeError
+from feda3i.noise.at_size import DrawnAtSize, enlarged
 from feda3i.noise.calibrate import mean_dice
 from feda3i.noise.model import Annotator, Mask, NoiseModel
 from feda3i.registry import Registry
@@ -34,6 +35,7 @@ REGISTRY = Registry(
     },
     entry_points="feda3i.noise",
 )
+DRAWN_AT = "drawn_at"
 CHUNK = 32  # cases that a worker process takes at a time
 
 
@@ -72,11 +74,17 @@ def build_model(
     """Return the noise model of this name for an annotator.
 
     A plug-in class without ``for_annotator`` is called with ``mu``, ``sigma`` and the options.
-    Only a class whose objects can be called is, or a function of ``mu`` and ``sigma``.
+    Only a class whose objects can be called is, or a function of ``mu`` and ``sigma``. The option
+    ``drawn_at`` belongs to none of them: masks are enlarged to that many pixels a side, changed
+    there, and brought back.
 
     >>> build_model("contour", Annotator(-5.0, 1.0), {"mode": "faithful"}).mode
     'faithful'
     """
+    given = dict(options or {})
+    if DRAWN_AT in given:
+        larger, factor = enlarged(annotator, given.pop(DRAWN_AT))
+        return DrawnAtSize(build_model(name, larger, given), factor)
     kind = REGISTRY.get(name)
     if not _makes_noise(kind):
         raise RecipeError(
@@ -88,10 +96,10 @@ def build_model(
         partial(make, annotator) if make else partial(kind, mu=annotator.mu, sigma=annotator.sigma)
     )
     try:
-        inspect.signature(call).bind(**(options or {}))
+        inspect.signature(call).bind(**given)
     except TypeError as error:
         raise RecipeError(f"noise model '{name}' cannot be made: {error}") from None
-    model = call(**(options or {}))
+    model = call(**given)
     if not isinstance(model, NoiseModel):
         raise RecipeError(f"noise model '{name}': expected a callable (mask, rng), found {model!r}")
     return model

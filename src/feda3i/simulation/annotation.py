@@ -11,7 +11,7 @@ from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
 from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
-from feda3i.noise.noisy_masks import apply_noise, build_model
+from feda3i.noise.noisy_masks import DRAWN_AT, apply_noise, build_model
 from feda3i.recipe import Recipe
 from feda3i.simulation.cache import cached_noise
 
@@ -48,6 +48,14 @@ NOISE_OPTIONS = {
     ),
 }
 """Options of ``[noise]`` beside those of the noise model: what each takes and means."""
+DRAWING_OPTIONS = {
+    DRAWN_AT: (
+        "whole number from 16 to 4096",
+        "Side at which noise is drawn, px: masks are enlarged to it and brought back. 256: as the "
+        "paper draws, whatever the size of the cases.",
+    ),
+}
+"""Options that every noise model takes."""
 
 
 def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:

@@ -1,4 +1,4 @@
-"""The page of results holds what the files under results/ say."""
+"""The pages of results hold what the files under results/ say."""
 
 import importlib.util
 from pathlib import Path
@@ -11,11 +11,12 @@ from feda3i.errors import RecipeError
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_page_of_results_is_made_from_the_results():
+def test_pages_of_results_are_made_from_the_results():
     spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text(encoding="utf-8") == module.page(), "run: docs/make_results.py"
+    for path, text in module.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run docs/make_results.py"
 
 
 def test_prose_is_left_alone_and_blocks_are_filled():

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from feda3i.errors import DataError, RecipeError, RunError
-from feda3i.noise import Annotator, apply_noise
+from feda3i.noise import Annotator, apply_noise, build_model
 from feda3i.noise.calibrate import mean_dice
+from feda3i.noise.model import NoiseWarning
 from feda3i.simulation.cache import cached_noise
 from noise_shapes import disc
 
@@ -135,3 +136,28 @@ def test_a_damaged_cache_is_an_error(tmp_path) -> None:
     file.write_bytes(b"nonsense")
     with pytest.raises(RunError, match="cannot be read"):
         cached_noise(tmp_path, MASKS, IDS, SITES, DRAWERS, seed=0)
+
+
+def test_noise_drawn_at_the_papers_size_keeps_small_objects() -> None:
+    mask = disc(4, 48)  # its contour is shorter than 30 px
+    small = Annotator(mu=-0.4, sigma=0.2, scale=48 / 256)
+    with pytest.warns(NoiseWarning):
+        lost = build_model("contour", small, {"mode": "faithful"})(mask, np.random.default_rng(0))
+    assert not lost.any()
+    model = build_model("contour", small, {"mode": "faithful", "drawn_at": 256})
+    kept = model(mask, np.random.default_rng(0))
+    assert 0.5 < kept.sum() / mask.sum() < 1
+    assert (kept.shape, kept.dtype) == (mask.shape, mask.dtype)
+
+
+@pytest.mark.parametrize("side", [8, 10_000, 12.5, "large"])
+def test_a_size_to_draw_at_is_checked(side) -> None:
+    with pytest.raises(RecipeError, match="drawn_at"):
+        build_model("contour", Annotator(1.0, 1.0), {"drawn_at": side})
+
+
+def test_classes_and_oblong_frames_survive_another_size() -> None:
+    labels = np.zeros((24, 40), np.uint8)
+    labels[6:18, 8:20], labels[6:18, 20:32] = 1, 2
+    still = build_model("levelset", Annotator(0.0, 0.0, scale=40 / 256), {"drawn_at": 256})
+    assert (still(labels, np.random.default_rng(0)) == labels).all()
