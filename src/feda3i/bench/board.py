@@ -30,6 +30,8 @@ class Board:
         ``{column: (setting, point)}``
     is_sweep
         Whether the first key of the points is the axis of a figure.
+    reference
+        The row that the others are compared with; empty: FedA3I with the same loss.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Board:
     missing: tuple[GridCell, ...] = ()
     points: Mapping[str, tuple[str, tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
     is_sweep: bool = False
+    reference: str = ""
 
     def results(self, column: str, row: str) -> Mapping[int, RunResult]:
         """Return the results of a place by seed; empty if there are none."""
@@ -85,6 +88,7 @@ def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]
         missing=tuple(missing.values()),
         points=points,
         is_sweep=grid.kind == "sweep",
+        reference=grid.reference,
     )
     check_shared(board, is_fixed=grid.protocol == "paper")
     return board

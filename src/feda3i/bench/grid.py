@@ -61,6 +61,8 @@ class Grid(StrictSection):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     rows: Annotated[tuple[str, ...], Field(min_length=1)] = ("fedavg", "feda3i")
     """Methods with their options: ``fedavg``, ``feda3i,loss=dc``."""
+    reference: str = ""
+    """The row that the others are compared with; by default FedA3I with the same loss."""
     needs_data: bool = False
     """Refuse to run on synthetic cases in place of the data."""
     set: tuple[str, ...] = ()

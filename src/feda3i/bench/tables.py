@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from feda3i.bench.board import Board
+from feda3i.bench.board import Board, column_of
 from feda3i.bench.paper import label, loss, published
 from feda3i.bench.stats import Spread, compare, gap_closed, holm, mean_ranks, spearman
 from feda3i.bench.text_table import Table
@@ -168,12 +168,12 @@ def _ranks(board: Board) -> str:
 
 
 def differences(board: Board) -> Table:
-    """Return FedA3I minus each method of its family, by seed and over test cases."""
+    """Return the reference row minus each other one, by seed and over test cases."""
     rows: list[tuple[str, ...]] = []
     for column in board.columns:
         found = []
         for row in board.rows:
-            reference = REFERENCE[loss(row)]
+            reference = board.reference or REFERENCE[loss(row)]
             if row in (reference, CEILING):
                 continue
             pair = compare(board.cases(column, row), board.cases(column, reference))
@@ -183,10 +183,12 @@ def differences(board: Board) -> Table:
             by_seed = ", ".join(f"{100 * value:+.1f}" for value in pair.by_seed.values())
             interval = f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
             rows.append((column, named(board, row), by_seed, interval, probability(p)))
+    whom = label(board.reference or REFERENCE["CE"])
+    family = "" if board.reference else " of the same loss family"
     return Table(
         f"{board.name}-differences",
-        "FedA3I minus each method of the same loss family, points of Dice in the last round; "
-        "positive: FedA3I is better.",
+        f"{whom} minus each method{family}, points of Dice in the last round; positive: {whom} is "
+        "better.",
         ("setting", "against", "by seed", "over test cases [95 %]", "p"),
         tuple(rows),
         "Over test cases: means over seeds, bootstrap interval, Wilcoxon's signed-rank test with "
@@ -266,7 +268,7 @@ def missing_lines(board: Board, most: int = 6) -> list[str]:
     """Return in words which runs have no result yet."""
     if not board.missing:
         return []
-    names = [f"{c.setting} {c.row} seed {c.seed}" for c in board.missing]
+    names = [f"{column_of(c)} {named(board, c.row)} seed {c.seed}" for c in board.missing]
     shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
     return [f"Missing runs: {len(names)} ({'; '.join(shown)})."]
 

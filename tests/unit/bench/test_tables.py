@@ -10,7 +10,7 @@ from feda3i.bench.board import boards_of
 from feda3i.bench.figures import draw_gain, draw_sweep, gains
 from feda3i.bench.grid import expand, load_grid
 from feda3i.bench.result import RunResult, collect, read, result_of
-from feda3i.bench.tables import missing_lines, tables_of, to_markdown
+from feda3i.bench.tables import differences, missing_lines, tables_of, to_markdown
 from feda3i.bench.why import bias_of, offsets_of
 from feda3i.commands.tables import boards_of_all, tables
 from feda3i.errors import RunError
@@ -71,7 +71,16 @@ def test_results_without_a_grid_make_a_table_too(known, capsys, played):
 def test_missing_runs_are_named(grid_file, known):
     grid = load_grid(str(grid_file), ["seeds=[0, 1]"])
     board = boards_of(grid, known)[0]
-    assert missing_lines(board)[0].startswith("Missing runs: 5 (SKIN N_S fedavg seed 1;")
+    assert missing_lines(board)[0].startswith("Missing runs: 5 (SKIN N_S FedAvg seed 1;")
+
+
+def test_a_grid_may_name_the_row_to_compare_with(grid_file, known):
+    usual = boards_of(load_grid(str(grid_file)), known)[0]
+    other = boards_of(load_grid(str(grid_file), ["reference=fedavg"]), known)[0]
+    ours = {row[1]: row[2] for row in differences(usual).rows}["FedAvg"]
+    turned = {row[1]: row[2] for row in differences(other).rows}["FedA3I"]
+    assert [float(x) for x in ours.split(",")] == [-float(x) for x in turned.split(",")]
+    assert differences(other).title.startswith("FedAvg minus each method,")
 
 
 @pytest.mark.parametrize("key", ["masks", "weights", "order", "partition", "test"])
