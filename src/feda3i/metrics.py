@@ -118,17 +118,26 @@ def score_case(
     ``"prediction"``, ``"truth"`` or ``"both"``.
     """
     p, t = _pair(prediction, truth)
-    common, found, there = _counts(p, t)
-    scores: dict[str, Any] = {
+    scores = overlap_scores(*_counts(p, t))
+    empty = scores.pop("empty")
+    if distances:
+        scores["hd95"], scores["assd"] = _distance_scores(p, t, spacing, missing)
+    return {**scores, "empty": empty}
+
+
+def overlap_scores(common: int, found: int, there: int) -> dict[str, Any]:
+    """Return Dice, IoU and what is empty, from the pixels in both masks, predicted and true.
+
+    >>> overlap_scores(2, 3, 4)["iou"], overlap_scores(0, 0, 0)["empty"]
+    (0.4, 'both')
+    """
+    kinds = {(False, False): "none", (True, False): "prediction", (False, True): "truth"}
+    return {
         "dice": _ratio(2 * common, found + there),
         "dice_both_empty_one": _ratio(2 * common, found + there) if found or there else 1.0,
         "iou": _ratio(common, found + there - common),
+        "empty": kinds.get((found == 0, there == 0), "both"),
     }
-    if distances:
-        scores["hd95"], scores["assd"] = _distance_scores(p, t, spacing, missing)
-    kinds = {(False, False): "none", (True, False): "prediction", (False, True): "truth"}
-    scores["empty"] = kinds.get((found == 0, there == 0), "both")
-    return scores
 
 
 def score_batch(

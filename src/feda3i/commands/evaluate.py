@@ -31,7 +31,7 @@ def evaluate(
     from feda3i.basics.writers import write_csv
     from feda3i.core.cases import in_own_pixels
     from feda3i.engine.model_file import open_predictor
-    from feda3i.engine.scoring import score_cases
+    from feda3i.engine.scoring import join_slices, score_cases
     from feda3i.engine.transport import one_thread
     from feda3i.report.scores import score_lines, worst_lines
 
@@ -43,7 +43,7 @@ def evaluate(
         else:
             cases = cases_of(data, predictor.format, "allow" if allow_unused else "error")
         cases, unit = in_own_pixels(cases)
-        rows = score_cases(predictor, None, cases, range(len(cases)), True)
+        rows = join_slices(score_cases(predictor, None, cases, range(len(cases)), True))
     print(f"{len(cases)} cases, {'best model of' if best else 'model'} {folder}")
     for line in [*score_lines(rows, unit, classes), *worst_lines(rows, unit)]:
         print(line)

@@ -1,11 +1,13 @@
-"""Score a model case by case."""
+"""Score a model case by case; slices of a volume together."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases
 from feda3i.core.messages import Params
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from feda3i.core.predictor import Predictor
 
 Row = dict[str, Any]
+COUNTS = "counts"
+"""Pixels in both masks, in the predicted one and in the true one: of rows that are slices."""
 
 
 def score_cases(
@@ -22,7 +26,7 @@ def score_cases(
     """Return one row per case and class: id, class, and the scores of ``feda3i.metrics``.
 
     Without ``params`` the predictor is scored as it is. ``covered`` is the share of the frame that
-    the model predicts as this class.
+    the model predicts as this class. Rows of slices are for ``join_slices``.
     """
     from feda3i.metrics import score_case
 
@@ -38,12 +42,50 @@ def score_cases(
             scores = score_case(predicted == k, truth == k, spacing, distances=distances)
             covered = round(float((predicted == k).mean()), 6)
             row: Row = {"case": cases.ids[position], "class": k, **scores, "covered": covered}
+            if predictor.format.volumes == "slices":
+                row[COUNTS] = _counts(predicted == k, truth == k)
             if cases.sources:
                 row["source"] = cases.sources[position]
             if cases.sites:
                 row["site"] = cases.sites[position]
             rows.append(row)
     return rows
+
+
+def _counts(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[int]:
+    return [int(part.sum()) for part in (predicted & truth, predicted, truth)]
+
+
+def volume_of(case: str) -> str:
+    """Return the volume that a slice belongs to.
+
+    >>> volume_of("patient-3_z012"), volume_of("patient-3")
+    ('patient-3', 'patient-3')
+    """
+    return re.sub(r"_z\d+$", "", case)
+
+
+def join_slices(rows: list[Row]) -> list[Row]:
+    """Return one row per volume and class where rows are slices; other rows as they are.
+
+    Overlaps are those of the whole volume: most slices lack a class, and a Dice of 0 or 1 for each
+    of them would decide the mean. Distances are means over the slices that have one.
+    """
+    if not rows or COUNTS not in rows[0]:
+        return rows
+    volumes: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        volumes.setdefault((volume_of(row["case"]), row["class"]), []).append(row)
+    return [_joined(volume, slices) for (volume, _), slices in volumes.items()]
+
+
+def _joined(volume: str, slices: Sequence[Row]) -> Row:
+    from feda3i.metrics import overlap_scores
+
+    common, found, there = (sum(row[COUNTS][n] for row in slices) for n in range(3))
+    means = means_of(slices)
+    kept = {k: v for k, v in slices[0].items() if k in ("class", "source", "site")}
+    return {"case": volume, **kept, **means, **overlap_scores(common, found, there)}
 
 
 def site_means(rows: Sequence[Row]) -> list[Row]:

@@ -18,7 +18,7 @@ from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.engine.devices import usual_workers
 from feda3i.engine.job import Job
-from feda3i.engine.scoring import Row, score_cases, site_means
+from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
 from feda3i.engine.workers import WorkerPool
 from feda3i.errors import RunError, WireError
 
@@ -90,6 +90,7 @@ class LocalTransport:
         else:
             cases, where = self._truth[split]
             rows = score_cases(self._station.predictor, params, cases, where, distances)
+        rows = join_slices(rows)
         return site_means(rows) if split == "validation" else rows
 
     def facts(self) -> dict[str, Any]:

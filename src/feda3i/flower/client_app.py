@@ -17,7 +17,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from feda3i import __version__
-from feda3i.engine.scoring import Row, means_of, score_cases
+from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
 from feda3i.engine.secure_site import answer_keys, open_vault, secrets_of
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
@@ -192,15 +192,15 @@ def _score(place: Workplace) -> RecordDict:
         cases = place.data.test or cases
         where = np.arange(len(cases) if place.data.test else 0)
     distances = bool(place.body.get("distances"))
-    rows = score_cases(place.station.predictor, params[""], cases, where, distances)
+    rows = join_slices(score_cases(place.station.predictor, params[""], cases, where, distances))
     header = Header("score", place.header.run, site=place.header.site, layout=place.header.layout)
-    return records.write(header, {"rows": _means(rows, place.job.format.classes, len(where))})
+    return records.write(header, {"rows": _means(rows, place.job.format.classes)})
 
 
-def _means(rows: list[Row], classes: int, cases: int) -> list[dict[str, Any]]:
+def _means(rows: list[Row], classes: int) -> list[dict[str, Any]]:
     """Return one row of means per class: no score of a single case leaves the site."""
     return [
-        {"class": k, "cases": cases, **means_of(own)}
+        {"class": k, "cases": len(own), **means_of(own)}
         for k in range(1, classes + 1)
         if (own := [row for row in rows if row["class"] == k])
     ]

@@ -26,7 +26,7 @@ from feda3i.core.messages import NO_PARAMS, Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
 from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
 from feda3i.engine.job import Job
-from feda3i.engine.scoring import Row, score_cases
+from feda3i.engine.scoring import Row, join_slices, score_cases
 from feda3i.errors import WireError, printable, shown
 from feda3i.flower import records
 from feda3i.flower.records import PROTOCOL, Header
@@ -289,7 +289,7 @@ class FlowerTransport:
             if self._predictor is None:
                 self._predictor = self.job.predictor()
             every = range(len(self.test))
-            return score_cases(self._predictor, params, self.test, every, distances)
+            return join_slices(score_cases(self._predictor, params, self.test, every, distances))
         record = records.pack_params(params)
         asked = []
         for site in self.roster.cases():

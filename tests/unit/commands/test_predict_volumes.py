@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i import recipe
+from feda3i import load_run, recipe
 from feda3i.commands.predict_volumes import three_planes
 from feda3i.core.normalise import Normalise
 from feda3i.engine.run import run
+from feda3i.metrics import score_case
 from feda3i.seeding import rng
 from feda3i.synthetic.volumes import volume_case
 
@@ -112,3 +113,20 @@ def test_a_gallery_and_an_audit_take_volumes(feda3i, whole, scans, tmp_path):
     code, said, err = feda3i("audit", whole, "--out", tmp_path / "audit")
     assert code == 0, err
     assert "site-" in said
+
+
+def test_a_run_on_slices_is_scored_by_volume(feda3i, scans, tmp_path):
+    more = ("data.volumes=slices", "train.patch=[16,16]", "train.batch=16")
+    path = trained(scans, tmp_path / "slices", *more)
+    rows = [row for row in load_run(path).rows() if row["class"] == 1]
+    assert rows
+    assert {row["case"] for row in rows} <= {f"scan{k}" for k in range(5)}
+    out = tmp_path / "out"
+    assert feda3i("predict", path, scans / "images", "--out", out)[0] == 0
+    for row in rows:
+        pair = [where / f"{row['case']}.nii.gz" for where in (out, scans / "masks")]
+        made, meant = (np.asarray(nibabel.load(file).dataobj) == 1 for file in pair)
+        assert row["dice"] == pytest.approx(score_case(made, meant, distances=False)["dice"])
+    code, said, err = feda3i("evaluate", path)
+    assert code == 0, err
+    assert "scan" in said

@@ -185,6 +185,18 @@ def _of_folder(log: RunLog, load: Load, most: int, trust_code: bool) -> list[Pic
     return _pictures(model, cases, {"given": cases.masks}, rows, most, ())
 
 
+def _places(cases: Cases) -> dict[str, int]:
+    """Return where each case is; a volume is shown by its slice with the largest object."""
+    from feda3i.engine.scoring import volume_of
+
+    place: dict[str, int] = {}
+    for k, case in enumerate(cases.ids):
+        held = place.get(volume_of(case))
+        if held is None or np.count_nonzero(cases.masks[k]) > np.count_nonzero(cases.masks[held]):
+            place[volume_of(case)] = k
+    return {**place, **{case: k for k, case in enumerate(cases.ids)}}
+
+
 def _pictures(
     model: Predictor,
     cases: Cases,
@@ -199,7 +211,7 @@ def _pictures(
         value = number_of(row.get("dice"))
         if value is not None:
             dice.setdefault(str(row["case"]), []).append(value)
-    place = {case: k for k, case in enumerate(cases.ids)}
+    place = _places(cases)
     worst = sorted((sum(v) / len(v), case) for case, v in dice.items() if case in place)[:most]
     where = np.array([place[case] for _, case in worst], dtype=np.intp)
     if not len(where):
