@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,30 +12,26 @@ import numpy as np
 from feda3i.basics.parallel import ordered_map
 from feda3i.data.division import as_test, home
 from feda3i.data.split import split_cases
-from feda3i.doctor.duplicates import Fingerprint, find_duplicates, fingerprint
+from feda3i.doctor.duplicates import find_duplicates, fingerprint
 from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
-from feda3i.doctor.side_by_side import Objects, SiteFacts, measure_objects, site_facts
-from feda3i.reading.decode import MIN_SIZE, Options, check_size
+from feda3i.doctor.facts import Facts
+from feda3i.doctor.side_by_side import SiteFacts, measure_objects, site_facts
+from feda3i.doctor.suggestion import Suggestion, suggest
+from feda3i.doctor.volume_classes import judge_classes, settle_classes
+from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
+from feda3i.doctor.volume_summary import judge_scales
+from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, list_cases
 from feda3i.reading.masks import mask_values
+from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import CaseError, Level, Problem, errors_of
 from feda3i.reading.usage import Unused, Usage, without
+from feda3i.reading.volume_headers import holds_volumes
 
+WIDTH = 16
+VOLUME_WIDTH, VOLUME_EPOCHS = 8, 3
 _BATCH = 8  # cases that a worker takes at a time
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is kept of one case: no pixels but the fingerprint, and no name in the summary."""
-
-    shape: tuple[int, ...]
-    channels: int
-    share: float  # of the mask that is foreground
-    values: frozenset[int]  # in the mask files
-    print: Fingerprint
-    objects: Objects
-    spacing: tuple[float, ...]
-    notes: tuple[tuple[str, str], ...]
+_MOST_SITES, _SITE_CASES = 12, 8  # simulated sites, and training cases of one
 
 
 @dataclass(frozen=True)
@@ -54,6 +50,7 @@ class Checkup:
     size: int | None = None
     channels: int = field(default=1)
     usage: tuple[Usage, ...] = ()
+    suggestion: Suggestion | None = None  # of volumes
 
     @property
     def is_fit(self) -> bool:
@@ -90,8 +87,8 @@ def check_data(
     classes: Sequence[str] = (),
     group: str | None = None,
     unused: Unused = "error",
-    epochs: int = EPOCHS,
-    width: int = 16,
+    epochs: int | None = None,
+    width: int | None = None,
     measure: bool = True,
     workers: int | None = None,
 ) -> Checkup:
@@ -104,7 +101,8 @@ def check_data(
     channels, classes, group, unused
         As for loading.
     epochs, width
-        Epochs per round and width of the U-Net that the estimate of time and traffic assumes.
+        Epochs per round and width of the U-Net that the estimate of time and traffic assumes;
+        by default those of the paper for pictures, of the recipe ``own-volumes`` for volumes.
     measure
         Train a few steps to tell minutes per round.
     workers
@@ -112,9 +110,14 @@ def check_data(
     """
     root = Path(path).expanduser()
     check_size(size)
-    options = Options(size=None, channels=channels, classes=tuple(classes))
+    are_volumes = holds_volumes(root)
+    options = _options(channels, classes, are_volumes)
     listing, problems = list_cases(root, options, group, unused)
-    good, facts, spoilt = [], [], []
+    if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
+        listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
+    good: list[Listed] = []
+    facts: list[Facts] = []
+    spoilt: list[tuple[Pair, str]] = []
     for case, found in _look(listing, workers):
         if isinstance(found, Facts):
             good.append(case)
@@ -126,13 +129,22 @@ def check_data(
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
-    problems += _judge_masks(good, facts) + _judge_sizes(good, facts, size)
+    names = settle_classes(listing.options.classes, facts)
+    problems += _judge_masks(good, facts)
+    problems += _judge_volumes(good, facts, names) if are_volumes else []
+    problems += [] if are_volumes else _judge_sizes(good, facts, size)
     problems += _judge_pairs(good, split, pairs) + _judge_set(split)
     deep = max((f.channels for f in facts), default=1)
-    cost = None
+    advice, cost = None, None
+    if are_volumes and facts:
+        keys = [f"data.group={group}"] if group else []
+        keys += ["data.unused=allow"] if unused == "allow" else []
+        advice = suggest(root, facts, names, size=size, sites=_simulated(good, split), more=keys)
     if measure and facts:
         shape = (size,) * len(facts[0].shape) if size else facts[0].shape
-        cost = estimate(shape, deep, len(listing.options.classes), width=width, epochs=epochs)
+        shape = advice.trained_on if advice else shape
+        usual = (WIDTH, EPOCHS) if advice is None else (VOLUME_WIDTH, VOLUME_EPOCHS)
+        cost = estimate(shape, deep, len(names), width=width or usual[0], epochs=epochs or usual[1])
     return Checkup(
         root=root,
         cases=tuple(good),
@@ -140,13 +152,33 @@ def check_data(
         split=tuple(split),
         is_split_given=all(given),
         problems=tuple(sorted(set(problems))),
-        classes=listing.options.classes,
+        classes=names,
         duplicates=tuple(pairs),
         cost=cost,
         size=size,
         channels=deep,
         usage=tuple(without(listing.usage, spoilt)),
+        suggestion=advice,
     )
+
+
+def _options(channels: int | None, classes: Sequence[str], are_volumes: bool) -> Options:
+    """Return how to read: at the size of the files, volumes whole and with their values."""
+    return Options(
+        size=None,
+        channels=channels,
+        classes=tuple(classes),
+        volumes=are_volumes,
+        keep_values=are_volumes,
+        in_place=are_volumes,
+    )
+
+
+def _simulated(cases: Sequence[Listed], split: Sequence[str]) -> int:
+    """Return how many sites to simulate where no folder names any; 0 if the folders are sites."""
+    if all(home(case) for case in cases):
+        return 0
+    return max(2, min(_MOST_SITES, list(split).count("train") // _SITE_CASES))
 
 
 def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts | Problem]]:
@@ -154,6 +186,8 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
 
     def facts(case: Listed) -> Facts | Problem:
         try:
+            if listing.options.in_place:
+                return look_at_volume(listing, case)
             raw = listing.read(case)
             image, mask = raw.image, raw.mask
         except CaseError as error:
@@ -173,7 +207,8 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             notes=raw.notes,
         )
 
-    found = ordered_map(facts, listing.cases, workers, way="threads", batch=_BATCH)
+    batch = 1 if listing.options.in_place else _BATCH
+    found = ordered_map(facts, listing.cases, workers, way="threads", batch=batch)
     return zip(listing.cases, found, strict=True)
 
 
@@ -187,6 +222,16 @@ def _judge_masks(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Proble
     if facts and all(fact.share in (0, 1) for fact in facts):
         text = "no mask has a border: there is nothing to learn"
         problems.append(Problem("error", "all masks empty or full", ".", text))
+    return problems
+
+
+def _judge_volumes(
+    cases: Sequence[Listed], facts: Sequence[Facts], classes: Sequence[str]
+) -> list[Problem]:
+    problems = judge_classes(classes, cases, facts) + judge_scales(facts)
+    for case, fact in zip(cases, facts, strict=True):
+        found = fact.volume.findings if fact.volume is not None else ()
+        problems += [Problem(level, kind, case.name, text) for level, kind, text in found]
     return problems
 
 

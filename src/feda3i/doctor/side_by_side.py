@@ -40,9 +40,11 @@ def measure_objects(mask: NDArray[np.uint8], spacing: Sequence[float] = ()) -> O
     """
     from scipy import ndimage
 
-    labels, count = ndimage.label(mask > 0)
-    if not count:
+    drawn = mask > 0
+    if not drawn.any():
         return Objects(0, 0.0)
+    # Only the box around the foreground is labelled: volumes are large, their masks small.
+    labels, count = ndimage.label(drawn[ndimage.find_objects(drawn.view(np.uint8))[0]])
     size = float(np.bincount(labels.reshape(-1))[1:].max()) * float(np.prod(spacing or 1.0))
     width = 2 * np.sqrt(size / np.pi) if mask.ndim == 2 else np.cbrt(6 * size / np.pi)
     return Objects(int(count), round(float(width), 2))

@@ -10,6 +10,8 @@ import numpy as np
 
 from feda3i.doctor.examine import Checkup
 from feda3i.doctor.side_by_side import table_lines
+from feda3i.doctor.volume_classes import class_lines, class_rows
+from feda3i.doctor.volume_summary import summarise_volumes, volume_lines
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import usage_lines
 
@@ -53,6 +55,8 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
             for (level, kind), count in sorted(kinds.items())
         ],
     }
+    if report.suggestion is not None:
+        summary["volumes"] = summarise_volumes(report.facts, report.classes)
     if report.cost is not None:
         largest = max(sites.values(), default=0)
         summary["cost_per_round"] = {
@@ -69,6 +73,8 @@ def summary_text(summary: dict[str, Any]) -> str:
     """Return the summary as lines that can be pasted into a mail."""
     cases, share, twins = (summary[k] for k in ("cases", "foreground_share", "near_duplicates"))
     sizes = ", ".join(f"{count} of {size}" for size, count in summary["sizes"].items())
+    if "volumes" in summary:
+        sizes = "volumes"
     files = summary["files"]
     folders = ", ".join(str(count) for count in summary["folders"].values())
     lines = [
@@ -78,6 +84,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"files              {files['images']} images and {files['masks']} masks used, "
         f"{files['not_used']} not used",
         f"images             {summary['channels']} channel(s); {sizes}",
+        *(volume_lines(summary["volumes"]) if "volumes" in summary else ()),
         f"mask values        {summary['mask_values']} for {summary['classes']} class(es)",
         f"foreground         median {share['median']:.1%}, from {share['min']:.1%} to "
         f"{share['max']:.1%}; {summary['empty_masks']} empty, {summary['full_masks']} full masks",
@@ -86,9 +93,10 @@ def summary_text(summary: dict[str, Any]) -> str:
     ]
     if "cost_per_round" in summary:
         cost = summary["cost_per_round"]
+        shown = "patches" if "volumes" in summary else "images"
         lines.append(
             f"one round          {cost['minutes_largest_folder']:.1f} min in the largest folder "
-            f"({cost['epochs']} epochs, {cost['images_per_second']:.1f} images/s here, "
+            f"({cost['epochs']} epochs, {cost['images_per_second']:.1f} {shown}/s here, "
             f"{cost['minutes_per_100_cases']:.1f} min per 100 cases), "
             f"{cost['megabytes_per_site']:.1f} MB per site, both ways"
         )
@@ -106,16 +114,36 @@ def report_text(report: Checkup) -> str:
             *(usage_lines(report.usage) if report.usage else ()),
             "",
             *table_lines(report.side_by_side()),
+            *_class_table(report),
         ]
     )
+    return "\n".join([str(report.root), text, *_named_lines(report), *_command_lines(report)])
+
+
+def _class_table(report: Checkup) -> list[str]:
+    if report.suggestion is None:
+        return []
+    return ["", *class_lines(class_rows(report.classes, report.facts))]
+
+
+def _named_lines(report: Checkup) -> list[str]:
+    """Return the findings with names, and the first error in full."""
     if not report.problems:
-        return f"{report.root}\n{text}"
-    names = "\n".join(f"  {line}" for line in report_lines(report.problems))
-    advice = ""
+        return []
+    lines = ["", "names (not for mailing)"]
+    lines += [f"  {line}" for line in report_lines(report.problems)]
     if errors_of(report.problems):
         first = errors_of(report.problems)[0]
-        advice = f"\nfirst error: {first.name}: {first.text}"
-    return f"{report.root}\n{text}\n\nnames (not for mailing)\n{names}{advice}"
+        lines.append(f"first error: {first.name}: {first.text}")
+    return lines
+
+
+def _command_lines(report: Checkup) -> list[str]:
+    """Return what to type next for a folder of volumes."""
+    if report.suggestion is None:
+        return []
+    when = "commands" if report.is_fit else "commands, once the errors are gone"
+    return ["", when, *(f"  {line}" for line in report.suggestion.lines())]
 
 
 def _few(values: list[int]) -> str:

@@ -84,6 +84,13 @@ def count_slices(start: bytes, axis: int) -> int:
         return int(shape[axis])
 
 
+def read_header(start: bytes) -> Any:
+    """Return nibabel's header of a file, as it is and uncorrected, from its first bytes."""
+    import nibabel
+
+    return _header(start, nibabel)[1]
+
+
 def as_kept(values: NDArray[Any]) -> NDArray[Any]:
     """Return values as ``int16`` if that holds all of them exactly, else as ``float32``.
 
@@ -129,7 +136,8 @@ def exact_labels(values: NDArray[Any], classes: int, notes: list[Note]) -> NDArr
     found = np.unique(values)
     if not set(found.tolist()) <= set(range(classes + 1)):
         few = ", ".join(f"{v:g}" for v in found[:8])
-        raise CaseError("mask values", f"expected 0 to {classes} (one per class), found {few}")
+        text = f"expected 0 to {classes} (one per class), found {few}: relabel the mask"
+        raise CaseError("mask values", text)
     return values.astype(np.uint8)
 
 

@@ -1,0 +1,109 @@
+"""Which classes the masks of volumes hold, how much of each, and where one is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from feda3i.doctor.facts import Facts
+from feda3i.doctor.volume_look import ANY_CLASS
+from feda3i.reading.decode import DEFAULT_CLASSES
+from feda3i.reading.listing import Listed
+from feda3i.reading.problems import Problem
+
+_FEW = 32  # mask values up to this are classes, also with gaps between them
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class over all cases."""
+
+    name: str
+    value: str  # in the files
+    voxels: int
+    share: float  # of all voxels
+    cases: int  # that have it
+    missing: int  # cases without it
+
+
+def settle_classes(names: Sequence[str], facts: Sequence[Facts]) -> tuple[str, ...]:
+    """Return the classes: as named, or else as the masks have them.
+
+    Values that follow each other are classes; one value a case is foreground, whatever it is.
+    """
+    if tuple(names) != ANY_CLASS:
+        return tuple(names)
+    own = [sorted(fact.values - {0}) for fact in facts]
+    values = sorted({value for found in own for value in found})
+    top = max(values, default=1)
+    is_dense = top <= _FEW or 2 * len(values) >= top
+    if len(values) > 1 and (is_dense or any(len(found) > 1 for found in own)):
+        return ANY_CLASS[:top]
+    return DEFAULT_CLASSES
+
+
+def class_rows(classes: Sequence[str], facts: Sequence[Facts]) -> list[ClassRow]:
+    """Return one row per class; where there is one, all values but 0 are it."""
+    counts = [fact.volume.voxels for fact in facts if fact.volume is not None]
+    total = sum(sum(own.values()) for own in counts)
+    rows = []
+    for number, name in enumerate(classes, start=1):
+        values = [number] if len(classes) > 1 else sorted({v for own in counts for v in own if v})
+        held = [sum(own.get(value, 0) for value in values) for own in counts]
+        shown = ", ".join(str(value) for value in values[:3]) or "-"
+        have = sum(count > 0 for count in held)
+        share = sum(held) / max(1, total)
+        rows.append(ClassRow(name, shown, sum(held), share, have, len(held) - have))
+    return rows
+
+
+def judge_classes(
+    classes: Sequence[str], cases: Sequence[Listed], facts: Sequence[Facts]
+) -> list[Problem]:
+    """Return what is wrong with the values of the masks, case by case."""
+    problems = [
+        Problem("note", "class in no mask", ".", f"no mask holds {row.name} (value {row.value})")
+        for row in class_rows(classes, facts)
+        if not row.cases and len(classes) > 1
+    ]
+    held = Counter(value for fact in facts for value in fact.values)
+    for case, fact in zip(cases, facts, strict=True):
+        problems += _judge_one(classes, case, fact, held)
+    return problems
+
+
+def class_lines(rows: Sequence[ClassRow], show: int = 40) -> list[str]:
+    """Return the classes below each other, one line each."""
+    width = max(len(row.name) for row in [*rows, ClassRow("class", "", 0, 0, 0, 0)])
+    lines = [f"{'class':{width}}  value      voxels    share  cases  missing in"]
+    for row in rows[:show]:
+        lines.append(
+            f"{row.name:{width}}  {row.value:>5}  {row.voxels:10}  {row.share:7.3%}  {row.cases:5}"
+            f"  {row.missing:10}"
+        )
+    more = [f"... and {len(rows) - show} more classes"] if len(rows) > show else []
+    return lines + more
+
+
+def _judge_one(
+    classes: Sequence[str], case: Listed, fact: Facts, held: Counter[int]
+) -> list[Problem]:
+    assert fact.volume is not None  # volumes only are judged here
+    if len(classes) == 1:
+        usual = max((v for v in held if v), key=lambda v: held[v], default=1)
+        if fact.values <= {0, usual}:
+            return []
+        text = f"{_list(fact.values)}, most masks hold 0 and {usual}: taken as the same class"
+        return [Problem("note", "mask values differ", case.name, text)]
+    if fact.volume.is_cut:
+        text = f"expected 0 to {len(classes)} (one per class), found other values: relabel the mask"
+        return [Problem("error", "mask values", case.name, text)]
+    missing = [n for k, n in enumerate(classes, start=1) if held[k] and k not in fact.values]
+    if not missing or fact.values == {0}:
+        return []  # a mask that is empty altogether is told elsewhere
+    return [Problem("note", "class missing", case.name, f"no voxel of {', '.join(missing)}")]
+
+
+def _list(values: frozenset[int]) -> str:
+    return ", ".join(str(value) for value in sorted(values)[:8])
