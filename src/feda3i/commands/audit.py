@@ -16,6 +16,7 @@ from feda3i.errors import RecipeError, RunError
 if TYPE_CHECKING:
     from feda3i.audit.sources import Model
     from feda3i.core.cases import Cases, Federation
+    from feda3i.core.format import Format
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe import Recipe
 
@@ -178,14 +179,10 @@ def _of_data(
     from feda3i.simulation.federation import federation_of
 
     is_recipe = source in built_in() or source.endswith(".toml")
-    name = source if is_recipe else "own"
+    name = source if is_recipe else own_recipe(Path(source))
     fitting = [] if is_recipe else [f"data={source}"]
     if given is not None:
-        form = given.predictor.format
-        fitting += [f"data.size={form.shape[0]}", f"data.channels={form.channels}"]
-        fitting.append(f"data.aspect={form.aspect}")
-        if form.classes > 1:
-            fitting.append(f"data.classes={[f'class-{k + 1}' for k in range(form.classes)]}")
+        fitting += _fitting(given.predictor.format)
     recipe = load(name, [*fitting, *overrides])
     if not is_recipe:
         recipe = recipe.model_copy(update={"title": Path(source).name})
@@ -196,6 +193,28 @@ def _of_data(
     if given is not None:
         _check_fit(given, federation)
     return recipe, federation
+
+
+def own_recipe(source: Path) -> str:
+    """Return the recipe that reads a folder of one's own: of pictures, or of volumes."""
+    from feda3i.reading.volume_headers import holds_volumes
+
+    return "own-volumes" if holds_volumes(source.expanduser()) else "own"
+
+
+def _fitting(form: Format) -> list[str]:
+    """Return the options with which cases are read and shown as a model takes them."""
+    keys = [f"data.channels={form.channels}", f"data.aspect={form.aspect}"]
+    if form.classes > 1:
+        keys.append(f"data.classes={[f'class-{k + 1}' for k in range(form.classes)]}")
+    if form.volumes is not None:
+        keys += [f"data.volumes={form.volumes}", f"data.axis={form.axis}"]
+        keys.append(f"data.values={'kept' if form.keeps_values else 'bytes'}")
+    if not form.patches:
+        return [*keys, f"data.size={form.shape[0]}"]
+    keys.append(f"train.patch={list(form.shape)}")
+    keys += [f"data.size={form.size}"] if form.size is not None else []
+    return [*keys, *([f"data.spacing={list(form.spacing)}"] if form.spacing is not None else [])]
 
 
 def _check_fit(model: Model, federation: Federation) -> None:

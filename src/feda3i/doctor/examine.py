@@ -228,7 +228,7 @@ def _judge_masks(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Proble
 def _judge_volumes(
     cases: Sequence[Listed], facts: Sequence[Facts], classes: Sequence[str]
 ) -> list[Problem]:
-    problems = judge_classes(classes, cases, facts) + judge_scales(facts)
+    problems = judge_classes(classes, cases, facts) + judge_scales(cases, facts)
     for case, fact in zip(cases, facts, strict=True):
         found = fact.volume.findings if fact.volume is not None else ()
         problems += [Problem(level, kind, case.name, text) for level, kind, text in found]

@@ -132,9 +132,13 @@ def _named_lines(report: Checkup) -> list[str]:
         return []
     lines = ["", "names (not for mailing)"]
     lines += [f"  {line}" for line in report_lines(report.problems)]
-    if errors_of(report.problems):
-        first = errors_of(report.problems)[0]
-        lines.append(f"first error: {first.name}: {first.text}")
+    errors = errors_of(report.problems)
+    if report.suggestion is not None:
+        first = {p.kind: p for p in reversed(report.problems)}
+        shown = [f"  {kind}, {first[kind].name}: {first[kind].text}" for kind in sorted(first)]
+        lines += ["the first of each kind", *shown]
+    elif errors:
+        lines.append(f"first error: {errors[0].name}: {errors[0].text}")
     return lines
 
 

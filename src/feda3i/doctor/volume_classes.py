@@ -30,17 +30,15 @@ class ClassRow:
 def settle_classes(names: Sequence[str], facts: Sequence[Facts]) -> tuple[str, ...]:
     """Return the classes: as named, or else as the masks have them.
 
-    Values that follow each other are classes; one value a case is foreground, whatever it is.
+    Values that follow each other, perhaps with gaps, are classes; strays far above are not.
     """
     if tuple(names) != ANY_CLASS:
         return tuple(names)
-    own = [sorted(fact.values - {0}) for fact in facts]
-    values = sorted({value for found in own for value in found})
-    top = max(values, default=1)
-    is_dense = top <= _FEW or 2 * len(values) >= top
-    if len(values) > 1 and (is_dense or any(len(found) > 1 for found in own)):
-        return ANY_CLASS[:top]
-    return DEFAULT_CLASSES
+    values = sorted({value for fact in facts for value in fact.values if value})
+    likely = [v for n, v in enumerate(values, start=1) if v <= _FEW or 2 * n >= v]
+    if len(values) < 2 or max(likely, default=1) == 1:
+        return DEFAULT_CLASSES
+    return ANY_CLASS[: likely[-1]]
 
 
 def class_rows(classes: Sequence[str], facts: Sequence[Facts]) -> list[ClassRow]:
@@ -90,15 +88,17 @@ def _judge_one(
     classes: Sequence[str], case: Listed, fact: Facts, held: Counter[int]
 ) -> list[Problem]:
     assert fact.volume is not None  # volumes only are judged here
-    if len(classes) == 1:
-        usual = max((v for v in held if v), key=lambda v: held[v], default=1)
-        if fact.values <= {0, usual}:
-            return []
-        text = f"{_list(fact.values)}, most masks hold 0 and {usual}: taken as the same class"
-        return [Problem("note", "mask values differ", case.name, text)]
-    if fact.volume.is_cut:
-        text = f"expected 0 to {len(classes)} (one per class), found other values: relabel the mask"
+    drawn = fact.values - {0}
+    is_one = len(classes) == 1
+    if len(drawn) > 1 if is_one else (fact.volume.is_cut or max(drawn, default=0) > len(classes)):
+        other = "values above 255 or between" if fact.volume.is_cut else _list(fact.values)
+        text = f"expected 0 to {len(classes)} (one per class), found {other}: relabel the mask"
         return [Problem("error", "mask values", case.name, text)]
+    if is_one:
+        usual = max((v for v in held if v), key=lambda v: held[v], default=1)
+        text = f"found {_list(fact.values)}, most masks hold 0 and {usual}: taken as the same class"
+        differ = [Problem("note", "mask values differ", case.name, text)]
+        return [] if drawn <= {usual} else differ
     missing = [n for k, n in enumerate(classes, start=1) if held[k] and k not in fact.values]
     if not missing or fact.values == {0}:
         return []  # a mask that is empty altogether is told elsewhere

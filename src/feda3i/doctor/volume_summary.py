@@ -10,6 +10,7 @@ import numpy as np
 
 from feda3i.doctor.facts import Facts
 from feda3i.doctor.volume_classes import class_rows
+from feda3i.reading.listing import Listed
 from feda3i.reading.problems import Problem
 
 SCALES = 3.0
@@ -46,18 +47,20 @@ def volume_lines(summary: dict[str, Any]) -> list[str]:
     ]
 
 
-def judge_scales(facts: Sequence[Facts]) -> list[Problem]:
-    """Return a note if the values of some volumes spread much wider than those of others."""
-    spread = [f.volume.high - f.volume.low for f in facts if f.volume is not None]
-    some = [width for width in spread if width > 0]
-    if not some or max(some) <= SCALES * min(some):
+def judge_scales(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Problem]:
+    """Return a note if the values of one volume spread much wider than those of another."""
+    pairs = zip(cases, facts, strict=True)
+    widths = [(f.volume.high - f.volume.low, case.name) for case, f in pairs if f.volume]
+    some = sorted((width, name) for width, name in widths if width > 0)
+    if not some or some[-1][0] <= SCALES * some[0][0]:
         return []
+    (least, narrow), (most, wide) = some[0], some[-1]
     text = (
-        f"the widths of the intensities differ by {max(some) / min(some):.1f} times: leave "
-        "data.normalise at zscore (the default), or take percentiles; window and constant need "
-        "one scale"
+        f"its values spread {most / least:,.1f} times as wide as those of {narrow}: leave "
+        "data.normalise at zscore (the default) or take percentiles; window and constant need "
+        "one scale for all"
     )
-    return [Problem("note", "intensity scales differ", ".", text)]
+    return [Problem("note", "intensity scales differ", wide, text)]
 
 
 def times(spread: dict[str, float]) -> str:
@@ -66,7 +69,7 @@ def times(spread: dict[str, float]) -> str:
     >>> times({"min": 2.0, "median": 3.0, "max": 8.0})
     '4.0 times'
     """
-    return f"{spread['max'] / spread['min']:.1f} times" if spread["min"] > 0 else "any number"
+    return f"{spread['max'] / spread['min']:,.1f} times" if spread["min"] > 0 else "any number"
 
 
 def _ranges(values: Any) -> list[dict[str, float]]:
@@ -85,12 +88,13 @@ def _ranges(values: Any) -> list[dict[str, float]]:
 
 
 def _by(columns: Sequence[dict[str, float]]) -> str:
-    return " x ".join(_range(column) for column in columns)
+    return " x ".join(_range(column).replace(" to ", "-") for column in columns)
 
 
 def _range(one: dict[str, float]) -> str:
-    if one["min"] == one["max"]:
-        return f"{one['min']:g}"
-    return (
-        f"{one['min']:g}-{one['max']:g}" if one["min"] >= 0 else f"{one['min']:g} to {one['max']:g}"
-    )
+    low, high = _number(one["min"]), _number(one["max"])
+    return low if low == high else f"{low} to {high}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -62,6 +62,7 @@ def find_dicom(
     for uid in images.keys() - masks.keys() if not volumes else ():
         text = "no DICOM-SEG file refers to this image"
         problems.append(Problem("note", "image without mask", images[uid][0].name, text))
+    problems += _bare_series(images, masks) if volumes else []
     make = _volume_pairs if volumes else _slice_pairs
     return make(images, masks), problems
 
@@ -88,6 +89,19 @@ def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Ite
     step = abs(places[-1] - places[0]) / (len(places) - 1) if len(places) > 1 else 0.0
     full = (step, *spacing) if spacing and step else ()
     yield RawCase(np.stack(planes), labels, spacing=full)
+
+
+def _bare_series(
+    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
+) -> list[Problem]:
+    """Return a finding for every image of the series that no segmentation refers to."""
+    drawn = {str(images[uid][1].SeriesInstanceUID) for uid in masks}
+    text = "no DICOM-SEG file refers to an image of this series"
+    return [
+        Problem("note", "series without mask", entry.name, text)
+        for entry, header in images.values()
+        if str(header.SeriesInstanceUID) not in drawn
+    ]
 
 
 def _slice_pairs(

@@ -246,7 +246,8 @@ def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntr
     volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
     if volumes:
         raise DataError(
-            f"'{root}' holds volumes ({volumes[0]}): read them with data.volumes=whole or "
+            f"'{root}' holds volumes ({volumes[0]}): 'feda3i check {root}' prints the command to "
+            "train on them (feda3i run own-volumes ...). They are read with data.volumes=whole or "
             f"data.volumes=slices, or convert them first, 'feda3i prepare folder {root} DST' "
             "(--volumes to keep them whole)"
         )

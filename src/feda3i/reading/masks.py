@@ -71,7 +71,7 @@ def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
             raise CaseError(
                 "mask values",
                 f"found {few}{', ...' if len(found) > 6 else ''} where one class is declared: "
-                "declare all classes, or save the mask with 0 and 255",
+                "declare all classes (data.classes, --classes), or save the mask with 0 and 255",
             )
         if low > top / 2 and top - low > top / 8:  # more than a full mask that JPEG has smeared
             raise CaseError("mask values", f"expected a dark background, found {low} to {top}")

@@ -1,0 +1,307 @@
+"""``feda3i check`` on volumes: every bad input once, and a command that a run accepts."""
+
+import gzip
+import json
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+from data_files import save_pair
+from feda3i.commands.check import check_folder
+from feda3i.commands.preview import division_of
+from feda3i.doctor.examine import check_data
+from feda3i.doctor.suggestion import suggest_patch
+from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
+from feda3i.recipe import load
+
+nibabel = pytest.importorskip("nibabel")
+
+SHAPE = (20, 34, 18)  # x, y, z: a case is (18, 34, 20)
+PIXDIM = 76  # position in the header of NIfTI-1
+
+
+def made(values, affine=(1.0, 1.0, 2.0)):
+    affine = affine if affine is None else np.diag([*affine, 1.0])
+    return nibabel.Nifti1Image(values, affine)
+
+
+def write(path, image):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(image, path)
+
+
+def drawn(seed, shape=SHAPE):
+    rng = np.random.default_rng(seed)
+    mask = np.zeros(shape, np.uint8)
+    mask[4:10, 5:14, 3:9] = 1
+    mask[4:10, 14:20, 3:9] = 2
+    return np.rint(rng.normal(100, 20, shape) + 40 * mask).astype(np.int16), mask
+
+
+def add(site, name, image=None, mask=None, seed=50):
+    """Write a case; what is not given is fine."""
+    values, labels = drawn(seed)
+    write(site / "images" / f"{name}.nii.gz", made(values) if image is None else image)
+    write(site / "masks" / f"{name}.nii.gz", made(labels) if mask is None else mask)
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    """Return two hospitals with three volumes each, of two classes."""
+    for place, site in enumerate(("anna", "mercy")):
+        for k in range(3):
+            add(tmp_path / "Dr Huber" / site, f"scan{k}", seed=10 * place + k)
+    return tmp_path / "Dr Huber"
+
+
+def examine(root, **options):
+    return check_data(root, measure=False, workers=1, **options)
+
+
+def found(report, level):
+    return {(p.kind, p.name) for p in report.problems if p.level == level}
+
+
+def test_good_volumes_are_fit_and_described(hospitals):
+    report = examine(hospitals)
+    assert report.is_fit
+    assert not report.problems
+    assert report.site_sizes() == {"anna": 2, "mercy": 2}
+    facts = summarise_checkup(report)["volumes"]
+    assert [side["median"] for side in facts["sides"]] == list(SHAPE[::-1])
+    assert [side["max"] for side in facts["spacing_mm"]] == [2, 1, 1]
+    first, second = facts["classes"]
+    assert (first["voxels"], second["voxels"]) == (6 * 6 * 9 * 6, 6 * 6 * 6 * 6)
+    assert (first["cases"], first["missing"]) == (6, 0)
+    text = report_text(report)
+    assert "6 images and 6 masks used, 0 not used" in text
+    assert "18 x 34 x 20 voxels" in text
+    assert "2 x 1 x 1 mm" in text
+
+
+def nan(values):
+    values = values.astype(np.float32)
+    values[0, 0, 0] = np.nan
+    return made(values)
+
+
+def shifted(labels):
+    image = made(labels)
+    affine = image.affine.copy()
+    affine[0, 3] = 7.0
+    return nibabel.Nifti1Image(labels, affine)
+
+
+def flipped(labels):
+    return made(labels, (-1.0, 1.0, 2.0))
+
+
+def relabelled(value):
+    return made(np.where(LABELS == 2, np.int16(value), LABELS))
+
+
+def in_metres(values):
+    image = made(values)
+    image.header.set_xyzt_units("meter")
+    return image
+
+
+VALUES, LABELS = drawn(99)
+ERRORS = {
+    "volume values": {"image": nan(VALUES)},
+    "sizes differ": {"mask": made(LABELS[:-1])},
+    "mask with another spacing": {"mask": made(LABELS, (1.0, 1.0, 1.0))},
+    "mask in another place": {"mask": shifted(LABELS)},
+    "spacing not in mm": {"image": in_metres(VALUES), "mask": in_metres(LABELS)},
+    "not a volume": {"image": made(np.stack([VALUES, VALUES], -1))},
+    "mask values": {"mask": made(LABELS * np.float32(0.5))},
+}
+NOTES = {
+    "empty mask": {"mask": made(np.zeros(SHAPE, np.uint8))},
+    "class missing": {"mask": made((LABELS == 1).astype(np.uint8))},
+    "constant volume": {"image": made(np.full(SHAPE, 7, np.int16))},
+    "intensity scales differ": {"image": made((VALUES * 90).astype(np.int16))},
+    "mask without geometry": {"mask": made(LABELS, None)},
+    "side below 16 voxels": {"image": made(VALUES[..., :9]), "mask": made(LABELS[..., :9])},
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_each_defect_is_an_error_that_names_the_case(hospitals, kind):
+    add(hospitals / "anna", "bad", **ERRORS[kind])
+    report = examine(hospitals)
+    assert found(report, "error") == {(kind, "anna/bad")}
+    assert f"{kind}, anna/bad: " in report_text(report)
+
+
+@pytest.mark.parametrize("value", [44, 255, 300])
+def test_a_stray_value_among_classes_is_an_error(hospitals, value):
+    add(hospitals / "anna", "bad", mask=relabelled(value))
+    report = examine(hospitals)
+    assert len(report.classes) == 2
+    assert found(report, "error") == {("mask values", "anna/bad")}
+
+
+def test_values_that_are_no_classes_are_errors_of_every_case(tmp_path):
+    for k in range(3):
+        grey = np.where(LABELS == 1, 128, LABELS // 2 * 255).astype(np.uint8)
+        add(tmp_path / "north", f"c{k}", mask=made(grey), seed=k)
+    assert len(found(examine(tmp_path), "error")) == 3
+
+
+@pytest.mark.parametrize("kind", NOTES)
+def test_what_a_run_survives_is_a_note_that_names_the_case(hospitals, kind):
+    add(hospitals / "anna", "odd", **NOTES[kind])
+    report = examine(hospitals)
+    assert report.is_fit
+    assert found(report, "note") == {(kind, "anna/odd")}
+
+
+def test_a_mirrored_mask_lies_elsewhere(hospitals):
+    add(hospitals / "anna", "bad", mask=flipped(LABELS))
+    assert found(examine(hospitals), "error") == {("mask in another place", "anna/bad")}
+
+
+@pytest.mark.parametrize("side", [0.0, -1.0, np.nan])
+def test_a_spacing_that_is_none_is_an_error(hospitals, side):
+    file = hospitals / "mercy" / "images" / "scan1.nii.gz"
+    data = gzip.decompress(file.read_bytes())
+    wrong = data[: PIXDIM + 4] + np.array(side, "<f4").tobytes() + data[PIXDIM + 8 :]
+    file.write_bytes(gzip.compress(wrong))
+    assert found(examine(hospitals), "error") == {("spacing", "mercy/scan1")}
+
+
+def test_broken_missing_and_foreign_files_are_named(hospitals):
+    whole = (hospitals / "anna" / "images" / "scan0.nii.gz").read_bytes()
+    (hospitals / "anna" / "images" / "scan0.nii.gz").write_bytes(whole[:400])
+    (hospitals / "mercy" / "images" / "scan2.nii.gz").write_bytes(b"")
+    (hospitals / "anna" / "masks" / "scan1.nii.gz").unlink()
+    (hospitals / "mercy" / "images" / "old.nrrd").write_bytes(b"NRRD0004")
+    save_pair(hospitals / "mercy", "screenshot")
+    report = examine(hospitals)
+    assert found(report, "error") == {
+        ("corrupt volume", "anna/scan0"),
+        ("empty file", "mercy/scan2"),
+        ("mask missing", "anna/images/scan1.nii.gz"),
+        ("format not read", "mercy/images/old.nrrd"),
+        ("picture among volumes", "mercy/screenshot"),
+    }
+    rows = {usage.folder: usage for usage in report.usage}
+    assert rows["anna/images"].reasons == {"corrupt volume": 1, "mask missing": 1}
+    allowed = examine(hospitals, unused="allow")
+    assert ("mask missing", "anna/images/scan1.nii.gz") in found(allowed, "note")
+    assert "data.unused=allow" in report_text(allowed)
+
+
+def test_nothing_that_can_be_read_is_a_report_and_no_crash(tmp_path):
+    add(tmp_path, "one", image=nan(VALUES))
+    report = examine(tmp_path)
+    assert ("no cases", ".") in found(report, "error")
+    assert "fit for training   NO" in report_text(report)
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [((0, 1), 1), ((0, 255), 1), ((0, 1, 2), 2), ((0, 1, 3), 3)],
+)
+def test_classes_are_found_in_the_masks(tmp_path, values, classes):
+    for k in range(3):
+        mask = np.zeros(SHAPE, np.uint8)
+        for place, value in enumerate(values):
+            mask[2 * place : 2 * place + 2, 4:9, 4:9] = value
+        add(tmp_path / "north", f"c{k}", mask=made(mask), seed=k)
+    report = examine(tmp_path)
+    assert len(report.classes) == classes
+    never = {("class in no mask", ".")} if values == (0, 1, 3) else set()
+    assert found(report, "note") == never
+
+
+def test_one_class_may_be_written_with_several_values(tmp_path):
+    for k, value in enumerate((1, 1, 200)):
+        add(tmp_path / "north", f"c{k}", mask=made((LABELS > 0) * np.uint8(value)), seed=k)
+    report = examine(tmp_path)
+    assert report.classes == ("lesion",)
+    assert found(report, "note") == {("mask values differ", "north/c2")}
+
+
+def test_names_of_classes_are_taken_or_must_fit(hospitals):
+    named = examine(hospitals, classes=["head", "tail"])
+    assert named.classes == ("head", "tail")
+    assert "head " in report_text(named)
+    one = examine(hospitals, classes=["all"])
+    assert {kind for kind, _ in found(one, "error")} >= {"mask values"}
+
+
+def options_of(line):
+    words = shlex.split(line.split("feda3i run ")[1])
+    return load(words[0], words[1:])
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_run_accepts_the_suggested_commands(hospitals, several):
+    root = hospitals if several else hospitals / "anna"
+    suggestion = examine(root).suggestion
+    assert suggestion.patch == (16, 32, 16)
+    assert not suggestion.by_slices
+    for line in suggestion.lines()[:2]:
+        recipe = options_of(line)
+        plan = division_of(recipe)
+        assert len(plan.parts) == 2
+        case = plan.listing.read(plan.train[0])
+        assert case.mask.max() == 2 or recipe.data.options()["volumes"] == "slices"
+        assert len(recipe.train.patch) == case.mask.ndim
+    assert ("feda3i audit" in suggestion.lines()[2]) == several
+
+
+def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
+    for k in range(3):
+        values, labels = drawn(k)
+        thin = {"image": made(values[4:9], (6.0, 1.0, 1.0)), "mask": made(labels[4:9], (6, 1, 1))}
+        add(tmp_path / "north", f"c{k}", **thin)
+    suggestion = examine(tmp_path).suggestion
+    assert suggestion.by_slices
+    first = suggestion.lines()[0]
+    assert first.startswith("slice by slice")
+    recipe = options_of(first)
+    case = division_of(recipe)
+    read = case.listing.read(case.train[0])
+    assert read.mask.shape == (18, 34)  # z and y
+    assert tuple(recipe.train.patch) == (16, 32)
+
+
+def test_patches_fit_and_stay_small():
+    assert suggest_patch((10, 40, 40)) == (16, 32, 32)
+    assert suggest_patch((300, 300, 300)) == (64, 64, 64)
+    deep = suggest_patch((60, 512, 512), (5, 0.8, 0.8))
+    assert deep[0] < deep[1] == deep[2]
+
+
+def test_the_mailed_summary_of_volumes_holds_no_names(hospitals, tmp_path, capsys):
+    add(hospitals / "anna", "Anna Huber 1961", **NOTES["intensity scales differ"])
+    mail = tmp_path / "mail" / "summary"
+    check_folder(hospitals, classes="head,tail", mail=mail, measure=False, workers=1)
+    mailed = mail.with_suffix(".txt").read_text() + mail.with_suffix(".json").read_text()
+    for name in ("Huber", "anna", "scan0", "head", str(tmp_path)):
+        assert name not in mailed
+    assert json.loads(mail.with_suffix(".json").read_text())["volumes"]["classes"][1]["cases"] == 7
+    assert "Anna Huber 1961" in capsys.readouterr().out
+
+
+def test_the_cost_is_that_of_a_patch(hospitals):
+    report = check_data(hospitals, width=2, workers=1)
+    assert "patches/s" in summary_text(summarise_checkup(report))
+    assert report.cost.epochs == load("own-volumes").train.epochs
+
+
+def test_tables_of_volumes_are_checked_too(hospitals):
+    names = [f"anna/{kind}/scan{k}.nii.gz" for k in range(3) for kind in ("images", "masks")]
+    rows = [f"{names[2 * k]},{names[2 * k + 1]},north" for k in range(3)]
+    table = hospitals / "cases.csv"
+    table.write_text("\n".join(["image,mask,site", *rows]))
+    shutil.rmtree(hospitals / "mercy")
+    report = examine(table)
+    assert report.is_fit
+    assert report.site_sizes() == {"north": 2}
+    assert report.suggestion.root == table
