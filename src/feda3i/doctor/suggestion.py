@@ -36,6 +36,9 @@ def suggest_patch(
         free = [k for k, side in enumerate(patch) if side > MIN_SIZE]
         longest = max(free, key=lambda k: patch[k] * size[k])
         patch[longest] -= MIN_SIZE
+    if max(patch) == MIN_SIZE:
+        # The network halves four times, and instance normalisation needs two values then.
+        patch[int(np.argmax(sides))] = 2 * MIN_SIZE
     return tuple(patch)
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from data_files import save_pair
 from feda3i.commands.check import check_folder
@@ -14,6 +15,7 @@ from feda3i.commands.preview import division_of
 from feda3i.doctor.examine import check_data
 from feda3i.doctor.suggestion import suggest_patch
 from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
+from feda3i.models.unet import UNet
 from feda3i.recipe import load
 
 nibabel = pytest.importorskip("nibabel")
@@ -274,6 +276,8 @@ def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
 def test_patches_fit_and_stay_small():
     assert suggest_patch((10, 40, 40)) == (16, 32, 32)
     assert suggest_patch((300, 300, 300)) == (64, 64, 64)
+    tiny = suggest_patch((10, 18, 14))
+    assert UNet(1, 1, width=2, dimensions=3, norm="instance")(torch.zeros(1, 1, *tiny)).ndim == 5
     deep = suggest_patch((60, 512, 512), (5, 0.8, 0.8))
     assert deep[0] < deep[1] == deep[2]
 
