@@ -182,7 +182,7 @@ def _of_data(
     name = source if is_recipe else own_recipe(Path(source))
     fitting = [] if is_recipe else [f"data={source}"]
     if given is not None:
-        fitting += fitting(given.predictor.format)
+        fitting += keys_of_format(given.predictor.format)
     recipe = load(name, [*fitting, *overrides])
     if not is_recipe:
         recipe = recipe.model_copy(update={"title": Path(source).name})
@@ -202,7 +202,7 @@ def own_recipe(source: Path) -> str:
     return "own-volumes" if holds_volumes(source.expanduser()) else "own"
 
 
-def fitting(form: Format) -> list[str]:
+def keys_of_format(form: Format) -> list[str]:
     """Return the options with which cases are read and shown as a model takes them."""
     keys = [f"data.channels={form.channels}", f"data.aspect={form.aspect}"]
     if form.classes > 1:

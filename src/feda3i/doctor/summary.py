@@ -134,8 +134,8 @@ def _named_lines(report: Checkup) -> list[str]:
     lines += [f"  {line}" for line in report_lines(report.problems)]
     errors = errors_of(report.problems)
     if report.suggestion is not None:
-        first = {p.kind: p for p in reversed(report.problems)}
-        shown = [f"  {kind}, {first[kind].name}: {first[kind].text}" for kind in sorted(first)]
+        first = {(p.level, p.kind): p for p in reversed(report.problems)}
+        shown = [f"  {p.kind}, {p.name}: {p.text}" for _, p in sorted(first.items())]
         lines += ["the first of each kind", *shown]
     elif errors:
         lines.append(f"first error: {errors[0].name}: {errors[0].text}")

@@ -84,7 +84,7 @@ def count_slices(start: bytes, axis: int) -> int:
         return int(shape[axis])
 
 
-def read_header(start: bytes) -> Any:
+def volume_header(start: bytes) -> Any:
     """Return nibabel's header of a file, as it is and uncorrected, from its first bytes."""
     import nibabel
 

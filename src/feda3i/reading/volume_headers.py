@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from feda3i.reading.archive import FileEntry, Reader, list_entries
 from feda3i.reading.csv_table import is_table
 from feda3i.reading.names import DICOM, NIFTI, split_extension
-from feda3i.reading.nifti import read_header
+from feda3i.reading.nifti import volume_header
 from feda3i.reading.prepared import is_prepared
 from feda3i.reading.problems import reading
 
@@ -51,7 +51,7 @@ class Geometry:
 def geometry_of(entry: FileEntry) -> Geometry:
     """Return the geometry of a NIfTI file, from its first bytes."""
     with Reader() as reader, reading("corrupt volume"), reader.open(entry) as file:
-        header: Any = read_header(file.read(_START))
+        header: Any = volume_header(file.read(_START))
         is_placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
         affine = np.asarray(header.get_best_affine(), np.float64) if is_placed else None
         return Geometry(

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from feda3i.commands.audit import fitting, own_recipe
+from feda3i.commands.audit import keys_of_format, own_recipe
 from feda3i.core.format import Format
 from feda3i.recipe import load
 
@@ -70,10 +70,10 @@ def test_the_recipe_follows_the_files(hospitals, tmp_path):
 def test_volumes_are_read_as_a_model_takes_them():
     form = Format(1, 2, (16, 32, 16), patches=True, spacing=(2.0, 1.0, 1.0), volumes="whole",
                   keeps_values=True)  # fmt: skip
-    recipe = load("own-volumes", fitting(form))
+    recipe = load("own-volumes", keys_of_format(form))
     options = recipe.data.options()
     assert recipe.train.patch == [16, 32, 16]
     assert "size" not in options
     assert options["spacing"] == [2.0, 1.0, 1.0]
     assert options["classes"] == ["class-1", "class-2"]
-    assert load("own", fitting(Format(3, 1, (64, 64)))).data.options()["size"] == 64
+    assert load("own", keys_of_format(Format(3, 1, (64, 64)))).data.options()["size"] == 64
