@@ -15,9 +15,13 @@ from feda3i.errors import RecipeError
 def check(
     names: Annotated[
         list[str],
-        typer.Argument(help="Folder of images and masks, or a CSV table; or: method NAME."),
+        typer.Argument(
+            help="Folder of pictures or volumes with masks, or a CSV table; or: method NAME."
+        ),
     ],
-    size: Annotated[int | None, typer.Option(help="Size to train at, in pixels.")] = None,
+    size: Annotated[
+        int | None, typer.Option(help="Size to train at, in pixels; volumes need none.")
+    ] = None,
     classes: Annotated[
         str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
     ] = "",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from feda3i.data.folder import load_folder
+from feda3i.doctor.examine import check_data
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options
 
@@ -179,3 +180,19 @@ def test_what_does_not_belong_together_is_named(tmp_path):
         ("image missing", "masks/orphan.dcm"),
         ("image without mask", "images/unseen0.dcm"),
     }
+
+
+def test_the_doctor_reads_series_and_names_those_without_a_mask(tmp_path):
+    for number in range(3):
+        images, masks = slices(4)
+        drawn = segmentation(images, masks.astype(np.uint8)) if number < 2 else None
+        write(tmp_path / "north", images, drawn, f"s{number}")
+    report = check_data(tmp_path, measure=False, workers=1)
+    assert report.is_fit
+    assert [fact.shape for fact in report.facts] == [(4, 16, 20)] * 2
+    assert report.facts[0].spacing == (2.5, 0.8, 0.6)
+    assert report.suggestion.by_slices
+    bare = [p.name for p in report.problems if p.kind == "series without mask"]
+    assert bare == [f"north/images/s2{number}.dcm" for number in range(4)]
+    rows = {usage.folder: usage for usage in report.usage}
+    assert rows["north/images"].reasons == {"series without mask": 4}
