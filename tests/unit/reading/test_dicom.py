@@ -186,11 +186,14 @@ def test_the_doctor_reads_series_and_names_those_without_a_mask(tmp_path):
     for number in range(3):
         images, masks = slices(4)
         drawn = segmentation(images, masks.astype(np.uint8)) if number < 2 else None
+        for image in images if number == 1 else ():
+            del image.PixelSpacing
         write(tmp_path / "north", images, drawn, f"s{number}")
     report = check_data(tmp_path, measure=False, workers=1)
     assert report.is_fit
     assert [fact.shape for fact in report.facts] == [(4, 16, 20)] * 2
-    assert report.facts[0].spacing == (2.5, 0.8, 0.6)
+    assert [fact.spacing for fact in report.facts] == [(2.5, 0.8, 0.6), ()]
+    assert [p.name for p in report.problems if p.kind == "spacing missing"] == ["north/images/s13"]
     assert report.suggestion.by_slices
     bare = [p.name for p in report.problems if p.kind == "series without mask"]
     assert bare == [f"north/images/s2{number}.dcm" for number in range(4)]
