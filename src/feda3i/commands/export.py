@@ -31,7 +31,7 @@ def export(
     from feda3i.engine.transport import one_thread
     from feda3i.export import bundle, exporters
     from feda3i.export.card import model_card
-    from feda3i.export.graph import MaskGraph
+    from feda3i.export.graph import graph_of
 
     target = out or folder / f"export-{to}"
     if target.exists():
@@ -40,7 +40,7 @@ def export(
     with one_thread():
         predictor = open_predictor(folder, trust_code=trust_code, best=best)
         form = predictor.format
-        graph = MaskGraph(predictor)
+        graph = graph_of(predictor)
         card = model_card(run, to, form, best)
         beside = target.with_name(f".{target.name}.new")
         shutil.rmtree(beside, ignore_errors=True)

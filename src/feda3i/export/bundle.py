@@ -15,7 +15,7 @@ from feda3i.basics.files import write_file
 from feda3i.core.format import Format
 from feda3i.errors import RunError
 from feda3i.export.exporters import Ask, need, write_torchscript
-from feda3i.export.graph import MaskGraph
+from feda3i.export.graph import Graph
 
 MODEL = "models/model.ts"
 
@@ -23,7 +23,7 @@ MODEL = "models/model.ts"
 class BatchOfOne(nn.Module):
     """The graph for MONAI: ``(1, channel, *space)`` in, ``(1, 1, *space)`` out, floats."""
 
-    def __init__(self, graph: MaskGraph) -> None:
+    def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.graph = graph
         self.size, self.channels = graph.size, graph.channels
@@ -34,7 +34,7 @@ class BatchOfOne(nn.Module):
         return mask.to(torch.float32)[None, None]
 
 
-def write_bundle(graph: MaskGraph, folder: Path, about: dict[str, Any], card: str) -> Ask:
+def write_bundle(graph: Graph, folder: Path, about: dict[str, Any], card: str) -> Ask:
     """Write a bundle into a folder; return how its network answers when it is read again."""
     need("monai")
     if len(graph.size) != 2:
@@ -51,7 +51,7 @@ def write_bundle(graph: MaskGraph, folder: Path, about: dict[str, Any], card: st
     return lambda image: ask(image.astype(np.float32)[None])[0, 0].astype(np.uint8)
 
 
-def inference_of(graph: MaskGraph) -> dict[str, Any]:
+def inference_of(graph: Graph) -> dict[str, Any]:
     """Return the configuration that reads pictures, asks the network and writes PNG masks.
 
     MONAI turns pictures on their side when it reads and writes them: they are turned back between.

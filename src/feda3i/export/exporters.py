@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from feda3i.basics.files import write_file
 from feda3i.core.predictor import Predictor
 from feda3i.errors import RecipeError, RunError
-from feda3i.export.graph import MaskGraph
+from feda3i.export.arithmetic import takes_bytes
+from feda3i.export.graph import Graph
+from feda3i.export.windows import WindowGraph
 from feda3i.seeding import rng
 
 if TYPE_CHECKING:
@@ -28,9 +30,13 @@ Ask = Callable[[NDArray[Any]], NDArray[np.uint8]]
 """From an image ``(channel, *space)`` to its mask, with a file that was written."""
 DIFFERING = 1e-3
 """Share of pixels that may differ in a check: OpenCV rounds where it enlarges small images."""
+SQUEEZED = ((1.0, 1.0), (2.0, 2.0), (1.37, 2.91))
+"""Sizes of test images, as multiples of the network's: its own, twice it, odd ones."""
+WINDOWS = ((1.0, 1.0), (0.6, 0.75), (0.8, 1.9), (1.37, 1.37))
+"""The same where a window slides: one window, larger than the image, some windows along an axis."""
 
 
-def write_onnx(graph: MaskGraph, path: Path) -> Ask:
+def write_onnx(graph: Graph, path: Path) -> Ask:
     """Write ONNX; return how onnxruntime answers with it."""
     need("onnx", "onnxscript", "onnxruntime")
     with quiet():
@@ -61,14 +67,15 @@ def write_torchscript(graph: torch.nn.Module, path: Path, example: Tensor | None
     with quiet(), torch.inference_mode():
         given = _example(graph) if example is None else example
         jit: Any = torch.jit  # torch leaves it untyped
-        traced = jit.trace(graph, (given,), check_trace=False)
-        jit.save(traced, buffer)
+        ready = graph.scripted() if isinstance(graph, WindowGraph) else graph
+        made = ready if ready is not graph else jit.trace(graph, (given,), check_trace=False)
+        jit.save(made, buffer)
         write_file(path, buffer.getvalue())
         read = jit.load(str(path))
     return lambda image: _answer(read, image)
 
 
-def write_torch_export(graph: MaskGraph, path: Path) -> Ask:
+def write_torch_export(graph: Graph, path: Path) -> Ask:
     """Write a program of ``torch.export``; return how it answers when it is read again."""
     buffer = io.BytesIO()
     with quiet():
@@ -84,8 +91,10 @@ def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int]:
     Raises ``RunError`` if more do than rounding explains.
     """
     differing = total = 0
-    takes = np.uint8 if predictor.format.normalise.is_none else np.float32
-    for sample in samples(predictor.format.shape, predictor.format.channels):
+    form = predictor.format
+    takes = np.uint8 if takes_bytes(form) else np.float32
+    factors = WINDOWS if form.patches else SQUEEZED
+    for sample in samples(form.shape, form.channels, factors):
         image = sample.astype(takes)
         expected = predictor.picture(image)
         found = ask(np.ascontiguousarray(np.moveaxis(image, -1, 0)))
@@ -99,12 +108,14 @@ def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int]:
     return differing, total
 
 
-def samples(size: tuple[int, ...], channels: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield smooth images at the network's size, at twice and at odd multiples of it."""
+def samples(
+    size: tuple[int, ...], channels: int, factors: Sequence[tuple[float, float]] = SQUEEZED
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield smooth images at multiples of the network's size."""
     import cv2
 
-    for number, factors in enumerate(((1.0, 1.0), (2.0, 2.0), (1.37, 2.91))):
-        shape = [max(2, round(side * factors[k % 2])) for k, side in enumerate(size)]
+    for number, by in enumerate(factors):
+        shape = [max(2, round(side * by[k % 2])) for k, side in enumerate(size)]
         draw = rng(0, "export", number)
         flat = int(np.prod(shape[:-1])), shape[-1]
         coarse = draw.uniform(0, 255, (8, 8, channels)).astype(np.float32)
@@ -133,7 +144,7 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _exported(graph: MaskGraph) -> torch.export.ExportedProgram:
+def _exported(graph: Graph) -> torch.export.ExportedProgram:
     names = ("height", "width") if len(graph.size) == 2 else ("depth", "height", "width")
     sides = {axis + 1: torch.export.Dim(name, min=2) for axis, name in enumerate(names)}
     with torch.no_grad():

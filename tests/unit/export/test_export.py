@@ -14,7 +14,8 @@ from feda3i.core.predictor import Predictor
 from feda3i.engine.run import job_of, run
 from feda3i.errors import RunError
 from feda3i.export import exporters
-from feda3i.export.graph import MaskGraph, _normalised
+from feda3i.export.arithmetic import line_of, shown
+from feda3i.export.graph import MaskGraph, graph_of
 
 
 def predictor_of(shape=(32, 32), channels=1, classes=1, **form):
@@ -76,6 +77,7 @@ def test_the_graph_takes_volumes():
         Normalise("zscore"),
         Normalise("zscore", "nonzero"),
         Normalise("percentiles"),
+        Normalise("percentiles", "nonzero"),
         Normalise("window", by=(-50.0, 120.0)),
         Normalise("constant", by=(40.0, 30.0)),
     ],
@@ -85,17 +87,17 @@ def test_the_graph_normalises_alike(rule):
     draw = np.random.default_rng(0)
     image = (60 * draw.standard_normal((9, 11, 2))).astype(np.float32)
     image[:3] = 0
-    found = _normalised(torch.from_numpy(image).permute(2, 0, 1), rule).permute(1, 2, 0)
-    np.testing.assert_allclose(found.numpy(), rule(image), rtol=1e-5, atol=1e-3)
-    flat = np.zeros((4, 4, 1), np.float32)
-    found = _normalised(torch.from_numpy(flat).permute(2, 0, 1), rule)
-    np.testing.assert_allclose(found.permute(1, 2, 0).numpy(), rule(flat), atol=1e-3)
+    for given in (image, np.zeros((4, 4, 1), np.float32)):
+        values = torch.from_numpy(given).permute(2, 0, 1)
+        found = shown(values, line_of(values, rule)).permute(1, 2, 0)
+        np.testing.assert_allclose(found.numpy(), rule(given), rtol=1e-5, atol=1e-3)
 
 
 def test_what_cannot_be_exported_says_so():
-    for form, word in (({"aspect": "crop"}, "central square"), ({"patches": True}, "patches")):
+    resampled = {"patches": True, "spacing": (1.0, 1.0)}
+    for form, word in (({"aspect": "crop"}, "central square"), (resampled, "data.spacing")):
         with pytest.raises(RunError, match=word):
-            MaskGraph(predictor_of(**form))
+            graph_of(predictor_of(**form))
 
 
 def test_a_file_that_answers_otherwise_is_refused():
