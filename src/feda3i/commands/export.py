@@ -40,6 +40,8 @@ def export(
     with one_thread():
         predictor = open_predictor(folder, trust_code=trust_code, best=best)
         form = predictor.format
+        if to == "monai-bundle":
+            bundle.check_bundle(form)
         graph = graph_of(predictor)
         card = model_card(run, to, form, best)
         beside = target.with_name(f".{target.name}.new")
@@ -50,7 +52,7 @@ def export(
                 classes = [str(name) for name in run.manifest["data"].get("classes", ["object"])]
                 title = run.recipe.title or folder.name
                 about = bundle.metadata_of(form, title, classes)
-                ask = bundle.write_bundle(graph, beside, about, card)
+                ask = bundle.write_bundle(graph, form, beside, about, card)
             else:
                 write = {
                     "onnx": exporters.write_onnx,
@@ -59,10 +61,12 @@ def export(
                 }[to]
                 ask = write(graph, beside / FILES[to])
                 write_file(beside / "README.md", card.encode())
-            differing, total = exporters.check_alike(ask, predictor, to)
+            differing, total, empty = exporters.check_alike(ask, predictor, to)
             beside.rename(target)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     print(f"{to}  {target / FILES.get(to, '')}")
     print(f"card  {target / ('docs/README.md' if to == 'monai-bundle' else 'README.md')}")
     print(f"checked against feda3i predict: {differing} of {total} pixels differ")
+    if empty in (0, total):
+        print("note: those images show the model no border; compare on images of its own kind, too")

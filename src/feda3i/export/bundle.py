@@ -3,66 +3,121 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from feda3i import __version__
 from feda3i.basics.files import write_file
 from feda3i.core.format import Format
 from feda3i.errors import RunError
-from feda3i.export.exporters import Ask, need, write_torchscript
+from feda3i.export.arithmetic import takes_bytes
+from feda3i.export.exporters import Ask, need, quiet, scripted, write_torchscript
 from feda3i.export.graph import Graph
+from feda3i.export.snippets import axes_of
 
 MODEL = "models/model.ts"
+COLOURS = {0: "red", 1: "green", 2: "blue"}
 
 
 class BatchOfOne(nn.Module):
     """The graph for MONAI: ``(1, channel, *space)`` in, ``(1, 1, *space)`` out, floats."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Any, form: Format) -> None:
         super().__init__()
-        self.graph = graph
-        self.size, self.channels = graph.size, graph.channels
+        self.graph, self.channels = graph, form.channels
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the mask of the one image in the batch."""
-        mask: Tensor = self.graph(images[0])
+        image = images[0].expand(self.channels, *[-1] * (images.ndim - 2))
+        mask: Tensor = self.graph(image)
         return mask.to(torch.float32)[None, None]
 
 
-def write_bundle(graph: Graph, folder: Path, about: dict[str, Any], card: str) -> Ask:
+class SliceBySlice(nn.Module):
+    """From a volume to its mask with a graph of single slices, as TorchScript reads it."""
+
+    def __init__(self, graph: nn.Module) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def forward(self, volume: Tensor) -> Tensor:
+        """Return the mask ``(slice, row, column)`` of ``(channel, slice, row, column)``."""
+        masks: list[Tensor] = []
+        for number in range(volume.shape[1]):
+            masks.append(self.graph(volume[:, number]))
+        return torch.stack(masks)
+
+
+def write_bundle(graph: Graph, form: Format, folder: Path, about: dict[str, Any], card: str) -> Ask:
     """Write a bundle into a folder; return how its network answers when it is read again."""
-    need("monai")
-    if len(graph.size) != 2:
-        raise RunError("a bundle is written of models of pictures; this one was trained on volumes")
-    (folder / "models").mkdir(parents=True)
-    (folder / "configs").mkdir()
-    (folder / "docs").mkdir()
-    example = torch.zeros((1, graph.channels, *(side + 3 for side in graph.size)))
-    ask = write_torchscript(BatchOfOne(graph), folder / MODEL, example)
-    for name, content in (("metadata", about), ("inference", inference_of(graph))):
+    for part in ("models", "configs", "docs"):
+        (folder / part).mkdir(parents=True)
+    ask = write_torchscript(BatchOfOne(*_whole(graph, form)), folder / MODEL, _example(form))
+    for name, content in (("metadata", about), ("inference", inference_of(form))):
         text = json.dumps(content, indent=2, sort_keys=False)
         write_file(folder / "configs" / f"{name}.json", text.encode())
     write_file(folder / "docs" / "README.md", card.encode())
-    return lambda image: ask(image.astype(np.float32)[None])[0, 0].astype(np.uint8)
+    space = (slice(None), None) if _is_sliced(form) else ()  # a check shows single slices
+
+    def answer(image: NDArray[Any]) -> NDArray[np.uint8]:
+        found = ask(np.ascontiguousarray(image.astype(np.float32)[space][None]))[0, 0]
+        return (found[0] if space else found).astype(np.uint8)
+
+    return answer
 
 
-def inference_of(graph: Graph) -> dict[str, Any]:
-    """Return the configuration that reads pictures, asks the network and writes PNG masks.
+def check_bundle(form: Format) -> None:
+    """Raise ``RunError`` unless MONAI can read the files that this model takes."""
+    need("monai")
+    if form.volumes is None and form.dimensions == 3:
+        raise RunError(
+            "this model was trained on prepared volumes (feda3i prepare --volumes), and nobody "
+            "can tell how files became those; train with data.volumes=whole to write a bundle"
+        )
+    if form.volumes is not None:
+        need("nibabel")
+        if takes_bytes(form):
+            raise RunError(
+                "this model was trained on volumes scaled to bytes (data.values=bytes), which "
+                "MONAI does otherwise; train with data.values=kept to write a bundle"
+            )
 
-    MONAI turns pictures on their side when it reads and writes them: they are turned back between.
+
+def _is_sliced(form: Format) -> bool:
+    return form.volumes is not None and form.dimensions == 2
+
+
+def _whole(graph: Graph, form: Format) -> tuple[Any, Format]:
+    """Return the graph of all that one file holds."""
+    jit: Any = torch.jit  # torch leaves it untyped
+    with quiet(), torch.inference_mode():
+        made = scripted(graph)
+        return (jit.script(SliceBySlice(made)) if _is_sliced(form) else made), form
+
+
+def _example(form: Format) -> Tensor:
+    sides = [side + 3 for side in form.shape]
+    return torch.zeros((1, form.channels, *([2] if _is_sliced(form) else []), *sides))
+
+
+def inference_of(form: Format) -> dict[str, Any]:
+    """Return the configuration that reads images, asks the network and writes masks.
+
+    MONAI has the axes of files in another order than we: they are turned, and turned back.
     """
-    mode = "RGB" if graph.channels == 3 else "L"
-    turn = {"_target_": "Transposed", "keys": "image", "indices": [0, 2, 1]}
+    there, back = ((1, 0), (1, 0)) if form.volumes is None else axes_of(form)
+    load = _load_pictures(form) if form.volumes is None else {"reader": "NibabelReader"}
+    named, ending = ("*", ".png") if form.volumes is None else ("*.nii*", ".nii.gz")
     transforms: list[dict[str, Any]] = [
-        {"_target_": "LoadImaged", "keys": "image", "reader": "PILReader", "image_only": True}
-        | {"converter": f"$lambda picture: picture.convert('{mode}')"},
+        {"_target_": "LoadImaged", "keys": "image", "image_only": True, **load},
         {"_target_": "EnsureChannelFirstd", "keys": "image"},
-        turn,
+        _turn(there),
         {"_target_": "Lambdad", "keys": "image", "func": "$lambda image: image[None].float()"},
         {
             "_target_": "Lambdad",
@@ -70,13 +125,13 @@ def inference_of(graph: Graph) -> dict[str, Any]:
             "func": "$functools.partial(@inferer, network=@network_def)",
         },
         {"_target_": "Lambdad", "keys": "image", "func": "$lambda masks: masks[0]"},
-        turn,
+        _turn(back),
         {
             "_target_": "SaveImaged",
             "keys": "image",
             "output_dir": "@output_dir",
             "output_postfix": "mask",
-            "output_ext": ".png",
+            "output_ext": ending,
             "output_dtype": "$numpy.uint8",
             "separate_folder": False,
             "resample": False,
@@ -89,7 +144,7 @@ def inference_of(graph: Graph) -> dict[str, Any]:
         "dataset_dir": "$@bundle_root + '/images'",
         "output_dir": "$@bundle_root + '/masks'",
         "device": "cpu",
-        "datalist": "$sorted(glob.glob(@dataset_dir + '/*'))",
+        "datalist": f"$sorted(glob.glob(@dataset_dir + '/{named}'))",
         "network_def": f"$torch.jit.load(@bundle_root + '/{MODEL}', map_location=@device).eval()",
         "inferer": {"_target_": "SimpleInferer"},
         "transforms": {"_target_": "Compose", "transforms": transforms},
@@ -102,20 +157,35 @@ def inference_of(graph: Graph) -> dict[str, Any]:
     }
 
 
+def _load_pictures(form: Format) -> dict[str, Any]:
+    mode = "RGB" if form.channels == 3 else "L"
+    return {
+        "reader": "PILReader",
+        "converter": f"$lambda picture: picture.convert('{mode}')",
+    }
+
+
+def _turn(axes: Sequence[int]) -> dict[str, Any]:
+    indices = [0, *(axis + 1 for axis in axes)]
+    return {"_target_": "Transposed", "keys": "image", "indices": indices}
+
+
 def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
     """Return what MONAI's ``metadata.json`` says of a model."""
     import monai
 
-    channels = {0: "grey"} if form.channels == 1 else dict(enumerate(("red", "green", "blue")))
+    is_picture = form.volumes is None
+    channels = {0: "grey"} if form.channels == 1 or not is_picture else COLOURS
+    any_size = ["*"] * (2 if is_picture else 3)
     named = {0: "background", **{k + 1: name for k, name in enumerate(classes)}}
     image = {
         "type": "image",
         "format": "magnitude",
-        "modality": "picture",
-        "num_channels": form.channels,
-        "spatial_shape": ["*", "*"],
+        "modality": "picture" if is_picture else "volume",
+        "num_channels": len(channels),
+        "spatial_shape": any_size,
         "dtype": "float32",
-        "value_range": [0, 255],
+        "value_range": [0, 255] if takes_bytes(form) else [],
         "is_patch_data": False,
         "channel_def": {str(k): name for k, name in channels.items()},
     }
@@ -123,7 +193,7 @@ def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "type": "image",
         "format": "segmentation",
         "num_channels": 1,
-        "spatial_shape": ["*", "*"],
+        "spatial_shape": any_size,
         "dtype": "float32",
         "value_range": [0, len(classes)],
         "is_patch_data": False,
@@ -137,9 +207,9 @@ def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "monai_version": monai.__version__,
         "pytorch_version": str(torch.__version__).partition("+")[0],
         "numpy_version": np.__version__,
-        "required_packages_version": {"pillow": "10"},
+        "required_packages_version": {"pillow": "10"} if is_picture else {"nibabel": "5"},
         "name": title,
-        "task": "Segmentation of pictures",
+        "task": f"Segmentation of {'pictures' if is_picture else 'volumes'}",
         "description": f"{title}, trained federated with feda3i {__version__}; see docs/README.md",
         "authors": "see docs/README.md",
         "copyright": "see docs/README.md",

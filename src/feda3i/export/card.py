@@ -12,42 +12,11 @@ from feda3i.core.format import Format
 from feda3i.engine.results import LoadedRun
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.validation import read_best
+from feda3i.export.snippets import FILES, snippet_of, thing_of
 from feda3i.log.events import read_events
 from feda3i.simulation.views import card_of
 
 SPLITS = ("test", "validation", "train")
-USES = {
-    "onnx": (
-        "model.onnx",
-        "import numpy as np, onnxruntime\n"
-        "from PIL import Image\n"
-        'session = onnxruntime.InferenceSession("model.onnx")\n'
-        'image = np.asarray(Image.open("image.png").convert("{mode}")){expand}.transpose(2, 0, 1)\n'
-        'mask = session.run(["mask"], {{"image": image{cast}}})[0]',
-    ),
-    "torchscript": (
-        "model.ts",
-        "import numpy as np, torch\n"
-        "from PIL import Image\n"
-        'model = torch.jit.load("model.ts")\n'
-        'image = np.array(Image.open("image.png").convert("{mode}")){expand}.transpose(2, 0, 1)\n'
-        "mask = model(torch.from_numpy(image){cast_torch})",
-    ),
-    "torch-export": (
-        "model.pt2",
-        "import numpy as np, torch\n"
-        "from PIL import Image\n"
-        'model = torch.export.load("model.pt2").module()\n'
-        'image = np.array(Image.open("image.png").convert("{mode}")){expand}.transpose(2, 0, 1)\n'
-        "mask = model(torch.from_numpy(image){cast_torch})",
-    ),
-    "monai-bundle": (
-        "the folder",
-        "from monai.bundle import run\n"
-        'run(config_file="configs/inference.json", meta_file="configs/metadata.json",\n'
-        '    bundle_root=".", dataset_dir="images", output_dir="masks")',
-    ),
-}
 
 
 def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> str:
@@ -59,10 +28,12 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
     scores = _scores(run, number)
     title = recipe.title or run.path.name
     method = card_of(recipe.method.name).splitlines()[0]
-    words = {"mode": "RGB" if form.channels == 3 else "L", "cast": "", "cast_torch": ""}
-    words["expand"] = "" if form.channels == 3 else "[..., None]"
-    if not form.normalise.is_none:
-        words |= {"cast": ".astype(np.float32)", "cast_torch": ".float()"}
+    thing, inside = thing_of(form), "Bringing its values to the network's scale"
+    if form.patches:
+        inside += ", sliding a window over it and blending what overlaps are inside"
+    else:
+        inside = "Bringing it to the network's size, its values to the network's scale and the "
+        inside += "answer back is inside"
     classes = [str(name) for name in data.get("classes", ["object"])]
     parts = [
         _head(title, recipe.method.name, scores),
@@ -72,13 +43,12 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
         f"{_sites(data)} trained it together with feda3i {manifest.get('feda3i', __version__)}; "
         "images and masks stayed at the sites unless the run was a simulation.\n",
         "## How to use it\n",
-        f"{USES[kind][0]} takes a picture as it is, of any size, and gives the mask at "
-        f"the same size: 0 is background, {_named(classes)}. Bringing the picture to the "
-        "network's size, its values to the network's scale and the answer back is inside.\n",
-        f"```python\n{USES[kind][1].format(**words)}\n```\n",
+        f"{FILES[kind]} takes a {thing} as it is, of any size, and gives the mask at the same "
+        f"size: 0 is background, {_named(classes)}. {inside}.\n",
+        f"```python\n{snippet_of(kind, form)}\n```\n",
         "## Intended use\n",
         "Research on segmentation and on federated learning with noisy annotations. It is not a "
-        "medical device: nobody has tested it for use on patients. Use it on pictures of the kind "
+        "medical device: nobody has tested it for use on patients. Use it on images of the kind "
         "that it was trained on, and look at its masks.\n",
         "## Limits\n",
         *_limits(run, scores),

@@ -40,6 +40,8 @@ def write_onnx(graph: Graph, path: Path) -> Ask:
     """Write ONNX; return how onnxruntime answers with it."""
     need("onnx", "onnxscript", "onnxruntime")
     with quiet():
+        import onnx_ir.passes.common as passes
+
         program: Any = torch.onnx.export(
             _exported(graph),
             dynamo=True,
@@ -47,6 +49,8 @@ def write_onnx(graph: Graph, path: Path) -> Ask:
             input_names=["image"],
             output_names=["mask"],
         )
+        # Notes on every node would name the folders of this computer.
+        passes.ClearMetadataAndDocStringPass()(program.model)
     write_file(path, program.model_proto.SerializeToString())
     import onnxruntime
 
@@ -64,15 +68,21 @@ def write_onnx(graph: Graph, path: Path) -> Ask:
 def write_torchscript(graph: torch.nn.Module, path: Path, example: Tensor | None = None) -> Ask:
     """Write TorchScript by tracing; return how it answers when it is read again."""
     buffer = io.BytesIO()
+    jit: Any = torch.jit  # torch leaves it untyped
     with quiet(), torch.inference_mode():
-        given = _example(graph) if example is None else example
-        jit: Any = torch.jit  # torch leaves it untyped
-        ready = graph.scripted() if isinstance(graph, WindowGraph) else graph
-        made = ready if ready is not graph else jit.trace(graph, (given,), check_trace=False)
-        jit.save(made, buffer)
+        jit.save(scripted(graph, example), buffer)
         write_file(path, buffer.getvalue())
         read = jit.load(str(path))
     return lambda image: _answer(read, image)
+
+
+def scripted(graph: torch.nn.Module, example: Tensor | None = None) -> Any:
+    """Return a graph in TorchScript: traced, with a loop around the windows if there are any."""
+    if isinstance(graph, WindowGraph):
+        return graph.scripted()
+    jit: Any = torch.jit
+    given = _example(graph) if example is None else example
+    return jit.trace(graph, (given,), check_trace=False)
 
 
 def write_torch_export(graph: Graph, path: Path) -> Ask:
@@ -85,12 +95,14 @@ def write_torch_export(graph: Graph, path: Path) -> Ask:
     return lambda image: _answer(read, image)
 
 
-def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int]:
+def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int, int]:
     """Return how many of the pixels of test images differ from ``Predictor.picture``, of how many.
+
+    The third number says how many are background: none or all, and the check saw no border.
 
     Raises ``RunError`` if more do than rounding explains.
     """
-    differing = total = 0
+    differing = total = empty = 0
     form = predictor.format
     takes = np.uint8 if takes_bytes(form) else np.float32
     factors = WINDOWS if form.patches else SQUEEZED
@@ -100,12 +112,13 @@ def check_alike(ask: Ask, predictor: Predictor, what: str) -> tuple[int, int]:
         found = ask(np.ascontiguousarray(np.moveaxis(image, -1, 0)))
         differing += int((found != expected).sum())
         total += expected.size
+        empty += int((expected == 0).sum())
     if differing > DIFFERING * total:
         raise RunError(
             f"the {what} that was written gives other masks than feda3i predict: {differing} of "
             f"{total} pixels differ; this network cannot be exported in this format"
         )
-    return differing, total
+    return differing, total, empty
 
 
 def samples(
@@ -148,7 +161,11 @@ def _exported(graph: Graph) -> torch.export.ExportedProgram:
     names = ("height", "width") if len(graph.size) == 2 else ("depth", "height", "width")
     sides = {axis + 1: torch.export.Dim(name, min=2) for axis, name in enumerate(names)}
     with torch.no_grad():
-        return torch.export.export(graph, (_example(graph),), dynamic_shapes=(sides,))
+        made = torch.export.export(graph, (_example(graph),), dynamic_shapes=(sides,))
+    for module in made.graph_module.modules():
+        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            node.meta.pop("stack_trace", None)  # it names the folders of this computer
+    return made
 
 
 def _example(graph: Any) -> Tensor:

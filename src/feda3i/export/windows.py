@@ -77,7 +77,8 @@ class Look(nn.Module):
         self.strides = [max(1, int(width * (1 - form.overlap))) for width in form.shape]
         self.network = predictor.network
         self.answer = predictor.forward
-        self.register_buffer("weight", window_weight(form.shape, torch.float32).flatten())
+        weight = window_weight(form.shape, torch.float32).flatten().clone()  # it is shared
+        self.register_buffer("weight", weight)
 
     def forward(
         self, number: Tensor, canvas: Tensor, total: Tensor, weights: Tensor, places: Tensor

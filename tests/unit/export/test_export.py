@@ -8,30 +8,13 @@ import pytest
 import torch
 
 from feda3i.contract import Subject, tiny_federation
-from feda3i.core.format import Format
 from feda3i.core.normalise import Normalise
-from feda3i.core.predictor import Predictor
-from feda3i.engine.run import job_of, run
+from feda3i.engine.run import run
 from feda3i.errors import RunError
 from feda3i.export import exporters
 from feda3i.export.arithmetic import line_of, shown
 from feda3i.export.graph import MaskGraph, graph_of
-
-
-def predictor_of(shape=(32, 32), channels=1, classes=1, **form):
-    """Return a predictor whose network answers with smooth, uneven maps, both sides of one half."""
-    torch.manual_seed(0)
-    kind, pad = (torch.nn.Conv2d, 4) if len(shape) == 2 else (torch.nn.Conv3d, 2)
-    network = torch.nn.Sequential(kind(channels, classes, 2 * pad + 1, padding=pad))
-    with torch.no_grad():
-        network[0].weight /= 20
-        network[0].bias -= 128 * network[0].weight.flatten(1).sum(1)
-    made = Format(channels, classes, shape, **form)
-    return Predictor(network, job_of_layout(), made)
-
-
-def job_of_layout():
-    return job_of(Subject("fedavg", {}).recipe(), tiny_federation(sites=1, cases=1)).layout
+from small_predictors import predictor_of
 
 
 @pytest.fixture(scope="module")
