@@ -23,7 +23,7 @@ def takes_bytes(form: Format) -> bool:
 
 
 def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -> Tensor:
-    """Return an image ``(channel, *space)`` at the size that the network was shown."""
+    """Return an image ``(channel, *space)`` at the size that the network was trained at."""
     sides = [side_of(values, axis + 1) for axis in range(len(size))]
     whole = torch.stack(sides).amax() if aspect == "pad" else None
     small = values
@@ -76,7 +76,7 @@ def line_of(image: Tensor, rule: Normalise) -> Straight:
     return scale, -scale * low, True
 
 
-def shown(image: Tensor, line: Straight) -> Tensor:
+def as_seen(image: Tensor, line: Straight) -> Tensor:
     """Return ``(channel, *space)`` as a network sees it, computed in the image's own precision."""
     scale, shift, is_cut = line
     shape = (-1, *[1] * (image.ndim - 1))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from feda3i.core.format import Format
 from feda3i.core.predictor import Predictor
 from feda3i.errors import RunError
-from feda3i.export.arithmetic import enlarged, labelled, line_of, shown, shrunk, takes_bytes
+from feda3i.export.arithmetic import as_seen, enlarged, labelled, line_of, shrunk, takes_bytes
 from feda3i.export.windows import WindowGraph
 
 
@@ -33,7 +33,7 @@ class MaskGraph(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         """Return the mask of an image."""
         small = shrunk(image.to(torch.float32), self.size, self.aspect, self.dtype == torch.uint8)
-        seen = shown(small, line_of(small, self.normalise))
+        seen = as_seen(small, line_of(small, self.normalise))
         found = torch.sigmoid(self.answer(self.network, seen[None]))[0]
         return labelled(enlarged(found, self.size, image, self.aspect))
 

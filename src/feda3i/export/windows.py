@@ -16,10 +16,10 @@ from torch.nn import functional as F
 from feda3i.core.patches import window_weight
 from feda3i.core.predictor import Predictor
 from feda3i.export.arithmetic import (
+    as_seen,
     enlarged,
     labelled,
     line_of,
-    shown,
     shrunk,
     side_of,
     takes_bytes,
@@ -47,10 +47,10 @@ class Prepare(nn.Module):
             values = shrunk(values, size, self.form.aspect, takes_bytes(self.form))
         line = line_of(values, self.form.normalise)
         fill = values.flatten(1).amin(1, keepdim=True).to(torch.float64)
-        fill = shown(fill, line).to(torch.float32).reshape(-1, *[1] * len(self.patch))
+        fill = as_seen(fill, line).to(torch.float32).reshape(-1, *[1] * len(self.patch))
         margins = [m for p in reversed(self.patch) for m in (p // 2, p - p // 2)]
         is_inside = F.pad(torch.ones_like(values[:1]), margins) > 0
-        canvas = torch.where(is_inside, F.pad(shown(values, line), margins), fill)
+        canvas = torch.where(is_inside, F.pad(as_seen(values, line), margins), fill)
         weights = torch.zeros_like(canvas[0]).flatten()
         total = torch.zeros_like(weights)[None].repeat(self.form.classes, 1)
         return canvas, total, weights, self._places(values)
@@ -67,7 +67,7 @@ class Prepare(nn.Module):
         return torch.stack(found, dim=1)
 
 
-class Look(nn.Module):
+class OneWindow(nn.Module):
     """Add what the network says of one window to the sums."""
 
     def __init__(self, predictor: Predictor) -> None:
@@ -134,7 +134,7 @@ class WindowGraph(nn.Module):
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         form = predictor.format
-        self.prepare, self.look = Prepare(predictor), Look(predictor)
+        self.prepare, self.look = Prepare(predictor), OneWindow(predictor)
         self.decide = Decide(predictor)
         self.dtype = torch.uint8 if takes_bytes(form) else torch.float32
         self.size, self.channels = form.shape, form.channels

@@ -12,7 +12,7 @@ from feda3i.core.normalise import Normalise
 from feda3i.engine.run import run
 from feda3i.errors import RunError
 from feda3i.export import exporters
-from feda3i.export.arithmetic import line_of, shown
+from feda3i.export.arithmetic import as_seen, line_of
 from feda3i.export.graph import MaskGraph, graph_of
 from small_predictors import predictor_of
 
@@ -72,7 +72,7 @@ def test_the_graph_normalises_alike(rule):
     image[:3] = 0
     for given in (image, np.zeros((4, 4, 1), np.float32)):
         values = torch.from_numpy(given).permute(2, 0, 1)
-        found = shown(values, line_of(values, rule)).permute(1, 2, 0)
+        found = as_seen(values, line_of(values, rule)).permute(1, 2, 0)
         np.testing.assert_allclose(found.numpy(), rule(given), rtol=1e-5, atol=1e-3)
 
 

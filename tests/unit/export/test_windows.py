@@ -1,5 +1,7 @@
 """Exports of models that slide a window give the masks of ``feda3i predict``, at any size."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -94,7 +96,7 @@ def test_onnx_and_torch_export_hold_the_loop(tmp_path, shape, write):
     path = tmp_path / "model"
     ask = write(graph_of(predictor), path)
     assert exporters.check_alike(ask, predictor, "file")[0] == 0
-    assert str(exporters.__file__).encode() not in path.read_bytes()
+    assert str(Path(exporters.__file__).parent).encode() not in path.read_bytes()
 
 
 def test_what_a_bundle_cannot_do_is_refused():
