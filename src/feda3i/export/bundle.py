@@ -67,7 +67,8 @@ def write_bundle(graph: Graph, form: Format, folder: Path, about: dict[str, Any]
 
     def answer(image: NDArray[Any]) -> NDArray[np.uint8]:
         found = ask(np.ascontiguousarray(image.astype(np.float32)[space][None]))[0, 0]
-        return (found[0] if space else found).astype(np.uint8)
+        mask: NDArray[np.uint8] = (found[0] if space else found).astype(np.uint8)
+        return mask
 
     return answer
 

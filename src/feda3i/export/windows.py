@@ -86,7 +86,7 @@ class OneWindow(nn.Module):
         """Return the sums and weights with those of a window, counted as ``slide`` does."""
         window, rest = canvas, number
         flat = torch.zeros_like(number)
-        starts = []
+        starts: list[Tensor] = []
         for axis in reversed(range(len(self.patch))):  # the last axis goes fastest
             count, first, last = places[:, axis].unbind()
             turn = torch.remainder(rest, count)
@@ -143,18 +143,21 @@ class WindowGraph(nn.Module):
         """Return the mask of an image."""
         from torch._higher_order_ops.while_loop import while_loop
 
+        loop: Any = while_loop  # torch leaves it untyped
+
         canvas, total, weights, places = self.prepare(image)
         windows = places[0].prod()
 
         def goes_on(number: Tensor, total: Tensor, weights: Tensor) -> Tensor:
-            return number < windows
+            is_left: Tensor = number < windows
+            return is_left
 
         def look(number: Tensor, total: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             total, weights = self.look(number, canvas, total, weights, places)
             return number + 1, total, weights
 
         begin = (torch.zeros_like(windows), total, weights)
-        _, total, weights = while_loop(goes_on, look, begin)
+        _, total, weights = loop(goes_on, look, begin)
         mask: Tensor = self.decide(image, canvas, total, weights)
         return mask
 
@@ -189,4 +192,5 @@ class ScriptedLoop(nn.Module):
         for number in range(int(places[0].prod())):
             at = torch.full((), number, dtype=torch.int64, device=image.device)
             total, weights = self.look(at, canvas, total, weights, places)
-        return self.decide(image, canvas, total, weights)
+        mask: Tensor = self.decide(image, canvas, total, weights)
+        return mask
