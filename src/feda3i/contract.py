@@ -16,6 +16,7 @@ import numpy as np
 
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.ragged import stacked
 from feda3i.engine.job import Job
 from feda3i.engine.run import describe, job_of, play, resume, run
 from feda3i.engine.run_folder import RunFolder
@@ -78,6 +79,19 @@ def _tiny_cases(split: str, count: int, size: int, classes: int, dimensions: int
         level = 60.0 + 120.0 * masks[i] / classes + draw.normal(0, 25, shape)
         images[i, ..., 0] = np.clip(level, 0, 255).astype(np.uint8)
     return Cases(tuple(f"{split}-{i}" for i in range(count)), images, masks)
+
+
+def uneven_federation() -> Federation:
+    """Return two sites of two cases each, of several sizes, one of them smaller than a patch."""
+    whole = tiny_federation(sites=2, cases=2, size=48, classes=2)
+    return replace(whole, train=_cropped(whole.train), test=_cropped(whole.test), clean_masks=None)
+
+
+def _cropped(cases: Cases) -> Cases:
+    frames = [np.s_[8 : 8 + rows, 8:columns] for rows, columns in ((40, 48), (14, 40), (33, 32))]
+    places = [(k, frames[k % len(frames)]) for k in range(len(cases))]
+    images = stacked([cases.images[k][f] for k, f in places])
+    return replace(cases, images=images, masks=stacked([cases.masks[k][f] for k, f in places]))
 
 
 # -- playing --------------------------------------------------------------------------------------
@@ -179,6 +193,17 @@ def takes_volumes(subject: Subject) -> None:
     """Three dimensions in space train."""
     federation = tiny_federation(sites=2, cases=2, size=16, dimensions=3)
     assert np.isfinite(outcome_of(subject.recipe(size=16), federation).values).all()
+
+
+def takes_patches(subject: Subject) -> None:
+    """Train on patches of cases of several sizes, also after a crash, unless it says it cannot."""
+    if not job_of(subject.recipe(), tiny_federation()).method.takes_patches:
+        return
+    recipe = subject.recipe(rounds=3, train={"epochs": 2, "batch": 2, "patch": [16, 20]})
+    whole = outcome_of(recipe, uneven_federation())
+    assert np.isfinite(whole.values).all(), "the parameters are not finite"
+    broken = outcome_of(recipe, uneven_federation(), stop_after=2)
+    assert whole.sha256 == broken.sha256, "a resumed run on patches ends with another model"
 
 
 def resumes_exactly(subject: Subject) -> None:
@@ -298,6 +323,7 @@ PROMISES: tuple[Callable[[Subject], None], ...] = (
     learns,
     takes_several_classes,
     takes_volumes,
+    takes_patches,
     resumes_exactly,
     survives_a_missing_site,
     survives_odd_sites,

@@ -75,17 +75,29 @@ def cut_out(
     >>> cut_out(np.arange(3), (-1,), (5,)).tolist()
     [0, 0, 1, 2, 0]
     """
-    sides = values.shape[: len(patch)]
-    inner = tuple(
-        slice(max(c, 0), min(c + p, n)) for c, p, n in zip(corner, patch, sides, strict=True)
-    )
-    found = values[inner]
+    of_case, of_patch = shared_boxes(values.shape[: len(patch)], corner, patch)
+    found = values[of_case]
     if found.shape[: len(patch)] == tuple(patch):
         return found
     out = np.empty((*patch, *values.shape[len(patch) :]), values.dtype)
     out[...] = fill
-    out[tuple(slice(b.start - c, b.stop - c) for b, c in zip(inner, corner, strict=True))] = found
+    out[of_patch] = found
     return out
+
+
+def shared_boxes(
+    shape: Sequence[int], corner: Sequence[int], patch: Sequence[int]
+) -> tuple[Box, Box]:
+    """Return what a case and a patch at a corner share, as a box of the case and of the patch.
+
+    >>> shared_boxes((3,), (-1,), (5,))
+    ((slice(0, 3, None),), (slice(1, 4, None),))
+    """
+    of_case = tuple(
+        slice(max(c, 0), min(c + p, n)) for c, p, n in zip(corner, patch, shape, strict=True)
+    )
+    shifted = (slice(b.start - c, b.stop - c) for b, c in zip(of_case, corner, strict=True))
+    return of_case, tuple(shifted)
 
 
 def window_starts(shape: Sequence[int], patch: Sequence[int], overlap: float) -> list[list[int]]:

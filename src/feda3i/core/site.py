@@ -17,7 +17,7 @@ from feda3i.core.cases import Cases, Index
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Numbers, Params, Settings
 from feda3i.core.normalise import Line, apply_lines
-from feda3i.core.patches import cut_out, draw_corner, foreground_places
+from feda3i.core.patches import cut_out, draw_corner, foreground_places, slide
 from feda3i.core.predictor import BATCH, Predictor, channels_last, image_tensor
 from feda3i.core.ragged import Ragged, stacked
 from feda3i.core.stepper import Stepper
@@ -41,9 +41,23 @@ class Batch:
     epoch: int = 0
     places: Places | None = None
     """Where an augmented batch takes its pixels from; ``None`` if they are where they were."""
+    corners: tuple[tuple[int, ...], ...] | None = None
+    """Where each patch begins in its case (``core.patches``); ``None`` if cases are whole."""
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def cut(self, kept: Sequence[NDArray[Any]]) -> Tensor:
+        """Return what is kept of these cases at their own sizes, cut out as their images were.
+
+        ``kept`` holds ``(class, *space)`` of each case of the batch. The result is ``(case, class,
+        *space)``, 0 where a patch leaves its case; it still has to ``follow`` augmentation.
+        """
+        if self.corners is not None:
+            size = tuple(self.images.shape[2:])
+            pairs = zip(kept, self.corners, strict=True)
+            kept = [np.stack([cut_out(one, at, size) for one in case]) for case, at in pairs]
+        return torch.from_numpy(np.stack(kept)).to(self.images.device)
 
     def follow(self, values: Tensor, *, smooth: bool = False) -> Tensor:
         """Return what is known of these cases pixel by pixel, moved as their images were.
@@ -133,6 +147,13 @@ class Site:
         """Return whether the site trains on patches of its cases."""
         return self.predictor.format.patches
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Return the size in space of every case, by its position within the site."""
+        if isinstance(self.cases.masks, Ragged):
+            return [tuple(shape) for shape in self.cases.masks.shapes[self.index].tolist()]
+        return [self.cases.shape] * len(self)
+
     def rng(self, *scope: str | int) -> np.random.Generator:
         """Return a generator for this site, round and scope."""
         return rng(self.seed, *scope, self.name, self.round)
@@ -149,6 +170,11 @@ class Site:
         if isinstance(self.cases.masks, Ragged):
             return stacked([np.array(self.cases.masks[k]) for k in where])
         return self.cases.masks[where]
+
+    def mask_of(self, position: int) -> NDArray[np.uint8]:
+        """Return the mask ``(*space)`` of one case at its own size; not to be changed."""
+        mask: NDArray[np.uint8] = self.cases.masks[int(self.index[position])]
+        return mask
 
     def batch(self, positions: Index, epoch: int = 0) -> Batch:
         """Return these cases, or a patch of each drawn for this epoch, on the site's device."""
@@ -174,10 +200,10 @@ class Site:
     def _patches(self, positions: Index, epoch: int) -> Batch:
         """Draw a patch of each case; the draw depends on site, round, epoch and case only."""
         size, share = self.predictor.format.shape, self.training.foreground
-        images, masks, lines = [], [], []
+        images, masks, lines, corners = [], [], [], []
         for position in positions:
             place = int(self.index[position])
-            image, mask, known = self.cases.images[place], self.cases.masks[place], self.look(place)
+            image, mask, known = self.cases.images[place], self.mask_of(position), self.look(place)
             draw = self.rng("patch", epoch, int(position))
             corner = draw_corner(
                 mask.shape, size, known.foreground, 0.5 if share is None else share, draw
@@ -185,9 +211,10 @@ class Site:
             images.append(cut_out(image, corner, size, known.line.low))
             masks.append(cut_out(mask, corner, size))
             lines.append(known.line)
+            corners.append(corner)
         tensor = apply_lines(image_tensor(np.stack(images), self.device), lines)
         drawn = mask_tensor(np.stack(masks), self.classes, self.device)
-        return Batch(positions, tensor, drawn, epoch)
+        return Batch(positions, tensor, drawn, epoch, corners=tuple(corners))
 
     def batches(self, epoch: int = 0) -> Iterator[Batch]:
         """Yield all cases once, in an order drawn for this site, round and epoch."""
@@ -273,8 +300,34 @@ class Site:
         """Return one case at its own size with its logits."""
         place = int(self.index[position])
         images, logits = self.predictor.whole(self.cases.images[place], self.look(place).line)
-        masks = mask_tensor(np.array(self.cases.masks[place])[None], self.classes, self.device)
+        masks = mask_tensor(np.array(self.mask_of(position))[None], self.classes, self.device)
         return Batch(np.array([position]), images, masks), logits
+
+    def predict_epochs(self) -> Iterator[tuple[Batch, Tensor]]:
+        """Yield what the epochs of this round train on, before augmentation, with its logits.
+
+        In order, as ``predict`` does: whole cases once, since they are the same in every epoch;
+        else the patches of the first epoch, of the second, and so on (``batch.epoch``).
+        """
+        if not self.is_patched:
+            yield from self.predict()
+            return
+        for epoch in range(self.training.epochs):
+            for start in range(0, len(self), BATCH):
+                batch = self.batch(np.arange(start, min(start + BATCH, len(self))), epoch)
+                yield batch, self.predictor.logits(batch.images)
+
+    def answers(self, batch: Batch, forward: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what ``forward`` says of a batch of ``predict``, as its logits were made.
+
+        It gets images as large as those of the training: all of the batch at once or, where the
+        site trains on patches, windows that slide over the whole case.
+        """
+        if not self.is_patched:
+            return forward(batch.images)
+        line = self.look(int(self.index[batch.positions[0]])).line
+        fill, form = torch.from_numpy(line.fill).to(batch.images), self.predictor.format
+        return slide(batch.images[0], form.shape, forward, fill, form.overlap)[None]
 
 
 def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) -> Tensor:

@@ -69,9 +69,9 @@ class Job:
             )
         if self.recipe.train.patch is not None and not method.takes_patches:
             raise RecipeError(
-                f"train.patch: method '{self.recipe.method.name}' remembers something for every "
-                f"pixel of a case and cannot train on patches; leave train.patch out (and give "
-                f"data.size where sizes differ), or choose another method"
+                f"train.patch: method '{self.recipe.method.name}' says that it cannot train on "
+                f"patches (takes_patches); leave train.patch out (and give data.size where sizes "
+                f"differ), or choose another method"
             )
         if self.is_secure:
             self._check_secure(method)

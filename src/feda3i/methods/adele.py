@@ -38,12 +38,13 @@ Departures
     would be eaten up and never switch.
     Several classes are one sigmoid each and are corrected one by one, so that a pixel may then
     belong to two. No scale makes an image smaller than 32 pixels per side, which a U-Net needs to
-    train on a single case.
+    train on a single case. With train.patch, masks are corrected case by case all the same: windows
+    as large as a patch slide over the whole case, at every scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -100,7 +101,6 @@ class ADELE(Method):
     flips: bool = False
     """Also predict mirrored images for the correction."""
 
-    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         fit=("predicted", "annotated", "both"),
         settings=("correct",),
@@ -208,10 +208,18 @@ class ADELE(Method):
     def probabilities(self, site: Site, batch: Batch, logits: Tensor) -> Tensor:
         """Return the mean probability over the scales; ``logits`` are those of scale one."""
         see = partial(at_scale, site.network, multiple=self.multiple)
-        views = [logits if scale == 1 else see(batch.images, scale) for scale in self.scales]
-        if self.flips:
-            views += [see(batch.images.flip(-1), scale).flip(-1) for scale in self.scales]
+        views = [
+            logits if scale == 1 else site.answers(batch, partial(see, scale=scale))
+            for scale in self.scales
+        ]
+        for scale in self.scales if self.flips else ():
+            mirrored = partial(_mirrored, see, scale)
+            views.append(site.answers(batch, mirrored))
         return torch.sigmoid(torch.stack(views)).mean(0)
+
+
+def _mirrored(see: Callable[[Tensor, float], Tensor], scale: float, images: Tensor) -> Tensor:
+    return see(images.flip(-1), scale).flip(-1)
 
 
 def correct(masks: Tensor, probabilities: Tensor, tau: float) -> Tensor:

@@ -40,7 +40,8 @@ class Method(BaseModel):
 
     wire: ClassVar[Wire] = Wire()
     takes_patches: ClassVar[bool] = True
-    """Whether sites may train on patches: not if a method remembers the pixels of cases."""
+    """Whether sites may train on patches: what a method remembers of cases must be at their own
+    size, which ``batch.cut`` cuts as the batch was."""
 
     # -- server -----------------------------------------------------------------------------------
 

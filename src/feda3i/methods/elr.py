@@ -22,12 +22,15 @@ Departures
     one place: here the memory is kept although the network is replaced by the average every round
     (a fresh one per round would leave ELR nearly inert), and a site that skips rounds keeps what it
     had. The version with two networks and mixup (ELR+) is not used. The memory belongs to pixels:
-    train.augment, which moves them, is refused.
+    train.augment, which moves them, is refused. With train.patch a visit is one of a pixel, not of
+    a case, and every pixel has its counter (four bytes); what surrounds a case smaller than a patch
+    is not remembered, and nothing pulls there. Pixels are then visited less often, by the share of
+    the case that a patch holds, so that the pull grows more slowly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import torch
@@ -35,6 +38,8 @@ from pydantic import Field
 from torch import Tensor
 
 from feda3i import losses
+from feda3i.core.patches import shared_boxes
+from feda3i.core.ragged import Ragged
 from feda3i.methods.base import Method
 
 if TYPE_CHECKING:
@@ -52,8 +57,6 @@ class ELR(Method):
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Weight of the regulariser (lambda in the paper); 0 is FedAvg."""
 
-    takes_patches: ClassVar[bool] = False
-
     def follows_augmentation(self) -> bool:
         """Return whether there is no memory: predictions of changed cases have another place."""
         return self.lam == 0
@@ -69,6 +72,8 @@ class ELR(Method):
 
     def remember(self, site: Site, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Add a visit to the memory; return t1 of the batch and t0 + t1 of each of its cases."""
+        if site.is_patched:
+            return _remember_pixels(site, batch, logits, self.beta)
         if "t1" not in site.memory:
             shape = (len(site), site.classes, *site.shape)
             # float32: in half precision increments of 0.01 (p - t) are lost once p is near t.
@@ -82,6 +87,35 @@ class ELR(Method):
         visits = site.memory["visits"][batch.positions].astype(np.float64)
         total = torch.from_numpy(1.0 - self.beta**visits).to(logits)
         return t1, total.reshape(-1, *[1] * (logits.ndim - 1))
+
+
+def _remember_pixels(
+    site: Site, batch: Batch, logits: Tensor, beta: float
+) -> tuple[Tensor, Tensor]:
+    """Do the same for patches: pixels are visited one by one; both are 0 outside of the cases."""
+    t1, visits = _kept_of(site)
+    seen = torch.sigmoid(logits.detach()).clamp(LIMIT, 1 - LIMIT)
+    before = batch.cut([t1[k] for k in batch.positions])
+    after = (beta * before + (1 - beta) * seen).cpu().numpy()
+    size = tuple(logits.shape[2:])
+    for k, corner, values in zip(batch.positions, batch.corners or (), after, strict=True):
+        of_case, of_patch = shared_boxes(t1[k].shape[1:], corner, size)
+        t1[k][:, *of_case] = values[:, *of_patch]
+        visits[k][:, *of_case] += 1
+    often = batch.cut([visits[k] for k in batch.positions]).cpu().numpy().astype(np.float64)
+    total = torch.from_numpy(1.0 - beta**often).to(logits)
+    return batch.cut([t1[k] for k in batch.positions]), total
+
+
+def _kept_of(site: Site) -> tuple[Ragged, Ragged]:
+    """Return t1 ``(case, class, *space)`` and visits ``(case, 1, *space)``, by case in memory."""
+    kept = []
+    for name, channels, dtype in (("t1", site.classes, np.float32), ("visits", 1, np.int32)):
+        shapes = np.array([(channels, *shape) for shape in site.shapes])
+        if name not in site.memory:  # one case after the other, as sizes may differ
+            site.memory[name] = np.zeros(int(shapes.prod(axis=1).sum()), dtype)
+        kept.append(Ragged(site.memory[name], shapes))
+    return kept[0], kept[1]
 
 
 METHOD = ELR

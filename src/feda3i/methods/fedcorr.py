@@ -59,7 +59,7 @@ from feda3i.methods.parts.corrected import (
     current_masks,
     pack_masks,
     remember_masks,
-    unpack_masks,
+    unpack_cases,
 )
 from feda3i.methods.parts.relabelling import highest, relabel
 from feda3i.methods.parts.two_groups import high_group, min_max
@@ -95,7 +95,6 @@ class FedCorr(Method):
     instances: Literal["pixel", "image"] = "pixel"
     """What is judged and corrected as one."""
 
-    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         fit=("mean_loss", "noise_level"), settings=("phase", "noise_level", "relabel")
     )
@@ -204,13 +203,12 @@ class FedCorr(Method):
         if what == "nothing" or (what == "highest" and (bits is None or not bits.any())):
             return
         by_case = self.instances == "image"
-        shape = (1,) * (1 + len(site.shape)) if by_case else (site.classes, *site.shape)
+        shapes = [(1,) * (1 + len(s)) if by_case else (site.classes, *s) for s in site.shapes]
         current = []
         for batch, logits in site.predict():
             chosen = None
             if what == "highest" and bits is not None:
-                chosen = torch.from_numpy(unpack_masks(bits[batch.positions], shape))
-                chosen = chosen.to(logits.device)
+                chosen = batch.cut(unpack_cases(bits, batch.positions, shapes))
             before = self.targets(site, batch) > 0.5
             current.append(relabel(before, logits, chosen, self.theta, by_case=by_case))
         remember_masks(site, current)
@@ -252,10 +250,14 @@ class FedCorr(Method):
             if self.instances == "image":
                 pixels = pixels.flatten(1).mean(1, dtype=torch.float64)
             parts.append(pixels.cpu().numpy())
-        instances = np.concatenate(parts)
+        # Cases of one size are stacked; of several, each comes alone and is laid out flat.
+        is_one_size = len({part.shape[1:] for part in parts}) == 1
+        instances = np.concatenate(parts if is_one_size else [part.reshape(-1) for part in parts])
         seed = int(site.rng("fedcorr").integers(2**31))
         noisy = int(high_group(instances.reshape(-1), seed).sum())
-        site.memory["highest"] = pack_masks(highest(instances, int(self.pi * noisy + 1e-9)))
+        chosen = highest(instances, int(self.pi * noisy + 1e-9))
+        ends = np.cumsum([part.size for part in parts])[:-1]
+        site.memory["highest"] = pack_masks(chosen if is_one_size else np.split(chosen, ends))
         return float(instances.mean(dtype=np.float64)), noisy / instances.size
 
 

@@ -21,8 +21,9 @@ What leaves the site
     The network's parameters, the number of cases, the mean training loss. Note that sites receive
     the networks of two other sites.
 Cost
-    Training as FedAvg, plus two forward passes per case and round. Download 3 x. Server: sites *
-    probes forward passes per round, one history vector, and each network that is somebody's peer.
+    Training as FedAvg, plus two forward passes per case and round (per patch, with train.patch).
+    Download 3 x. Server: sites * probes forward passes per round, one history vector, and each
+    network that is somebody's peer.
 Departures
     Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. The released code keeps
     references to networks that it then overwrites, so that its peers are in fact the new global
@@ -30,10 +31,11 @@ Departures
     tree the released code projects on a vector that it has already changed, and divides by zero if
     the two are opposite; here both projections use the original vectors. Peers do not change within
     a round, so the pixels they trust are found once per round, on images as they are; augmentation
-    moves them with the image. Trust is ranked by logits: the same order, without ties. Running
-    variances below 1e-6 after the merge are raised to that value. Probes are uniform in 0..255 and
-    drawn from the seed. A site that missed a round keeps its peers; one without peers trains on its
-    masks as given.
+    moves them with the image. With train.patch an image is a patch: all three networks rank the
+    foreground within it, and random images are as large. Trust is ranked by logits: the same order,
+    without ties. Running variances below 1e-6 after the merge are raised to that value. Probes are
+    uniform in 0..255 and drawn from the seed. A site that missed a round keeps its peers; one
+    without peers trains on its masks as given.
     FedDM was made for boxes and only ever removes foreground: it makes masks that are too small
     worse.
 """
@@ -44,7 +46,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
@@ -53,6 +54,7 @@ from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.methods.base import Method
 from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
+from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.peers import choose_peers
 
 if TYPE_CHECKING:
@@ -78,7 +80,6 @@ class FedDM(Method):
     deconflict: bool = True
     """``false`` takes the plain mean of the sites."""
 
-    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(settings=("keep",), networks=("near", "far"))
 
     # -- server -----------------------------------------------------------------------------------
@@ -168,19 +169,14 @@ class FedDM(Method):
         return site.train(lambda batch: self._calibrated(site, batch, near, far, keep))
 
     def _trusted_by(self, site: Site, peer: Params, keep: float) -> NDArray[np.bool_]:
-        """Return ``(case, class, *space)``: the foreground that a peer trusts."""
+        """Return ``(epoch, case, class, *space)``: the foreground that a peer trusts."""
         site.load(peer)
-        parts = [
-            trusted(logits, batch.masks, keep, self.fewest).cpu().numpy()
-            for batch, logits in site.predict()
-        ]
-        return np.concatenate(parts)
+        return foresee(site, lambda batch, z: trusted(z, batch.masks, keep, self.fewest))
 
     def _calibrated(self, site: Site, batch: Batch, near: Any, far: Any, keep: float) -> Tensor:
         logits: Tensor = site.network(batch.images)
         own = trusted(logits.detach(), batch.masks, keep, self.fewest)
-        known = [torch.from_numpy(one[batch.positions]).to(logits.device) for one in (near, far)]
-        peers = [batch.follow(one) for one in known]
+        peers = [batch.follow(foreseen(one, batch)) for one in (near, far)]
         targets, kept = calibrate_masks(batch.masks, own, *peers)
         return self.partial_loss(logits, targets, kept)
 
@@ -206,6 +202,7 @@ def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tens
     fewest
         Trust all of it if the share has no more pixels than this.
 
+    >>> import torch
     >>> z = torch.arange(20.0).reshape(1, 1, 20)
     >>> trusted(z, torch.ones(1, 1, 20), 0.5).sum().item()
     10

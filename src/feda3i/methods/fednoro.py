@@ -18,19 +18,19 @@ What leaves the site
     The network's parameters, the number of cases, the mean training loss; once, two mean losses per
     class (``foreground``, ``background``).
 Cost
-    As FedAvg; noisy sites add one forward pass per case and round. The server gathers all replies
-    and compares each noisy network with each clean one.
+    As FedAvg; noisy sites add one forward pass per case and round (per patch, with train.patch).
+    The server gathers all replies and compares each noisy network with each clean one.
 Departures
     Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper; no weight decay,
     as all methods train alike. Classes are those of pixels: for each class the means run over all
     foreground and all background pixels of a site. KL is a mean over pixels. The distance is the
     sum over tensors of the norm of their difference, as in the released code (the paper writes one
-    norm). The teacher does not change within a round, so it predicts each case once per round, as
-    it is; augmentation moves the prediction with the image. If all sites fall into one group, or no
-    clean or no noisy site answered, weights are FedAvg's; the released code divides by zero. A site
-    that missed the survey is surveyed as soon as it answers, with the network of the survey, which
-    the server keeps. Until then it trains and counts as in FedAvg, and no noisy site is compared
-    with it.
+    norm). The teacher does not change within a round, so it predicts each case once per round (with
+    train.patch each patch that the round will draw), as it is; augmentation moves the prediction
+    with the image. If all sites fall into one group, or no clean or no noisy site answered, weights
+    are FedAvg's; the released code divides by zero. A site that missed the survey is surveyed as
+    soon as it answers, with the network of the survey, which the server keeps. Until then it trains
+    and counts as in FedAvg, and no noisy site is compared with it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
@@ -48,6 +47,7 @@ from torch import Tensor
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.methods.base import Method
+from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.two_groups import vote_high_group
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ class FedNoRo(Method):
     by_distance: bool = True
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
-    takes_patches: ClassVar[bool] = False
     wire: ClassVar[Wire] = Wire(
         survey=("foreground", "background"),
         settings=("is_noisy", "teacher_share"),
@@ -170,7 +169,7 @@ class FedNoRo(Method):
         if not site.settings.get("is_noisy", False) or share == 0:
             return super().fit(site)
         # Before the first step the network is still the received one: the teacher.
-        taught = np.concatenate([logits.cpu().numpy() for _, logits in site.predict()])
+        taught = foresee(site, lambda _, logits: logits)
         taught /= self.temperature
         return site.train(lambda batch: self._taught_step(site, batch, taught, share))
 
@@ -178,8 +177,7 @@ class FedNoRo(Method):
         self, site: Site, batch: Batch, taught: NDArray[np.float32], share: float
     ) -> Tensor:
         logits = site.network(batch.images)
-        known = torch.from_numpy(taught[batch.positions]).to(logits.device)
-        teacher = batch.follow(known, smooth=True)
+        teacher = batch.follow(foreseen(taught, batch), smooth=True)
         own = self.criterion(logits, self.targets(site, batch))
         return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
 

@@ -15,6 +15,10 @@ The border that is meant
     ``quality.measure_edges`` finds for them; or name sites whose masks are trusted, ``trusted``:
     their offset is b0 from the second round on. Without either, the border in the image is taken
     for the one that is meant, and sites that draw within ``slack`` px of it are left alone.
+Cases of several sizes
+    With train.patch every case is measured and moved at its own size, and all pixels are at 256 of
+    its longest side: an offset of 5 px moves the contours of a case of 512 by 10 px. Patches are
+    then centred on moved masks.
 When nothing is moved
     Fewer than ``fewest`` cases with a contour; no border, a diffuse one or two of them in the
     images; trusted masks that lie more than 8 px from the border (the image shows another one than
@@ -23,8 +27,9 @@ When nothing is moved
 What stays at the site
     Images, masks, the moved masks, what the other method keeps.
 What leaves the site
-    What the other method sends, and after every training for each class: the offset in px, its
-    standard error (both 0 if it cannot be told) and the number of cases it rests on (0 likewise).
+    What the other method sends, and after every training for each class: the offset in px (at 256
+    with train.patch), its standard error (both 0 if it cannot be told) and the number of cases it
+    rests on (0 likewise).
 Cost
     Once about three distance transforms per case; then that of the other method.
 Departures
@@ -45,7 +50,7 @@ from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import Method, make_method
-from feda3i.methods.parts.redrawn import measured_at, offset_of, redrawn, row_of
+from feda3i.methods.parts.redrawn import measured_at, offset_of, redrawn, row_of, side_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -74,6 +79,13 @@ class _JoinedWire:
         )
 
 
+class _TakesPatches:
+    """Whether sites may train on patches: if the other method lets them."""
+
+    def __get__(self, method: Redraw | None, kind: type[Redraw]) -> bool:
+        return True if method is None else method.other.takes_patches
+
+
 class Redraw(Method):
     """Move each site's contours by its own offset, then let another method train."""
 
@@ -94,7 +106,7 @@ class Redraw(Method):
     fewest: Annotated[int, Field(ge=2)] = 8
     """Cases with a contour below which a site's offset cannot be told."""
 
-    takes_patches: ClassVar[bool] = False
+    takes_patches: ClassVar[Any] = _TakesPatches()
     wire: ClassVar[Any] = _JoinedWire()
     _other: Method = PrivateAttr()
 
@@ -153,7 +165,7 @@ class Redraw(Method):
 
         An empty list: nobody has trusted masks. ``None``: those who have did not answer yet.
         """
-        classes, scale = server.format.classes, max(server.format.shape) / quality.SIDE
+        classes, scale = server.format.classes, side_of(server.format) / quality.SIDE
         if self.b0:
             b0 = np.resize(np.array(self.b0), classes) * scale
             return [quality.Offset(b, self.b0_error * scale, 1) for b in b0.tolist()]
@@ -178,7 +190,7 @@ class Redraw(Method):
 
     def _log_moves(self, server: Server, border: list[quality.Offset]) -> None:
         """Log by how many pixels sites move their contours, whenever that is news."""
-        side = max(server.format.shape)
+        side = side_of(server.format)
         moved = {
             site: self._by(site, [offset_of(*row) for row in rows], border, side)
             for site, rows in sorted(server.state["offsets"].items())
@@ -266,7 +278,8 @@ class Redraw(Method):
         measured = measured_at(site, self.fewest)
         told = zip(*(site.settings[name] for name in BORDER), strict=True)
         border = [offset_of(*row) for row in told]
-        return redrawn(site, self._by(site.name, measured, border, max(site.shape)))
+        side = side_of(site.predictor.format)
+        return redrawn(site, self._by(site.name, measured, border, side))
 
 
 def _columns(names: tuple[str, ...], offsets: list[quality.Offset]) -> dict[str, list[float]]:

@@ -5,7 +5,7 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 """
 
 from feda3i.quality.balance import Balance, balance_sites
-from feda3i.quality.edges import SIDE, colour_profile, edge_offset
+from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
 from feda3i.quality.grouping import RULES, Grouping, group_sites, strengths
 from feda3i.quality.measure import (
     Offset,
@@ -55,6 +55,7 @@ __all__ = [
     "find_regions",
     "group_sites",
     "learning_difficulty",
+    "longest_side",
     "measure_edges",
     "measure_model",
     "mix_by_stage",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import quality
 from feda3i.core.cases import Index
-from feda3i.core.site import Batch, Site, mask_tensor
-from feda3i.methods.parts.corrected import pack_masks, unpack_masks
+from feda3i.core.format import Format
+from feda3i.core.patches import foreground_places
+from feda3i.core.ragged import stacked
+from feda3i.core.site import Batch, Looked, Site, mask_tensor
+from feda3i.methods.parts.corrected import pack_masks, unpack_cases
 
 MEASURED, MOVED, REDRAWN = "measured", "moved", "redrawn"
 """Entries of the site's memory: ``(class, 3)``, ``(class,)``, and masks as bits."""
@@ -19,31 +23,75 @@ MEASURED, MOVED, REDRAWN = "measured", "moved", "redrawn"
 
 @dataclass
 class RedrawnSite(Site):
-    """A site with other masks, ``(case, *space)`` by position of the case within the site."""
+    """A site with other masks, ``(*space)`` by position of the case within the site."""
 
-    masks: NDArray[np.uint8] = field(kw_only=True)
+    masks: list[NDArray[np.uint8]] = field(kw_only=True)
+    drawn: dict[int, Looked] = field(default_factory=dict)
+    """As ``looked``, but of the redrawn masks, on which patches are centred."""
 
-    def given_masks(self, positions: Sequence[int] | Index | None = None) -> NDArray[np.uint8]:
+    def given_masks(self, positions: Sequence[int] | Index | None = None) -> Any:
         """Return the redrawn masks; copies."""
-        return self.masks.copy() if positions is None else self.masks[np.asarray(positions)]
+        where = range(len(self)) if positions is None else positions
+        return stacked([np.array(self.masks[k]) for k in where])
+
+    def mask_of(self, position: int) -> NDArray[np.uint8]:
+        """Return the redrawn mask of one case."""
+        return self.masks[position]
+
+    def look(self, place: int) -> Looked:
+        """Return how a case is normalised and where its redrawn foreground is."""
+        known, place = super().look(place), int(place)
+        if not self.is_patched:
+            return known
+        if place not in self.drawn:
+            mask = self.masks[int(np.flatnonzero(self.index == place)[0])]
+            self.drawn[place] = Looked(known.line, foreground_places(mask, self.classes))
+        return self.drawn[place]
 
     def batch(self, positions: Index, epoch: int = 0) -> Batch:
-        """Return cases with their redrawn masks."""
+        """Return cases, or patches of them, with their redrawn masks."""
         given = super().batch(positions, epoch)
-        masks = mask_tensor(self.masks[positions], self.classes, self.device)
-        return Batch(positions, given.images, masks, epoch)
+        if self.is_patched:
+            return given
+        masks = np.stack([self.masks[k] for k in positions])
+        return replace(given, masks=mask_tensor(masks, self.classes, self.device))
 
 
 def measured_at(site: Site, fewest: int) -> list[quality.Offset]:
-    """Return the site's offset for each class; measured once, then remembered."""
+    """Return the site's offset for each class, in units of ``side_of``; measured once."""
     if MEASURED not in site.memory:
-        images, masks = site.cases.images[site.index], site.given_masks()
+        images, masks = [_image_of(site, int(k)) for k in site.index], list(site.given_masks())
         found = [
-            quality.measure_edges(images, masks == value, fewest, site.voxels())
+            quality.measure_edges(images, [m == value for m in masks], fewest, site.voxels())
             for value in range(1, site.classes + 1)
         ]
-        site.memory[MEASURED] = np.array([row_of(one) for one in found], dtype=np.float64)
+        rows = np.array([row_of(one) for one in found], dtype=np.float64)
+        if site.is_patched:  # from pixels of the median case to those at 256
+            rows[:, :2] *= quality.SIDE / np.median(_sides(site))
+        site.memory[MEASURED] = rows
     return [offset_of(*row) for row in site.memory[MEASURED].tolist()]
+
+
+def side_of(form: Format) -> int:
+    """Return the side of the images, in pixels, whose pixels offsets are told in.
+
+    It is that of the cases, or 256 where they have sizes of their own: the server does not know
+    these, and the offset of each case is relative to its own longest side.
+    """
+    return quality.SIDE if form.patches else max(form.shape)
+
+
+def _sides(site: Site) -> list[float]:
+    """Return the longest side of each case, in pixels of the smallest side."""
+    sizes = site.voxels()
+    voxels = [None] * len(site) if sizes is None else sizes.tolist()
+    return [quality.longest_side(*case) for case in zip(site.shapes, voxels, strict=True)]
+
+
+def _image_of(site: Site, place: int) -> NDArray[Any]:
+    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
+    image = np.asarray(site.cases.images[place])
+    return image if image.dtype == np.uint8 else site.predictor.format.normalise(image)
 
 
 def row_of(offset: quality.Offset) -> tuple[float, float, int]:
@@ -66,18 +114,26 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
     """Return the site with its contours moved, by class; the site itself if nothing moves."""
     if not any(by):
         return site
-    shape = (site.classes, *site.shape)
     values = np.arange(1, site.classes + 1, dtype=np.uint8).reshape(-1, *[1] * len(site.shape))
     if MOVED not in site.memory or not np.array_equal(site.memory[MOVED], by):
-        given, sizes = site.given_masks(), site.voxels()
-        sides = [None] * len(given) if sizes is None else sizes.tolist()
-        moved = [quality.redraw(mask, by, one) for mask, one in zip(given, sides, strict=True)]
-        masks = np.stack(moved)
         site.memory[MOVED] = np.array(by, dtype=np.float64)
-        site.memory[REDRAWN] = pack_masks(masks[:, None] == values)
-    bits = unpack_masks(site.memory[REDRAWN], shape)
+        site.memory[REDRAWN] = pack_masks(mask[None] == values for mask in _moved(site, by))
+    shapes = [(site.classes, *shape) for shape in site.shapes]
+    bits = unpack_cases(site.memory[REDRAWN], range(len(site)), shapes)
     # Classes exclude each other, so the label map is their sum.
-    masks = (bits * values).sum(axis=1, dtype=np.uint8)
+    masks = [(one * values).sum(axis=0, dtype=np.uint8) for one in bits]
     return RedrawnSite(
         **{part.name: getattr(site, part.name) for part in fields(Site)}, masks=masks
     )
+
+
+def _moved(site: Site, by: Sequence[float]) -> list[NDArray[np.uint8]]:
+    """Return all masks with their contours moved, each by its own pixels."""
+    sizes = site.voxels()
+    voxels = [None] * len(site) if sizes is None else sizes.tolist()
+    sides = _sides(site) if site.is_patched else [quality.SIDE] * len(site)
+    scales = [side / quality.SIDE for side in sides]
+    return [
+        quality.redraw(site.mask_of(k), [scale * one for one in by], voxels[k])
+        for k, scale in enumerate(scales)
+    ]

@@ -1,0 +1,34 @@
+"""What another network says of all that a site trains on in a round, found before the training.
+
+The network that answers does not change within a round, so it is asked once: about every case or,
+where the site trains on patches, about every patch that the round's epochs will draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from feda3i.core.site import Batch, Site
+
+
+def foresee(site: Site, look: Callable[[Batch, Tensor], Tensor]) -> NDArray[Any]:
+    """Return ``(epoch, case, ...)`` what ``look`` makes of batches and the network's logits.
+
+    There is one epoch for whole cases, which are the same in all of them.
+    """
+    parts = [look(batch, logits).cpu().numpy() for batch, logits in site.predict_epochs()]
+    found = np.concatenate(parts)
+    return found.reshape(-1, len(site), *found.shape[1:])
+
+
+def foreseen(kept: NDArray[Any], batch: Batch) -> Tensor:
+    """Return the part of ``foresee`` that belongs to a batch of the training, on its device."""
+    epoch = batch.epoch if len(kept) > 1 else 0
+    return torch.from_numpy(kept[epoch][batch.positions]).to(batch.images.device)
