@@ -9,6 +9,7 @@ from consortium import Trial, site_names, tiny
 from feda3i.contract import _StopAfter
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.ragged import Ragged
+from feda3i.core.trees import unpack, unseal
 from feda3i.engine.model_file import open_predictor
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import DataError, RecipeError
@@ -16,7 +17,19 @@ from feda3i.methods import REGISTRY
 from feda3i.simulation.federation import federation_of
 from short import SHORT
 
-FORGETFUL = {"adele", "elr", "fedcorr", "feddm", "fednoro", "redraw"}
+REMEMBERING = {
+    "adele": "masks",
+    "elr": "t1",
+    "fedcorr": "masks",
+    "feddm": "peers",
+    "fednoro": "noisy",
+    "redraw": "redrawn",
+}
+"""Methods that keep something for every pixel of a case, and what shows that they came to it."""
+
+
+MOVING = {"fewest": 2, "threshold": 0.0, "slack": 0.0, "then": "adele", "options": SHORT["adele"]}
+"""Redraw that moves contours on the least evidence, then a method that remembers masks itself."""
 
 
 def patched(rounds=2, method="feda3i", options=None, **changes):
@@ -31,12 +44,24 @@ def patched(rounds=2, method="feda3i", options=None, **changes):
         },
         "noise": {"name": "levelset", "mu_max": 9, "mu_min": -9, "sigma_max": 4, "p_d": 0.5},
         "model": {"width": 2, "norm": "group"},
-        "train": {"patch": [16, 16, 16], "augment": "none" if method in FORGETFUL else "mri"},
+        "train": {"patch": [16, 16, 16], "augment": "none" if method == "elr" else "mri"},
     }
     for key, change in changes.items():
         values[key] = {**values.get(key, {}), **change}
     given = SHORT.get(method, {}) if options is None else options
     return tiny(rounds, 2, method, given, **values)
+
+
+def remembered(path):
+    """Return the names of what sites remember."""
+    files = (path / "memory").glob("*.memory")
+    return {name for file in files for name in unpack(unseal(file.read_bytes()))["memory"]}
+
+
+def facts(path):
+    """Return the names of what the rounds of a run recorded, where it is not empty."""
+    events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    return {name for event in events for name, value in event.items() if value}
 
 
 @pytest.fixture(scope="module")
@@ -89,15 +114,41 @@ def test_a_model_does_not_mind_the_scale_of_a_scanner(played):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*REGISTRY.names()} - FORGETFUL - {"feda3i"}))
+@pytest.mark.parametrize("name", sorted({*REGISTRY.names()} - {*REMEMBERING, "feda3i"}))
 def test_methods_train_on_patches(name, tmp_path):
     assert np.isfinite(run(patched(1, name), tmp_path / "run").scores["dice"])
 
 
-@pytest.mark.parametrize("name", sorted(FORGETFUL))
-def test_methods_that_remember_pixels_refuse_patches(name):
-    with pytest.raises(RecipeError, match=r"train\.patch.*remembers"):
-        _ = job_of(patched(method=name), federation()).method
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "redraw" else [pytest.mark.slow])
+        for name in REMEMBERING
+    ],
+)
+def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(name, tmp_path):
+    pytest.importorskip("flwr")
+    rounds = 4 if name in ("adele", "redraw") else 3
+    options = MOVING if name == "redraw" else SHORT[name]
+    one = run(patched(rounds, name, options), tmp_path / "one")
+    found = remembered(one.path) | facts(one.path)
+    assert REMEMBERING[name] in found
+    assert name != "redraw" or "masks" in found  # those of the method that follows
+    with pytest.raises(KeyboardInterrupt):
+        run(patched(rounds, name, options), tmp_path / "two", listener=_StopAfter(2))
+    assert resume(tmp_path / "two").sha256 == one.sha256
+    network = Trial(tmp_path, patched(rounds, name, options), site_names(2)).play()
+    assert network.sha256 == one.sha256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_two_workers_remember_the_same(name, tmp_path):
+    options = MOVING if name == "redraw" else SHORT[name]
+    found = [
+        run(patched(3, name, options, engine={"workers": n}), tmp_path / str(n)) for n in (1, 2)
+    ]
+    assert found[0].sha256 == found[1].sha256
 
 
 def federation(dtype=np.float32, foreground=True):
