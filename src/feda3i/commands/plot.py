@@ -62,7 +62,10 @@ def plot(
         mu = true_offsets(RunFolder.open(folder).manifest()["data"].get("notes", {})) or None
         stem = "" if len(folders) == 1 else f"{folder.name}-"
         if any(event.get("offsets") for event in events):
-            draw_offsets(events, files(f"{stem}offsets"), mu)
+            if RunFolder.open(folder).recipe().train.patch is None:
+                draw_offsets(events, files(f"{stem}offsets"), mu)
+            else:  # relative to each case, while true offsets are in pixels of the cases
+                draw_offsets(events, files(f"{stem}offsets"), None, "px (at 256)")
         surveys = [event["survey"] for event in events if event.get("survey")]
         if not surveys:
             continue

@@ -110,7 +110,7 @@ def measure_edges(
     ----------
     images, masks
         As in ``edge_offsets``; of one size or, as lists, of several, which share their offset
-        relative to the longest side.
+        relative to the longest side of each. It is then in pixels of the median longest side.
     spacing
         ``(case, dimension)`` size of a pixel along each axis; ``None`` if all are equal. The offset
         is in pixels of the smallest side.

@@ -10,7 +10,9 @@ from feda3i.log.events import Event
 from feda3i.report.canvas import BLUE, GREY, ORANGE, Target, pyplot, save, short
 
 
-def draw_offsets(events: Sequence[Event], path: Target, mu: Mapping[str, float] | None) -> None:
+def draw_offsets(
+    events: Sequence[Event], path: Target, mu: Mapping[str, float] | None, unit: str = "px"
+) -> None:
     """Draw each site's offset with two standard errors, and where its contours were moved to.
 
     Parameters
@@ -20,6 +22,8 @@ def draw_offsets(events: Sequence[Event], path: Target, mu: Mapping[str, float] 
         cases), ``moved`` by site and class, both in pixels.
     mu
         True offsets by site in pixels, if they are known.
+    unit
+        What pixels they are, for the axis.
     """
     offsets, moved = gather(events)
     sites = sorted(offsets, key=lambda site: (mu or {}).get(site, offsets[site][0, 0]))
@@ -42,7 +46,8 @@ def draw_offsets(events: Sequence[Event], path: Target, mu: Mapping[str, float] 
             axes.plot(true, rows, "x", color=GREY, markersize=5, label="true offset")
         for row in rows[~known]:
             axes.annotate("cannot tell", (0, row), fontsize=7, va="center", ha="center")
-        axes.set_xlabel("px outside the border in the image" + (f", class {k + 1}" * (classes > 1)))
+        label = f"{unit} outside the border in the image"
+        axes.set_xlabel(label + f", class {k + 1}" * (classes > 1))
         axes.set_yticks(rows, [short(site) for site in sites], fontsize=7)
         axes.grid(alpha=0.25)
     grid[0, 0].legend(frameon=False, fontsize=8)

@@ -66,3 +66,12 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
     assert shown.count('class="redrawn"') == shown.count('class="given"') == 3
     assert "moved -2.0 px" in shown
     assert np.array_equal(federation.train.masks, masks), "the given masks stay"
+
+
+def test_with_patches_pixels_are_those_of_each_case(tmp_path):
+    federation = tiny_federation()
+    by, patched = {"site-1": [16.0]}, {"train": {"patch": [16, 16]}}
+    (first,) = _redrawn(RunLog(tmp_path, recipe=patched, moved=by), federation, 1)
+    given = federation.train.masks[0]
+    assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
+    assert "moved +2.0 px" in first.words

@@ -147,7 +147,7 @@ def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Pi
 def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
     """Return a case of each site that moved its contours, farthest first, then a second of each."""
     from feda3i.metrics import dice
-    from feda3i.quality import redraw
+    from feda3i.quality import SIDE, longest_side, redraw
 
     far = {site: by for site, by in log.moved.items() if any(by) and site in federation.sites}
     order = sorted(far, key=lambda site: (-max(map(abs, far[site])), site))
@@ -162,8 +162,10 @@ def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
     for site, k in places[:most]:
         given = federation.train.masks[k]
         side = None if sizes is None else sizes[k].tolist()
-        masks = {"given": given, "redrawn": redraw(given, far[site], side)}
-        words = "moved " + ", ".join(f"{by:+.1f} px" for by in far[site])
+        scale = longest_side(given.shape, side) / SIDE if log.is_patched else 1.0
+        own = [scale * by for by in far[site]]  # in pixels of this case
+        masks = {"given": given, "redrawn": redraw(given, own, side)}
+        words = "moved " + ", ".join(f"{by:+.1f} px" for by in own)
         if federation.clean_masks is not None:
             masks = {"clean": federation.clean_masks[k], **masks}
             before, after = (

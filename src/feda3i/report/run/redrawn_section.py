@@ -34,7 +34,8 @@ def redrawn_section(groups: Sequence[Group]) -> Section | None:
         "Masks redrawn",
         html.join(body),
         "Pixels by which each site's contours lie outside the border that its images show: as they "
-        "were drawn, and as they were trained on. The given masks stay as they are.",
+        "were drawn, and as they were trained on. The given masks stay as they are. Where sites "
+        "train on patches, pixels are at 256 of each case's longest side.",
         "Redrawn",
     )
 
@@ -87,7 +88,7 @@ def _table(
     k: int,
     title: str,
 ) -> Html:
-    mu = run.mu
+    mu = {} if run.is_patched else run.mu  # true offsets are in pixels of the cases
     columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
     columns += [
         Column("drawn, px", "number", 1),

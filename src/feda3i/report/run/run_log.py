@@ -114,6 +114,11 @@ class RunLog:
         return dict(sorted(found.items()))
 
     @property
+    def is_patched(self) -> bool:
+        """Return whether sites trained on patches: offsets are then in px at 256 of each case."""
+        return bool(table_of(self.recipe.get("train")).get("patch"))
+
+    @property
     def mu(self) -> dict[str, float]:
         """Return the true offset of each site's annotator in pixels; empty if it is unknown."""
         notes = table_of(self.data.get("notes"))
