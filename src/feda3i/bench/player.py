@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from feda3i.errors import FedA3IError, RunError, summary
-from feda3i.log.console import Silent
+from feda3i.log.console import Listener
 
 KEPT = 2
 """Federations in memory: runs of one setting come one after the other."""
@@ -56,36 +56,25 @@ class Player:
         try:
             self._play(order)
         except FedA3IError as error:
-            self._tell(failed=str(error))
+            self.tell(failed=str(error))
         except Exception as error:  # one run must not end the others
             traceback.print_exc(file=sys.stderr)
-            self._tell(failed=f"this is a bug in feda3i: {summary(error)}")
+            self.tell(failed=f"this is a bug in feda3i: {summary(error)}")
 
     def _play(self, order: Mapping[str, Any]) -> None:
-        from feda3i.bench.branching import Branches, begin_from
         from feda3i.bench.result import result_of
-        from feda3i.engine.run import describe, job_of, resume, run
-        from feda3i.engine.run_folder import RunFolder
+        from feda3i.bench.together import run_or_branch
         from feda3i.recipe import validate
 
         recipe, path = validate(order["recipe"]), Path(order["path"])
-        self._tell(doing="reading the cases")
+        self.tell(doing="reading the cases")
         federation = self._federation(recipe)
-        data = describe(federation)
-        _check_test(data["test_sha256"], order)
-        branches = Branches(Path(order["branches"]), recipe, data)
-        listener = Teller(self._answers, branches, path, order["wanted"])
-        if not RunFolder(path).is_run:
-            saved = branches.best()
-            if saved is not None:
-                begin_from(saved, path, job_of(recipe, federation), federation)
-        if RunFolder(path).is_run:
-            resume(path, listener=listener, federation=federation, trust_code=True)
-        else:
-            run(recipe, path, listener=listener, federation=federation)
+        _check_test(federation.test.digest(), order)
+        branches, wanted = Path(order["branches"]), order["wanted"]
+        run_or_branch(recipe, path, federation, branches, wanted, Teller(self))
         result = result_of(path, federation)
         result.write(Path(order["result"]))
-        self._tell(done=result.last(), seconds=result.machine["seconds_per_round"])
+        self.tell(done=result.last(), seconds=result.machine["seconds_per_round"])
 
     def _federation(self, recipe: Any) -> Any:
         from feda3i.simulation.federation import federation_of
@@ -99,7 +88,8 @@ class Player:
             self._federations.popitem(last=False)
         return self._federations[key]
 
-    def _tell(self, **facts: Any) -> None:
+    def tell(self, **facts: Any) -> None:
+        """Answer with a line."""
         self._answers.write(json.dumps(facts) + "\n")
 
 
@@ -122,25 +112,19 @@ def _seeds(values: Mapping[str, Any]) -> list[int]:
     return [] if is_fixed else [int(values["seed"])]
 
 
-class Teller(Silent):
-    """A listener that reports rounds over the pipe and keeps checkpoints for other runs."""
+class Teller(Listener):
+    """Report a run's rounds over the pipe."""
 
-    def __init__(self, answers: IO[str], branches: Any, path: Path, wanted: list[int]) -> None:
-        self._answers, self._branches = answers, branches
-        self._path, self._wanted = path, wanted
+    def __init__(self, player: Player) -> None:
+        self._player = player
 
     def begin(self, title: str, rounds: int, done: int) -> None:
-        """Keep a checkpoint that a kill may have prevented, and report the run's round."""
-        if done:
-            self._branches.keep(self._path, self._wanted)
-        self._answers.write(json.dumps({"round": done}) + "\n")
+        """Report the round that the run stands at."""
+        self._player.tell(round=done)
 
     def round(self, event: dict[str, Any]) -> None:
         """Report a round."""
-        if event["round"] in self._wanted:
-            self._branches.keep(self._path, self._wanted)
-        facts = {"round": event["round"], "dice": event.get("dice"), "seconds": event["seconds"]}
-        self._answers.write(json.dumps(facts) + "\n")
+        self._player.tell(**{key: event.get(key) for key in ("round", "dice", "seconds")})
 
 
 if __name__ == "__main__":

@@ -6,28 +6,34 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from feda3i.bench.branching import Branches, begin_from, last_shared
+from feda3i.bench.branching import Branches, begin_from
 from feda3i.core.cases import Federation
 from feda3i.engine.run import Result, describe, job_of, resume, run
-from feda3i.log.console import Listener
+from feda3i.engine.run_folder import RunFolder
+from feda3i.log.console import Listener, Relay
 from feda3i.recipe import Recipe
 
 
-class Keeper(Listener):
-    """Pass on everything to another listener, and keep checkpoints that other runs begin with."""
+class Keeper(Relay):
+    """Keep the checkpoints that other runs begin with, and pass everything on."""
 
     def __init__(
-        self, other: Listener, branches: Branches, path: Path, wanted: Collection[int]
+        self, inner: Listener, branches: Branches, path: Path, wanted: Collection[int]
     ) -> None:
-        self._other, self._branches, self._path, self._wanted = other, branches, path, wanted
-        for told in ("note", "doing", "begin", "site", "end"):
-            setattr(self, told, getattr(other, told))
+        super().__init__(inner)
+        self._branches, self._path, self._wanted = branches, path, wanted
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Keep a checkpoint that a kill may have prevented."""
+        if done in self._wanted:
+            self._branches.keep(self._path, self._wanted)
+        self.inner.begin(title, rounds, done)
 
     def round(self, event: dict[str, Any]) -> None:
-        """Keep the checkpoint if its round is wanted, and pass on what came out."""
+        """Keep the checkpoint if its round is wanted."""
         if event["round"] in self._wanted:
             self._branches.keep(self._path, self._wanted)
-        self._other.round(event)
+        self.inner.round(event)
 
 
 def run_or_branch(
@@ -38,7 +44,7 @@ def run_or_branch(
     wanted: Collection[int],
     listener: Listener,
 ) -> Result:
-    """Run a recipe, starting from another run's checkpoint where that is bit-equal to its own.
+    """Run a recipe from where its folder is, or from another run's checkpoint if that is the same.
 
     Parameters
     ----------
@@ -48,10 +54,10 @@ def run_or_branch(
         Rounds whose checkpoints others may begin with.
     """
     kept = Branches(branches, recipe, describe(federation))
-    saved = kept.best()
+    saved = None if RunFolder(path).is_run else kept.best()
     if saved is not None:
         begin_from(saved, path, job_of(recipe, federation), federation)
-        return resume(path, federation=federation, listener=listener)
-    if last_shared(recipe):
-        listener = Keeper(listener, kept, path, wanted)
-    return run(recipe, path, federation=federation, listener=listener)
+    keeper = Keeper(listener, kept, path, wanted)
+    if RunFolder(path).is_run:
+        return resume(path, federation=federation, listener=keeper, trust_code=True)
+    return run(recipe, path, federation=federation, listener=keeper)

@@ -16,7 +16,7 @@ from typing import Any
 
 from feda3i.basics.files import write_file
 from feda3i.flower.roster import Roster
-from feda3i.log.console import Listener
+from feda3i.log.console import Listener, Relay
 
 PAGE, METRICS = "operator.html", "metrics.prom"
 OFTEN = 5.0
@@ -102,7 +102,7 @@ class Glance:
     waiting: dict[str, float | None] = field(default_factory=dict)
 
 
-class Watch(Listener):
+class Watch(Relay):
     """Pass on what a run says, and keep page and numbers up to date.
 
     Parameters
@@ -127,26 +127,10 @@ class Watch(Listener):
         page: Callable[[Glance, bool], str],
         metrics: Path | None = None,
     ) -> None:
-        self.inner, self.folder, self.roster = inner, folder, roster
-        self.page, self.metrics = page, metrics
+        super().__init__(inner)
+        self.folder, self.roster, self.page, self.metrics = folder, roster, page, metrics
         self.glance = Glance(folder.name, folder, Tally())
         self._read, self._written, self._has_failed = 0, 0.0, False
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self.inner.note(text)
-
-    def doing(self, text: str) -> None:
-        """Pass it on."""
-        self.inner.doing(text)
-
-    def site(self, answered: int, asked: int) -> None:
-        """Pass it on."""
-        self.inner.site(answered, asked)
-
-    def end(self) -> None:
-        """Pass it on; how it ended is said by ``finish``."""
-        self.inner.end()
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Pass it on and write the first page."""

@@ -48,6 +48,16 @@ class Silent(Listener):
     """A listener that says nothing."""
 
 
+class Relay(Listener):
+    """Pass everything on to another listener, but for what a subclass hears itself."""
+
+    def __init__(self, inner: Listener) -> None:
+        self.inner = inner
+        for told in ("note", "doing", "begin", "site", "round", "end"):
+            if getattr(type(self), told) is getattr(Listener, told):
+                setattr(self, told, getattr(inner, told))
+
+
 class Clock(ProgressColumn):
     """Time left while a run is under way, time taken at its end; each says which it is."""
 
