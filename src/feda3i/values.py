@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -46,6 +46,15 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
             f"{_start(place)}: expected text, a number, true or false, a list or a table, "
             f"found {shown(value)}"
         )
+
+
+def flat_items(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield ``("train.lr", 0.005)`` for every value of nested tables."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flat_items(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _check_text(text: str, place: str) -> None:

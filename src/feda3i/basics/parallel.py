@@ -60,7 +60,7 @@ def ordered_map(
     >>> list(ordered_map(abs, [-1, 2, -3], workers=2, way="threads"))
     [1, 2, 3]
     """
-    count = workers or os.cpu_count() or 1
+    count = workers or cores()
     with contextlib.ExitStack() as stack:
         if count <= 1:
             yield from map(_bind(call, tool, stack), jobs)
@@ -83,6 +83,13 @@ def ordered_map(
                 "a worker process died (out of memory, or a script without "
                 "'if __name__ == \"__main__\":'): repeat with workers=1, what is finished is kept"
             ) from None
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def can_fork() -> bool:

@@ -27,7 +27,7 @@ from feda3i.errors import WireError
 from feda3i.log.events import EventLog
 from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe
-from feda3i.recipe.sections import deciding
+from feda3i.recipe.sections import without_machine
 from feda3i.simulation.views import view_of
 
 NEW = ".new"
@@ -52,14 +52,12 @@ def _plain_rounds(name: str, options: str, rounds: int) -> int:
 
 def family_of(recipe: Recipe) -> str:
     """Return a name that recipes have in common if one may begin with the rounds of the other."""
-    values = recipe.shared()
+    values = without_machine(recipe.shared())
     # A run that measures statistics in its last round is no beginning of a longer one, and one
     # whose learning rate falls towards its last round is not either.
     is_alike = recipe.model.statistics != "exact-last" and recipe.train.schedule == "constant"
     for key in ("title", "methods", *(["rounds"] if is_alike else [])):
         values.pop(key, None)
-    engine = deciding(values.pop("engine", None))
-    values |= {"engine": engine} if engine else {}
     if last_shared(recipe) > 0:
         values["method"] = {"loss": values["method"].get("loss", "ce")}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

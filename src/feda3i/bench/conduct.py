@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import queue
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from feda3i.basics.parallel import cores
 from feda3i.basics.ram import available
 from feda3i.bench.branching import clear, family_of, last_shared, remove_unfinished
 from feda3i.bench.grid import GridCell
@@ -54,13 +54,6 @@ def _task(cell: GridCell) -> Task:
     recipe = cell.recipe
     kind = f"{cell.setting.split()[0]} {cell.row}"
     return Task(cell.name, family_of(recipe), last_shared(recipe), recipe.rounds, kind)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def side_by_side(agenda: Agenda) -> int:

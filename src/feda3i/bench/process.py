@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from feda3i.engine.workers import ENVIRONMENT
+from feda3i.engine.workers import start_process
 
 Told = tuple["Process", dict[str, Any]]
-
-_START = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
-    "from feda3i.bench.player import main; main()"
-)
-"""Ctrl-C is the bench's to handle; the working directory is not imported from (-P)."""
 
 
 class Process:
     """One worker process; its messages go into a queue shared by all of them."""
 
     def __init__(self, told: queue.Queue[Told]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *map(os.path.abspath, sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT},
-            text=True,
-            encoding="utf-8",
-        )
+        self._process = start_process("feda3i.bench.player", text=True, encoding="utf-8")
         self._told = told
         threading.Thread(target=self._listen, daemon=True).start()
 

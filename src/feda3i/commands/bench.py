@@ -98,7 +98,8 @@ def _list(agenda: Agenda) -> None:
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
-    from feda3i.bench.conduct import Conductor, cores, side_by_side
+    from feda3i.basics.parallel import cores
+    from feda3i.bench.conduct import Conductor, side_by_side
     from feda3i.bench.progress import Progress
 
     done, total = len(agenda.done), len(agenda.cells)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from feda3i.bench.conduct import Agenda, cores, times_of
+from feda3i.basics.parallel import cores
+from feda3i.bench.conduct import Agenda, times_of
 from feda3i.bench.grid import Grid, GridCell
 from feda3i.bench.schedule import left
 from feda3i.commands.dry_run import duration

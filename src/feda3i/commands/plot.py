@@ -80,14 +80,13 @@ def plot(
 def by_seed(rounds: dict[Path, list[Event]]) -> dict[str, list[list[Event]]]:
     """Return the runs by name, those that differ in nothing but the seed together."""
     from feda3i.engine.run_folder import RunFolder
-    from feda3i.recipe.sections import deciding
+    from feda3i.recipe.sections import without_machine
 
     alike: dict[str, list[Path]] = {}
     for folder in rounds:
-        values = RunFolder.open(folder).recipe().to_dict()
+        values = without_machine(RunFolder.open(folder).recipe().to_dict())
         for key in ("seed", "title", "methods"):
             values.pop(key, None)
-        values["engine"] = deciding(values.pop("engine", None))
         alike.setdefault(json.dumps(values, sort_keys=True), []).append(folder)
     named: dict[str, list[list[Event]]] = {}
     for paths in alike.values():

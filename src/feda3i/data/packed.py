@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from feda3i.basics.files import PART, hash_text, write_file
-from feda3i.basics.parallel import ordered_map
+from feda3i.basics.parallel import cores, ordered_map
 from feda3i.core.cases import Images, Masks
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.data.store import FileStore, Form, Forms, Store
@@ -78,7 +78,7 @@ def pack_cases(
         found = _load(place)
         if found is not None:
             return found
-    return _build(listing, place, workers or os.cpu_count() or 1)
+    return _build(listing, place, workers or cores())
 
 
 def cache_folder(root: Path) -> Path:

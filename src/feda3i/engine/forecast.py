@@ -109,8 +109,7 @@ def forecast(job: Job, federation: Federation, speed: Speed) -> Forecast:
     processes = worker_count(job, len(sizes))
     # No round ends before its largest site has.
     share = max(sum(sizes) / processes, max(sizes))
-    scorings = len({*range(recipe.evaluate.every, recipe.rounds + 1, recipe.evaluate.every)})
-    scorings += bool(recipe.rounds % recipe.evaluate.every)
+    scorings = math.ceil(recipe.rounds / recipe.evaluate.every)
     # The last round also scores the training cases, and a survey looks at them once.
     scored = scorings * len(federation.test) + (1 + bool(job.method.wire.survey)) * sum(sizes)
     measured = sum(job.measures(number) for number in range(1, recipe.rounds + 1))

@@ -16,6 +16,7 @@ from feda3i.errors import RunError
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import DECIDING, deciding
 from feda3i.recipe.trust import Code, named_code
+from feda3i.values import flat_items
 
 FORMAT = 1
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
@@ -147,15 +148,6 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     engine = {f"engine.{key}" for key in (*deciding(then.get("engine")), *deciding(now["engine"]))}
     keys = [k for k in sorted({*old, *new}) if k in engine or k.split(".")[0] not in ignored]
     return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
-
-
-def flat_items(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Yield ``("train.lr", 0.005)`` for every value of nested tables."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flat_items(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def check_data_kept(

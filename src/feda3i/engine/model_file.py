@@ -13,7 +13,7 @@ from feda3i.engine.manifest import FORMAT
 from feda3i.engine.validation import check_best
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
-from feda3i.recipe.sections import deciding
+from feda3i.recipe.sections import without_machine
 from feda3i.recipe.trust import announce, check_trust
 
 if TYPE_CHECKING:
@@ -28,12 +28,9 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
 
     # Without the place of the data and of the training: where a model was trained must not change
     # the file, and a name of a hospital's folder must not travel with it.
-    recipe = job.recipe.shared()
-    engine = deciding(recipe.pop("engine"))
-    recipe |= {"engine": engine} if engine else {}
     about = {
         "format": FORMAT,
-        "recipe": recipe,
+        "recipe": without_machine(job.recipe.shared()),
         "channels": job.format.channels,
         "classes": job.format.classes,
         "shape": list(job.format.shape),

@@ -12,7 +12,7 @@ from feda3i.engine.loop import summarise_scores
 from feda3i.engine.model_file import open_predictor
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
-from feda3i.log.events import read_events
+from feda3i.log.events import last_rows, read_events
 from feda3i.recipe import Recipe
 
 
@@ -31,11 +31,7 @@ class LoadedRun:
 
     def rows(self, split: str = "test") -> list[Row]:
         """Return the last scores, one row per case and class."""
-        last: list[Row] = []
-        for event in self.events("score"):
-            if event["split"] == split:
-                last = event["rows"]
-        return last
+        return last_rows(self.path / "events.jsonl", split)
 
     def scores(self) -> dict[str, float]:
         """Return the means of the last scores of the test cases."""

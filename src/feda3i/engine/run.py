@@ -17,14 +17,13 @@ from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, m
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.round_scores import score_round, validate_round
 from feda3i.engine.run_folder import RunFolder
-from feda3i.engine.scoring import Row
 from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
 from feda3i.log.console import Listener, Silent
-from feda3i.log.events import EventLog, read_events
+from feda3i.log.events import EventLog, last_rows
 from feda3i.recipe import Recipe
 from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
@@ -142,7 +141,7 @@ def finished(folder: RunFolder) -> Result:
     if saved is not None:
         folder.check_events(int(saved["events"]))
     folder.drop_cache()
-    scores = summarise_scores(_last_rows(folder))
+    scores = summarise_scores(last_rows(folder.events))
     return Result(folder.path, digest, scores, told(folder.events), read_best(folder.path))
 
 
@@ -236,7 +235,7 @@ def play(
                 if not note_of_losses(losses[:-1]):  # said once, when it begins
                     _tell(note_of_losses(losses), listener)
         log.sync()
-        rows = _last_rows(folder)
+        rows = last_rows(folder.events)
         notes = [
             *notes_of_privacy(job, server),
             *watch.notes(len(losses), job.recipe.rounds),
@@ -297,12 +296,3 @@ def _tell(
             listener.note(f"NOTE: {note}")
         if log is not None:
             log.write("note", text=note, **facts)
-
-
-def _last_rows(folder: RunFolder) -> list[Row]:
-    """Return the scores of the test cases that were written last."""
-    last: list[Row] = []
-    for event in read_events(folder.events, "score"):
-        if event["split"] == "test":
-            last = event["rows"]
-    return last

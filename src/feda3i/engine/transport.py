@@ -6,7 +6,6 @@ answer depends on its order alone: the result of a run is the same to the bit.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from feda3i.basics.parallel import cores
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.engine.devices import usual_workers
@@ -130,8 +130,7 @@ def worker_count(job: Job, sites: int) -> int:
     """Return how many processes to use: by default one per GPU, or one per core without any."""
     wanted = job.recipe.engine.workers
     if wanted == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        wanted = usual_workers(job.recipe.engine.device, cores or 1, job.gpus())
+        wanted = usual_workers(job.recipe.engine.device, cores(), job.gpus())
     return max(1, min(wanted, sites))
 
 

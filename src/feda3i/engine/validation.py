@@ -38,9 +38,7 @@ class Best:
 
     def to_tree(self) -> dict[str, Any]:
         """Return plain data for the checkpoint."""
-        return {"round": self.round, "score": self.score, "params": self.params} | {
-            "waited": self.waited
-        }
+        return dict(vars(self))
 
     @classmethod
     def from_tree(cls, tree: Any, layout: Layout) -> Best | None:

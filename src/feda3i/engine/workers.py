@@ -45,12 +45,12 @@ _AHEAD = 4
 _SCORE_CHUNK = 16
 
 
-_START = (
+START = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
-    "from feda3i.engine.worker import main; main()"
+    "from {} import main; main()"
 )
-"""Ctrl-C is the server's to handle, also while torch is imported. The working directory, where a
+"""Ctrl-C is the parent's to handle, also while torch is imported. The working directory, where a
 file called json.py would be taken for Python's, is not looked at (-P); what this process can
 import, plug-ins among it, comes after everything that is installed."""
 
@@ -132,12 +132,7 @@ class _Worker:
 
     def __init__(self, hello: bytes, number: int) -> None:
         self.number = number
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *map(os.path.abspath, sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT},
-        )
+        self._process = start_process("feda3i.engine.worker")
         self._requests: queue.Queue[Any] = queue.Queue()
         self._sent: Params | None = None
         self._thread = threading.Thread(target=self._talk, args=(hello,), daemon=True)
@@ -197,6 +192,17 @@ class _Worker:
                     pipe.close()
                 except OSError:
                     continue  # the other end is gone, which is what was wanted
+
+
+def start_process(module: str, **options: Any) -> subprocess.Popen[Any]:
+    """Start a module's ``main`` in a process of one thread, with pipes to and from it."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", START.format(module), *map(os.path.abspath, sys.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **ENVIRONMENT},
+        **options,
+    )
 
 
 def write_frame(pipe: IO[bytes], data: bytes) -> None:

@@ -68,60 +68,6 @@ class Workplace:
             raise WireError(f"an order for site '{self.header.site}' reached another site")
 
 
-@app.query("hello")
-def hello(message: Message, context: Context) -> Message:
-    """Say who is here, with how many cases and which network."""
-    return _answer(message, context, _hello)
-
-
-@app.query("survey")
-def survey(message: Message, context: Context) -> Message:
-    """Answer a survey: look at the received network without training it."""
-    return _answer(message, context, _carry_out)
-
-
-@app.query("act")
-def act(message: Message, context: Context) -> Message:
-    """Do what the method asks before the training, and send nothing of it."""
-    return _answer(message, context, _carry_out)
-
-
-@app.query("measure")
-def measure(message: Message, context: Context) -> Message:
-    """Measure BatchNorm's statistics of the received network without training it."""
-    return _answer(message, context, _carry_out)
-
-
-@app.query("introduce")
-def introduce(message: Message, context: Context) -> Message:
-    """Say by which public key other sites can seal letters for this one."""
-    return _answer(message, context, _exchange_keys)
-
-
-@app.query("keys")
-def keys(message: Message, context: Context) -> Message:
-    """Draw this round's keys for secure aggregation, and share them out sealed."""
-    return _answer(message, context, _exchange_keys)
-
-
-@app.query("unmask")
-def unmask(message: Message, context: Context) -> Message:
-    """Help to take the masks off the sum, once."""
-    return _answer(message, context, _exchange_keys)
-
-
-@app.train()
-def fit(message: Message, context: Context) -> Message:
-    """Train on the site's cases."""
-    return _answer(message, context, _carry_out)
-
-
-@app.evaluate()
-def score(message: Message, context: Context) -> Message:
-    """Score the received network on the site's cases; only means leave the site."""
-    return _answer(message, context, _score)
-
-
 def _answer(message: Message, context: Context, work: Callable[[Workplace], RecordDict]) -> Message:
     """Do the work; whatever goes wrong becomes a refusal without a word about the site's files."""
     site = ""
@@ -204,6 +150,26 @@ def _means(rows: list[Row], classes: int) -> list[dict[str, Any]]:
         for k in range(1, classes + 1)
         if (own := [row for row in rows if row["class"] == k])
     ]
+
+
+WORK: dict[str, Callable[[Workplace], RecordDict]] = {
+    "query.hello": _hello,
+    "query.survey": _carry_out,
+    "query.act": _carry_out,
+    "query.measure": _carry_out,
+    "query.introduce": _exchange_keys,
+    "query.keys": _exchange_keys,
+    "query.unmask": _exchange_keys,
+    "train": _carry_out,
+    "evaluate": _score,
+}
+"""What a site does on each kind of message."""
+
+for kind, work in WORK.items():
+    register, _, action = kind.partition(".")
+    getattr(app, register)(action or "default")(
+        lambda message, context, work=work: _answer(message, context, work)
+    )
 
 
 def _refusal(site: str, reason: str) -> RecordDict:

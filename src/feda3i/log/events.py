@@ -62,6 +62,12 @@ def read_events(path: Path, kind: str | None = None) -> Iterator[Event]:
                 yield event
 
 
+def last_rows(path: Path, split: str = "test") -> list[dict[str, Any]]:
+    """Return the scores of single cases that a log wrote last; none if there are none."""
+    found = [event["rows"] for event in read_events(path, "score") if event["split"] == split]
+    return found[-1] if found else []
+
+
 def _event(line: str) -> Event | None:
     try:
         event = json.loads(line)

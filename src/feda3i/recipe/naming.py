@@ -9,12 +9,12 @@ RunName(title='demo, SKIN N_S, fedavg, seed 3', stem='demo-skin-ns-fedavg-seed3'
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from feda3i.recipe import Recipe
+from feda3i.values import flat_items
 
 LONGEST = 80
 """Letters of a folder's name; what does not fit is left out of it."""
@@ -96,25 +96,16 @@ def _replaced(name: str, before: str, now: str, joint: str) -> str:
 
 def _changes(recipe: Recipe, base: Recipe) -> list[tuple[str, Any]]:
     """Return the keys whose values differ from the recipe's own, in the order of the sections."""
-    before = _flat(base.to_dict())
+    before = dict(flat_items(base.to_dict()))
     if recipe.method.name != base.method.name:  # compare with what the recipe has for this one
         before = {k: v for k, v in before.items() if not k.startswith("method.")}
-        own = base.methods.get(recipe.method.name, {})
-        before |= _flat({"method": own})
+        before |= flat_items({"method": base.methods.get(recipe.method.name, {})})
     return [
         (key, value)
-        for key, value in _flat(recipe.to_dict()).items()
+        for key, value in flat_items(recipe.to_dict())
         if before.get(key) != value
         and not any(key == apart or key.startswith(f"{apart}.") for apart in APART + APART_TOO)
     ]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        inner = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else None
-        flat |= {f"{prefix}{key}": value} if inner is None else inner
-    return flat
 
 
 def _text(value: Any) -> str:

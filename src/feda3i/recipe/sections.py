@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -148,6 +149,13 @@ def deciding(engine: Any) -> dict[str, Any]:
     return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
 
+def without_machine(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's values without those of its engine that change no number."""
+    rest = {key: value for key, value in values.items() if key != "engine"}
+    engine = deciding(values.get("engine"))
+    return {**rest, "engine": engine} if engine else rest
+
+
 class SecureSection(StrictSection):
     """Secure aggregation: the server sees sums of networks, and no single one (docs/privacy.md)."""
 
@@ -247,12 +255,9 @@ class Recipe(StrictSection):
 
     def digest(self) -> str:
         """Return a hash of all that may change a number of the run (not of places)."""
-        plain = self.shared()
+        plain = without_machine(self.shared())
         for key in ("title", "methods"):
             plain.pop(key, None)
-        engine = deciding(plain.pop("engine"))
-        if engine:  # left out otherwise: so hashes of older versions stay
-            plain["engine"] = engine
         if not self.secure.on:
             plain.pop("secure", None)
         if not self.privacy.on:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import PART
-from feda3i.basics.parallel import Progress, ordered_map
+from feda3i.basics.parallel import Progress, cores, ordered_map
 from feda3i.basics.writers import write_array
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
@@ -181,8 +181,7 @@ def _collect(
     workers: int | None,
     progress: Progress | None,
 ) -> tuple[list[NoisyCase], list[str]]:
-    most = max(1, len(jobs) // CASES_PER_PROCESS)
-    count = min(workers or os.cpu_count() or 1, most) if workers is None else workers
+    count = workers or min(cores(), max(1, len(jobs) // CASES_PER_PROCESS))
     rows, problems = [], []
     for done, result in enumerate(ordered_map(call, jobs, count), 1):
         if isinstance(result, NoisyCase):

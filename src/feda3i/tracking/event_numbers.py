@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from feda3i.log.events import Event
+from feda3i.values import flat_items
 
 SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})
 
@@ -56,12 +57,6 @@ def _survey(survey: Any) -> Iterator[tuple[str, float]]:
             yield from _flat(f"{name}/{site}", pair[0])
 
 
-def params_of(recipe: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def params_of(recipe: Mapping[str, Any]) -> dict[str, str]:
     """Return a recipe as flat text: ``train.lr`` -> ``0.005``."""
-    found: dict[str, str] = {}
-    for key, value in recipe.items():
-        if isinstance(value, Mapping):
-            found.update(params_of(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = str(value)
-    return found
+    return {key: str(value) for key, value in flat_items(recipe)}

@@ -17,8 +17,8 @@ ALLOWED = {
 }
 
 
-NAMED_AFTER = ("commands/", "flower/client_app.py")
-"""Where functions have the names of what they call: a command, the answer to an order."""
+NAMED_AFTER = ("commands/",)
+"""Where functions have the names of what they call: a command."""
 
 
 def defined(source: Path) -> Iterator[tuple[str, str, str]]:

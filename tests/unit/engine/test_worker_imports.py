@@ -88,7 +88,7 @@ def test_processes_that_read_or_draw_import_nothing_from_there_either(tmp_path, 
 
 
 def test_ctrl_c_while_a_worker_imports_torch_makes_no_noise(tmp_path):
-    from feda3i.engine.workers import _START
+    from feda3i.engine.workers import START
 
     package = tmp_path / "feda3i" / "engine"
     package.mkdir(parents=True)
@@ -98,7 +98,7 @@ def test_ctrl_c_while_a_worker_imports_torch_makes_no_noise(tmp_path):
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\ndef main():\n    print('alive')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _START],
+        [sys.executable, "-P", "-c", START.format("feda3i.engine.worker")],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from feda3i.engine.manifest import flat_items
-from feda3i.recipe.sections import deciding
+from feda3i.recipe.sections import without_machine
 from feda3i.report.run.run_log import Row, RunLog, number_of, table_of
+from feda3i.values import flat_items
 
 REFERENCES = {
     "clean": "trains on perfect masks: a ceiling",
@@ -103,10 +103,8 @@ def group_runs(runs: Sequence[RunLog]) -> list[Group]:
 
 
 def _setting(run: RunLog) -> dict[str, Any]:
-    ignored = ("method", "methods", "seed", "title", "engine")
-    setting = {key: value for key, value in run.recipe.items() if key not in ignored}
-    engine = deciding(run.recipe.get("engine"))
-    return {**setting, "engine": engine} if engine else setting
+    ignored = ("method", "methods", "seed", "title")
+    return {k: v for k, v in without_machine(run.recipe).items() if k not in ignored}
 
 
 def _key(values: Mapping[str, Any]) -> str:
