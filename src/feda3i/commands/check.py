@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from feda3i.commands.app import AllowUnused
+from feda3i.commands.app import AllowUnused, Workers
 from feda3i.errors import RecipeError
 
 
@@ -33,12 +34,10 @@ def check(
         Path | None, typer.Option(help="Write a summary without names and pixels here.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, max=256)] = None,
+    workers: Workers = None,
 ) -> None:
     """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
     if names[0] == "method":
-        from feda3i.commands.check_method import check_method
-
         check_method(names[1:])
         return
     if len(names) > 1:
@@ -93,4 +92,28 @@ def check_folder(
         write_problems(problems, report.problems)
         print(f"all findings: {problems}")
     if not report.is_fit:
+        raise typer.Exit(1)
+
+
+def check_method(arguments: Sequence[str]) -> None:
+    """Run the contract on a method; options as ``key=value`` after its name."""
+    if not arguments:
+        raise RecipeError("expected: feda3i check method NAME [key=value ...]")
+    from feda3i import contract
+    from feda3i.methods.base import make_method
+    from feda3i.recipe import load
+
+    name, *options = arguments
+    section = load(None, [f"method={name}", *(f"method.{option}" for option in options)]).method
+    make_method(section.name, section.options())
+    outcome = contract.check_method(section.name, section.options())
+    promises = {promise.__name__: promise.__doc__ for promise in contract.PROMISES}
+    for promise, trouble in outcome.items():
+        told = (promises[promise] or "").strip()
+        print(f"{'broken' if trouble else 'kept  '}  {told}")
+        if trouble:
+            print(f"        {trouble}")
+    broken = sum(bool(trouble) for trouble in outcome.values())
+    print(f"{len(outcome) - broken} promises kept, {broken} broken")
+    if broken:
         raise typer.Exit(1)

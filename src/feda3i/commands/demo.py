@@ -106,7 +106,7 @@ def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[st
     print("\n" + table)
     write_file(folder / "table.md", (table + "\n").encode())
     mu = true_offsets(federation.notes) or None
-    draw_curves({ROWS[m]: e for m, e in events.items()}, folder / "curves.png")
+    draw_curves({ROWS[m]: [e] for m, e in events.items()}, folder / "curves.png")
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
         stages = next(read_events(results["feda3i"].path / "events.jsonl", "start"))["stages"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from feda3i.commands.app import App
+from feda3i.commands.app import App, Overrides
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
@@ -189,9 +189,7 @@ def check(
 @app.command()
 def run(
     recipe: Annotated[str, typer.Argument(help="A .toml file or the name of a built-in recipe.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3.")
-    ] = None,
+    overrides: Overrides = None,
     server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
     name: Annotated[str, typer.Option(help="Name of the run folder.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Continue that run.")] = False,

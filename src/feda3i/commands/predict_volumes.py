@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
+from feda3i.basics.writers import write_png
 from feda3i.core.normalise import Normalise, byte_picture
 from feda3i.errors import DataError
 
@@ -37,8 +38,8 @@ def predict_volume(predictor: Predictor, file: Path, stem: Path, overlay: bool) 
     mask = volume_mask(predictor, pixels, spacing)
     write_file(stem.with_name(f"{stem.name}.nii.gz"), write_like(data, mask, form.axis))
     if overlay:
-        drawn = three_planes(pixels, {"": mask}, spacing, form.normalise)
-        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), drawn)
+        drawn = three_planes(pixels, mask, spacing, form.normalise)
+        write_png(stem.with_name(f"{stem.name}_overlay.png"), drawn)
 
 
 def volume_mask(
@@ -51,29 +52,22 @@ def volume_mask(
 
 
 def three_planes(
-    image: NDArray[Any],
-    masks: dict[str, NDArray[np.uint8]],
-    spacing: tuple[float, ...],
-    rule: Normalise,
+    image: NDArray[Any], mask: NDArray[np.uint8], spacing: tuple[float, ...], rule: Normalise
 ) -> NDArray[np.uint8]:
-    """Return planes across each axis where the first mask is fullest, with contours by class.
+    """Return the planes across each axis where the mask is fullest, with contours by class.
 
-    One row of planes per mask, the pixels square in millimetres.
+    They lie side by side, the pixels square in millimetres.
     """
-    shown = byte_picture(image, rule)
-    first = next(iter(masks.values())) > 0
-    rows = []
-    for mask in masks.values():
-        planes = []
-        for axis in range(3):
-            others = tuple(a for a in range(3) if a != axis)
-            full = first.sum(axis=others)
-            place = int(full.argmax()) if full.any() else first.shape[axis] // 2
-            sides = [spacing[a] for a in others]
-            plane = np.take(shown, place, axis=axis)
-            planes.append(_plane(plane, np.take(mask, place, axis=axis), sides))
-        rows.append(_beside(planes))
-    return np.concatenate(rows)
+    shown, drawn = byte_picture(image, rule), mask > 0
+    planes = []
+    for axis in range(3):
+        others = tuple(a for a in range(3) if a != axis)
+        full = drawn.sum(axis=others)
+        place = int(full.argmax()) if full.any() else drawn.shape[axis] // 2
+        sides = [spacing[a] for a in others]
+        plane = np.take(shown, place, axis=axis)
+        planes.append(_plane(plane, np.take(mask, place, axis=axis), sides))
+    return _beside(planes)
 
 
 def _plane(
@@ -96,14 +90,3 @@ def _beside(planes: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     height = max(len(plane) for plane in planes)
     padded = [np.pad(p, ((0, height - len(p)), (0, 6), (0, 0))) for p in planes]
     return np.concatenate(padded, axis=1)
-
-
-def write_overlay(path: Path, pixels: NDArray[np.uint8]) -> None:
-    """Write a PNG whole or not at all."""
-    from io import BytesIO
-
-    from PIL import Image
-
-    buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    write_file(path, buffer.getvalue())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import App, Workers, progress_bar
+from feda3i.commands.app import AllowUnused, App, Workers, progress_bar
 
 if TYPE_CHECKING:
     from feda3i.prepare.work import Prepared
@@ -86,9 +86,7 @@ def folder(
     per_site: Annotated[
         bool, typer.Option(help="Each folder that holds images and masks is a real site.")
     ] = False,
-    allow_unused: Annotated[
-        bool, typer.Option("--allow-unused", help="Pictures that are in no case are no error.")
-    ] = False,
+    allow_unused: AllowUnused = False,
     group: Annotated[
         str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
     ] = None,

@@ -13,6 +13,7 @@ from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
     from feda3i.engine.job import Job
+    from feda3i.recipe import Recipe
     from feda3i.report.disclosure import Disclosure
 
 
@@ -68,24 +69,21 @@ def _of_recipe(source: str, overrides: list[str]) -> Disclosure:
 
     recipe = load(source, overrides)
     announce(recipe)
-    options = recipe.data.options()
-    if recipe.data.name == "folder" and "path" not in options:  # a consortium: sites have the data
-        return disclose(_of_options(source, recipe), recipe.title or Path(source).stem)
+    title = recipe.title or Path(source).stem
+    if recipe.data.name == "folder" and "path" not in recipe.data.options():
+        return disclose(_of_options(source, recipe), title)  # a consortium: sites have the data
     from feda3i.engine.run import job_of
     from feda3i.simulation.federation import check_recipe
 
     federation = check_recipe(recipe)
-    title = recipe.title or Path(source).stem
     return disclose(job_of(recipe, federation), title, len(federation.sites))
 
 
-def _of_options(source: str, recipe: object) -> Job:
+def _of_options(source: str, recipe: Recipe) -> Job:
     """Return the job of a recipe whose cases lie at the sites, as far as it says what they are."""
     from feda3i.engine.job import Job, format_of
     from feda3i.reading.decode import DEFAULT_CLASSES
-    from feda3i.recipe import Recipe
 
-    assert isinstance(recipe, Recipe)
     options = recipe.data.options()
     size, channels = options.get("size"), options.get("channels")
     if not isinstance(size, int | list) or not isinstance(channels, int):

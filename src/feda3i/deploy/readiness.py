@@ -93,10 +93,6 @@ def _agreed(folder: Path, name: str) -> str:
     return str(values[name])
 
 
-def _address(folder: Path) -> str:
-    return _agreed(folder, "address")
-
-
 def _key(folder: Path) -> str:
     from feda3i.deploy.credentials import public_line
 
@@ -164,7 +160,7 @@ def _state(folder: Path) -> str:
 
 def _ask(folder: Path, path: str, method: str = "GET") -> tuple[int, Any]:
     """Ask the server over TLS and return status code and headers."""
-    address = _address(folder)
+    address = _agreed(folder, "address")
     context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     request = urllib.request.Request(f"https://{address}{path}", method=method)
     try:
@@ -198,7 +194,7 @@ def _clock(folder: Path) -> str:
 def _exposure(folder: Path) -> str:
     """Look whether the control interface, which has no login, can be reached from here."""
     status, _ = _ask(folder, "/v1/control/list-runs", "POST")
-    if status not in (403, 404) and not _is_loopback(_address(folder)):
+    if status not in (403, 404) and not _is_loopback(_agreed(folder, "address")):
         raise _Wrong(
             f"the server's control interface answers from here ({status}); tell the operator that "
             f"the reverse proxy (nginx.conf) must be in front"

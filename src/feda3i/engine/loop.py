@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -23,30 +26,26 @@ from feda3i.engine.spending import account_fit, account_survey
 from feda3i.engine.transport import Transport
 from feda3i.errors import RunError, WireError
 from feda3i.log.console import Listener
+from feda3i.methods.base import Method
 from feda3i.metrics import SCORES
 
 
+@dataclass
 class Round:
     """One round: who is asked what, and what the answers make of the model."""
 
-    def __init__(
-        self,
-        job: Job,
-        server: Server,
-        transport: Transport,
-        number: int,
-        listener: Listener,
-        scratch: Path,
-        interrupt: Interrupt | None = None,
-    ) -> None:
-        self.job = job
-        self.server = server
-        self.transport = transport
-        self.number = number
-        self.listener = listener
-        self.scratch = scratch
-        self.interrupt = interrupt or Interrupt()
-        self.method = job.method
+    job: Job
+    server: Server
+    transport: Transport
+    number: int
+    listener: Listener
+    scratch: Path
+    interrupt: Interrupt = field(default_factory=Interrupt)
+
+    @property
+    def method(self) -> Method:
+        """Return the method that plans and merges."""
+        return self.job.method
 
     def play(self) -> dict[str, Any]:
         """Play the round; ``server.params`` and ``server.state`` are then those after it."""
@@ -122,7 +121,8 @@ class Round:
         if gathered is not None:
             return self._merge(plan, kept, missing, gathered)
         replies = Replies("fit", self.number, tuple(kept), tuple(missing))
-        return replies, fold.result(expected_weight=float(_in_order(list(share.values()))))
+        # Added up in the order of ``Fold``, so that a complete round is not divided again.
+        return replies, fold.result(expected_weight=reduce(add, share.values(), 0.0))
 
     def _measure(self) -> None:
         """Put exact running statistics over all sites' images in the place of averaged ones."""
@@ -231,14 +231,6 @@ def _check_cases(reply: Reply, bound: int) -> None:
 
 def _no_params(reply: Reply) -> Missing:
     return Missing(reply.site, "the fit reply holds no parameters")
-
-
-def _in_order(shares: Sequence[float]) -> float:
-    """Return the sum as ``Fold`` makes it, so that a complete round is not divided again."""
-    total = 0.0
-    for share in shares:
-        total += share
-    return total
 
 
 def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:

@@ -52,20 +52,12 @@ class Best:
         return cls(**{key: tree[key] for key in kinds})
 
 
+@dataclass
 class BestWatch:
-    """What the ``[validation]`` section asks for, from round to round.
+    """What the ``[validation]`` section asks for, and the best model of the rounds so far."""
 
-    Parameters
-    ----------
-    wanted
-        The section.
-    best
-        The best model of the rounds before.
-    """
-
-    def __init__(self, wanted: ValidationSection, best: Best | None = None) -> None:
-        self.wanted = wanted
-        self.best = best
+    wanted: ValidationSection
+    best: Best | None = None
 
     def is_due(self, round: int, rounds: int) -> bool:
         """Return whether the model is scored after this round."""

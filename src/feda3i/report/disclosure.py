@@ -65,9 +65,9 @@ def disclose(job: Job, title: str, sites: int | None = None) -> Disclosure:
         "secure aggregation": "on" if job.is_secure else "off",
         "differential privacy": "on" if recipe.privacy.on else "off",
     }
-    up = (_hello(job), *_survey(job), *_fit(job), *_measure(job), *_keys(job), *_scores(job))
+    up = (HELLO, *_survey(job), *_fit(job), *_measure(job), *_keys(job), *_scores(job))
     return Disclosure(
-        title, facts, (*up, _refusal()), _down(job), STAYS, shields_of(job), limits_of(job)
+        title, facts, (*up, REFUSAL), _down(job), STAYS, shields_of(job), limits_of(job)
     )
 
 
@@ -82,14 +82,25 @@ STAYS = (
 )
 
 
-def _hello(job: Job) -> Item:
-    holds = (
+HELLO = Item(
+    "hello",
+    (
         "name of the site",
         "number of training cases (1)",
         "channels, classes and size of a case",
         "version of feda3i, hash of the network's layout",
-    )
-    return Item("hello", holds, HEADER + 100, "at every start of the node", SERVER)
+    ),
+    HEADER + 100,
+    "at every start of the node",
+    SERVER,
+)
+REFUSAL = Item(
+    "refusal",
+    ("why an order was not carried out: one line, without paths",),
+    HEADER + 200,
+    "only if something is wrong",
+    SERVER,
+)
 
 
 def _numbers(job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -199,11 +210,6 @@ def _scores(job: Job) -> tuple[Item, ...]:
         often += f"; validation cases every {job.recipe.validation.every} rounds and after the last"
     size = HEADER + NUMBER * (len(SCORES) + 2) * job.format.classes
     return (Item("scores", holds, size, often, SERVER),)
-
-
-def _refusal() -> Item:
-    holds = ("why an order was not carried out: one line, without paths",)
-    return Item("refusal", holds, HEADER + 200, "only if something is wrong", SERVER)
 
 
 def _down(job: Job) -> tuple[Item, ...]:

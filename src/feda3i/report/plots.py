@@ -26,21 +26,20 @@ from feda3i.report.canvas import (
     short,
 )
 
-Runs = Sequence[Event] | Sequence[Sequence[Event]]
-
 MOST_ROWS = 200
 
 
-def draw_curves(runs: Mapping[str, Runs], path: Target, score: str = "dice") -> None:
+def draw_curves(
+    runs: Mapping[str, Sequence[Sequence[Event]]], path: Target, score: str = "dice"
+) -> None:
     """Draw a test score over the rounds, one line per name.
 
-    A name stands for the round events of one run, or for those of several runs that differ in
-    their seed: the line is then their mean and the band reaches from the lowest to the highest.
+    A name stands for the round events of runs that differ in their seed: the line is their mean,
+    and the band reaches from the lowest to the highest.
     """
     figure, axes = pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")
     surveys = set()
-    for (name, given), colour in zip(runs.items(), colours(len(runs)), strict=True):
-        seeds = _by_seed(given)
+    for (name, seeds), colour in zip(runs.items(), colours(len(runs)), strict=True):
         rounds, values = _table(seeds, score)
         label = name if len(seeds) == 1 else f"{name} (mean of {len(seeds)} seeds)"
         style = {"color": colour, "marker": ".", "linewidth": 1.6}
@@ -57,17 +56,12 @@ def draw_curves(runs: Mapping[str, Runs], path: Target, score: str = "dice") -> 
                 *((3, 4), ("data", "axes fraction"), "offset points"),
                 **{"color": GREY, "fontsize": 8},
             )
-    has_bands = any(len(_by_seed(given)) > 1 for given in runs.values())
+    has_bands = any(len(seeds) > 1 for seeds in runs.values())
     axes.set(xlabel="round", ylabel=f"test {score.capitalize()}, mean over cases")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, title="band: lowest to highest seed" if has_bands else None)
     save(figure, path)
-
-
-def _by_seed(given: Runs) -> list[Sequence[Event]]:
-    is_one = not given or isinstance(given[0], Mapping)
-    return [given] if is_one else list(given)  # type: ignore[list-item, arg-type]
 
 
 def _table(seeds: Sequence[Sequence[Event]], score: str) -> tuple[list[int], NDArray[np.float64]]:

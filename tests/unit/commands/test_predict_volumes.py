@@ -98,7 +98,7 @@ def test_a_model_of_slices_answers_with_volumes(feda3i, scans, tmp_path):
 
 def test_planes_are_square_in_millimetres():
     image, mask = volume_case(np.random.default_rng(0), 32, 2.0)
-    drawn = three_planes(image, {"": mask}, (2.0, 1.0, 1.0), Normalise("zscore"))
+    drawn = three_planes(image, mask, (2.0, 1.0, 1.0), Normalise("zscore"))
     slices, rows, columns = mask.shape
     assert drawn.shape == (4 * max(rows, 2 * slices), 4 * (columns + columns + rows) + 18, 3)
     assert (drawn[..., 0] > drawn[..., 2]).any()  # contours are coloured

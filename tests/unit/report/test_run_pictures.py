@@ -134,7 +134,7 @@ def rounds(values, survey_at=None):
 
 def test_curves_have_a_band_over_seeds(drawn, tmp_path):
     seeds = [rounds([0.1, 0.5, 0.8], 3), rounds([0.3, None, 0.6], 3)]
-    plots.draw_curves({"FedA3I": seeds, "alone": rounds([0.2, 0.2, 0.2])}, tmp_path / "c.png")
+    plots.draw_curves({"FedA3I": seeds, "alone": [rounds([0.2, 0.2, 0.2])]}, tmp_path / "c.png")
     axes = drawn[0].axes[0]
     mean, alone = axes.lines[:2]
     assert mean.get_xdata().tolist() == [1, 3], "rounds in which every seed was scored"

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from feda3i.recipe.sections import without_machine
+from feda3i.report import html
+from feda3i.report.html import Html
 from feda3i.report.run.run_log import Row, RunLog, number_of, table_of
 from feda3i.values import flat_items
 
@@ -123,6 +125,12 @@ def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
         words = ", ".join(f"{n} = {table.get(n, 'default')}" for n in apart)
         labels[key] = f"{named[key]} ({words})" if first and words else words or named[key]
     return labels
+
+
+def seed_by_seed(group: Group, runs: Sequence[RunLog], draw: Callable[[RunLog], Html]) -> Html:
+    """Return what is drawn of a group's runs: the first under a heading, the others folded."""
+    parts = [html.tag("h3", f"{group.title}, seed {runs[0].seed}"), draw(runs[0])]
+    return html.join([*parts, *(html.folded(f"Seed {run.seed}", draw(run)) for run in runs[1:])])
 
 
 # -- figures of one run ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Point, Section
-from feda3i.report.run.compare import Group
+from feda3i.report.run.compare import Group, seed_by_seed
 from feda3i.report.run.run_log import RunLog
 
 MOST = 60
@@ -15,18 +15,11 @@ MOST = 60
 
 def redrawn_section(groups: Sequence[Group]) -> Section | None:
     """Return offsets before and after redrawing; nothing if no run redrew masks."""
-    body: list[Html] = []
-    for group in groups:
-        for run in group.counted:
-            if run.offsets:
-                title = html.tag("h3", f"{group.title}, seed {run.seed}")
-                figures = html.join([_class(run, k) for k in range(_classes(run))])
-                seen = bool(body)
-                body.append(
-                    html.folded(f"{group.title}, seed {run.seed}", figures)
-                    if seen
-                    else html.join([title, figures])
-                )
+    body = [
+        seed_by_seed(group, redrawn, _classes)
+        for group in groups
+        if (redrawn := [run for run in group.counted if run.offsets])
+    ]
     if not body:
         return None
     return Section(
@@ -40,8 +33,9 @@ def redrawn_section(groups: Sequence[Group]) -> Section | None:
     )
 
 
-def _classes(run: RunLog) -> int:
-    return max(len(rows) for rows in run.offsets.values())
+def _classes(run: RunLog) -> Html:
+    count = max(len(rows) for rows in run.offsets.values())
+    return html.join([_class(run, k) for k in range(count)])
 
 
 def _class(run: RunLog, k: int) -> Html:

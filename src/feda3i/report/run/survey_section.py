@@ -12,7 +12,7 @@ from feda3i.quality.rating import Part, Rating
 from feda3i.report import html
 from feda3i.report.html import Column, Html, Outline, Point, Section
 from feda3i.report.html.plane import Shape
-from feda3i.report.run.compare import Group
+from feda3i.report.run.compare import Group, seed_by_seed
 from feda3i.report.run.run_log import RunLog
 
 SIGNS: dict[str, tuple[Shape, int, str]] = {
@@ -29,14 +29,11 @@ DEVIATIONS = 2.0
 
 def survey_section(groups: Sequence[Group]) -> Section | None:
     """Return the planes of all surveyed runs; nothing if there was no survey."""
-    body: list[Html] = []
-    for group in groups:
-        surveyed = [run for run in group.counted if run.ratings]
-        if not surveyed:
-            continue
-        body.append(html.tag("h3", f"{group.title}, seed {surveyed[0].seed}"))
-        body.append(_planes(surveyed[0]))
-        body += [html.folded(f"Seed {run.seed}", _planes(run)) for run in surveyed[1:]]
+    body = [
+        seed_by_seed(group, surveyed, _planes)
+        for group in groups
+        if (surveyed := [run for run in group.counted if run.ratings])
+    ]
     if not body:
         return None
     return Section(

@@ -8,7 +8,7 @@ from feda3i.quality.say import why
 from feda3i.quality.weights import shares
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
-from feda3i.report.run.compare import Group
+from feda3i.report.run.compare import Group, seed_by_seed
 from feda3i.report.run.run_log import RunLog
 
 
@@ -18,12 +18,10 @@ def weights_section(groups: Sequence[Group]) -> Section:
     plain: list[str] = []
     for group in groups:
         weighed = [run for run in group.counted if run.weights]
-        if not weighed:
+        if weighed:
+            body.append(seed_by_seed(group, weighed, _heat))
+        else:
             plain.append(group.title)
-            continue
-        body.append(html.tag("h3", f"{group.title}, seed {weighed[0].seed}"))
-        body.append(_heat(weighed[0]))
-        body += [html.folded(f"Seed {run.seed}", _heat(run)) for run in weighed[1:]]
     if plain:
         names = ", ".join(plain)
         body.append(html.paragraph(f"By their share of the cases alone, in every stage: {names}."))
