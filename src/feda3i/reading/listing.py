@@ -209,7 +209,7 @@ def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
 
 
 def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
-    return _state((*pair.images, *pair.masks))
+    return tuple((file.name, file.size, file.mtime) for file in (*pair.images, *pair.masks))
 
 
 def _find(root: Path, group: str | None) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
@@ -299,10 +299,6 @@ def _scan(folder: Path) -> dict[str, tuple[int, int]]:
         return {}
     with os.scandir(folder) as found:
         return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found if f.is_file()}
-
-
-def _state(entries: Sequence[FileEntry]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((entry.name, entry.size, entry.mtime) for entry in entries)
 
 
 def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:

@@ -42,7 +42,7 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded
     picture = decode(opened, upright, notes)
     if classes > 1:
         values = np.asarray(picture) if picture.mode == "P" else _levels(picture, None, notes)
-        return Decoded(_exact(values, classes), tuple(notes))
+        return Decoded(exact_classes(values, classes), tuple(notes))
     values = _from_palette(picture) if picture.mode == "P" else _levels(picture, tolerance, notes)
     return Decoded(binarise(values, notes), tuple(notes))
 
@@ -82,10 +82,11 @@ def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
     return np.asarray(foreground, np.uint8)
 
 
-def _exact(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
+def exact_classes(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
+    """Return values 0..classes as they are; refuse any other."""
     found = np.unique(values)
     if not set(found.tolist()) <= set(range(classes + 1)):
-        few = ", ".join(str(v) for v in found[:8])
+        few = ", ".join(f"{v:g}" for v in found[:8])
         raise CaseError(
             "mask values", f"expected 0 to {classes} (one per class), found {few}: relabel the mask"
         )

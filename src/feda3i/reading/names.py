@@ -165,12 +165,7 @@ def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list
     >>> ids[0].startswith("Mole-"), ids[1].startswith("mole-"), ids[0][5:] != ids[1][5:]
     (True, True, True)
     """
-    safe = [safe_name(name) for name in short or names]
-    taken = Counter(name.casefold() for name in safe)
-    return [
-        s if taken[s.casefold()] == 1 else f"{s}-{hash_tag(name)}"
-        for s, name in zip(safe, names, strict=True)
-    ]
+    return _told_apart([safe_name(name) for name in short or names], names)
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
@@ -188,10 +183,15 @@ def shown_names(names: Sequence[str]) -> list[str]:
             for char in unicodedata.normalize("NFC", name)
         )
         plain.append(" ".join(seen.split())[:80] or safe_name(name))
-    taken = Counter(name.casefold() for name in plain)
+    return _told_apart(plain, names)
+
+
+def _told_apart(made: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return what was made of names, with a hash of the name where two look the same."""
+    taken = Counter(one.casefold() for one in made)
     return [
-        shown if taken[shown.casefold()] == 1 else f"{shown}-{hash_tag(name)}"
-        for shown, name in zip(plain, names, strict=True)
+        one if taken[one.casefold()] == 1 else f"{one}-{hash_tag(name)}"
+        for one, name in zip(made, names, strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
-from feda3i.reading.masks import binarise
+from feda3i.reading.masks import binarise, exact_classes
 from feda3i.reading.picture import Note
 from feda3i.reading.problems import CaseError, reading
 
@@ -131,14 +131,7 @@ def check_spacing(spacing: tuple[float, ...]) -> None:
 
 def exact_labels(values: NDArray[Any], classes: int, notes: list[Note]) -> NDArray[np.uint8]:
     """Return 0..classes; with one class a mask of 0 and any other single value is taken."""
-    if classes == 1:
-        return binarise(values, notes)
-    found = np.unique(values)
-    if not set(found.tolist()) <= set(range(classes + 1)):
-        few = ", ".join(f"{v:g}" for v in found[:8])
-        text = f"expected 0 to {classes} (one per class), found {few}: relabel the mask"
-        raise CaseError("mask values", text)
-    return values.astype(np.uint8)
+    return binarise(values, notes) if classes == 1 else exact_classes(values, classes)
 
 
 def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:

@@ -6,6 +6,8 @@ import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,7 +77,7 @@ def usage_of(
         else:
             one = replace(one, others=1)
         found[folder].append(one)
-    folders = [replace(_sum(own), folders=1) for own in found.values()]
+    folders = [replace(reduce(add, own), folders=1) for own in found.values()]
     return _joined(folders)
 
 
@@ -134,13 +136,6 @@ def usage_lines(usages: Sequence[Usage], show: int = 40) -> list[str]:
     return lines
 
 
-def _sum(usages: Sequence[Usage]) -> Usage:
-    total = usages[0]
-    for usage in usages[1:]:
-        total = total + usage
-    return total
-
-
 def _joined(usages: Sequence[Usage]) -> list[Usage]:
     """Join neighbouring folders that hold one case each."""
     sisters: dict[str, list[Usage]] = defaultdict(list)
@@ -149,6 +144,6 @@ def _joined(usages: Sequence[Usage]) -> list[Usage]:
             sisters[posixpath.dirname(usage.folder)].append(usage)
     many = {parent: own for parent, own in sisters.items() if len(own) >= _MANY}
     small = {usage.folder for own in many.values() for usage in own}
-    joined = [replace(_sum(own), folder=parent or ".") for parent, own in many.items()]
+    joined = [replace(reduce(add, own), folder=parent or ".") for parent, own in many.items()]
     kept = [usage for usage in usages if usage.folder not in small]
     return sorted([*kept, *joined], key=lambda usage: (usage.folder, usage.folders))

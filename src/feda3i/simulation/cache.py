@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.basics.files import write_file
 from feda3i.core.ragged import Ragged, Stack, hash_into
@@ -24,30 +23,22 @@ FORMAT = 2  # raised when a noise model draws differently: old files are then no
 
 
 def noise_key(
-    masks: Stack,
-    ids: Sequence[str],
-    sites: Sites,
-    annotators: Mapping[str, Annotator],
-    *,
-    seed: int,
-    name: str = "contour",
-    options: Mapping[str, Any] | None = None,
-    spacing: NDArray[np.float64] | None = None,
+    masks: Stack, ids: Sequence[str], sites: Sites, annotators: Mapping[str, Annotator], **how: Any
 ) -> str:
-    """Return the SHA-256 of everything the noisy masks depend on."""
+    """Return the SHA-256 of everything the noisy masks depend on; ``how`` is for apply_noise."""
     facts = {
+        **how,
         "format": FORMAT,
-        "seed": seed,
-        "name": name,
-        "options": {str(k): value for k, value in sorted((options or {}).items())},
         "annotators": {site: asdict(annotators[site]) for site in sorted(sites)},
         "sites": {site: [ids[i] for i in sites[site]] for site in sorted(sites)},
     }
-    if spacing is not None:
-        facts["spacing"] = spacing.tolist()
-    sha = hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode())
+    sha = hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode())
     hash_into(sha, masks)
     return sha.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else repr(value)
 
 
 def cached_noise(

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.bench.results_page import Page
 from feda3i.errors import RecipeError
 
 DOCS = Path(__file__).parents[3] / "docs"
+SPEC = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
+make_results = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(make_results)
+Page = make_results.Page
 
 
 def test_pages_of_results_are_made_from_the_results():
-    spec = importlib.util.spec_from_file_location("make_results", DOCS / "make_results.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for path, text in module.pages().items():
+    for path, text in make_results.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run docs/make_results.py"
 
 
