@@ -17,13 +17,7 @@ from feda3i.quality.numbers import FloatArray
 
 
 def build_audit(material: Material, margin: float | None = None) -> Audit:
-    """Judge every class; no case's name is in the result.
-
-    Parameters
-    ----------
-    margin
-        In the material's unit; by default the material's own.
-    """
+    """Judge every class; no case's name is in the result."""
     trusted = material.trusted
     wide = material.margin if margin is None else margin
     overall, findings = [], []

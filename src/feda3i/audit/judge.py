@@ -68,12 +68,8 @@ def judge_sites(
 ) -> tuple[Overall, list[SiteFinding]]:
     """Compare all sites of one class with each other, or with trusted masks.
 
-    Parameters
-    ----------
-    margin
-        In the unit; a site nearer to the middle of all sites than this is in line with them.
-    trusted
-        Offsets of trusted masks by estimator; zero is then where those were drawn.
+    A site nearer to the middle of all sites than the margin is in line with them. ``trusted`` has
+    offsets of trusted masks by estimator; zero is then where those were drawn.
     """
     estimators = _estimators(sites)
     first = estimators[0]

@@ -41,12 +41,7 @@ def compared(
 ) -> SiteFinding:
     """Return a finding with other estimators' answers; an opposite answer withdraws the verdict.
 
-    Parameters
-    ----------
-    first
-        The estimator that judged.
-    others
-        By estimator, beside the same zero as the finding.
+    ``first`` is the estimator that judged; the others' answers lie beside the same zero.
     """
     verdict, reason = finding.verdict, finding.reason
     for name, one in others.items():

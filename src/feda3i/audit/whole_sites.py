@@ -28,12 +28,8 @@ def measure_sites(
 ) -> list[Answers]:
     """Return by class what each such estimator says of each site.
 
-    Parameters
-    ----------
-    portions
-        Cases, and the site of each; distances are in the unit of their spacing.
-    trusted
-        Cases with trusted masks, of the same size.
+    ``portions`` are cases with the site of each; distances are in the unit of their spacing.
+    ``trusted`` are cases with trusted masks, of the same size.
     """
     asked = [one for one in estimators_of(estimators) if one.of_site is not None]
     if not asked:

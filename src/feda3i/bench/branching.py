@@ -66,11 +66,8 @@ def family_of(recipe: Recipe) -> str:
 class Branches:
     """Checkpoints that runs leave for others of their family.
 
-    Parameters
-    ----------
-    recipe, data
-        Of a run of the family; what its manifest says of the data. A checkpoint serves only runs on
-        the same cases, with the same libraries, on the same kind of processor.
+    One serves only runs on the same cases (``data`` is what a manifest says of them), with the same
+    libraries, on the same kind of processor.
     """
 
     def __init__(self, folder: Path, recipe: Recipe, data: Mapping[str, Any]) -> None:

@@ -82,12 +82,8 @@ def side_by_side(agenda: Agenda) -> int:
 class Conductor:
     """Start runs as cores become free, and note how they end.
 
-    Parameters
-    ----------
-    cores
-        How many processes may train at once.
-    each
-        Cores for each run; by default one, and more only when there are not enough runs.
+    At most ``cores`` processes train at once, ``each`` of them for one run: by default one, and
+    more only when there are not enough runs.
     """
 
     def __init__(

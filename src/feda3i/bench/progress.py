@@ -17,10 +17,7 @@ OFTEN = 60.0
 class Progress:
     """Lines about finished runs, and a live part about those under way.
 
-    Parameters
-    ----------
-    total
-        Runs of this bench, those that were done before included.
+    ``total`` counts the runs of this bench, those that were done before included.
     """
 
     def __init__(

@@ -98,10 +98,7 @@ def read(path: Path) -> RunResult:
 def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     """Return the result of a finished run folder.
 
-    Parameters
-    ----------
-    federation
-        The run's cases, if at hand: they tell which site a simulated site's case belongs to.
+    The run's cases, if at hand, tell which site a simulated site's case belongs to.
     """
     folder = RunFolder.open(path)
     if not folder.is_done:

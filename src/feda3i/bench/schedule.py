@@ -53,10 +53,7 @@ def startable(
 ) -> list[Task]:
     """Return the tasks that need not wait for another run of their family.
 
-    Parameters
-    ----------
-    running
-        Names of the runs under way and the last round that each has finished.
+    ``running`` has the last round that each run under way has finished.
     """
     free: list[Task] = []
     for task in waiting:

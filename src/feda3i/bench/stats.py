@@ -149,13 +149,7 @@ def compare(
     this: Mapping[int, Mapping[str, float]],
     other: Mapping[int, Mapping[str, float]],
 ) -> Paired | None:
-    """Compare two methods on the seeds and test cases that both have; ``None`` if there are none.
-
-    Parameters
-    ----------
-    this, other
-        ``{seed: {case: Dice}}``
-    """
+    """Compare two methods by ``{seed: {case: Dice}}`` on what both have; ``None`` if nothing."""
     seeds = sorted(set(this) & set(other))
     cases = [sorted(set(this[seed]) & set(other[seed])) for seed in seeds]
     if not seeds or not cases[0] or any(found != cases[0] for found in cases):

@@ -13,13 +13,7 @@ _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "->": 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under a header; ``**x**`` is bold.
-
-    Parameters
-    ----------
-    name
-        A word for the file and the LaTeX label.
-    """
+    """Cells of text under a header; ``**x**`` is bold. ``name`` names the file and the label."""
 
     name: str
     title: str

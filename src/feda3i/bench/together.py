@@ -46,12 +46,8 @@ def run_or_branch(
 ) -> Result:
     """Run a recipe from where its folder is, or from another run's checkpoint if that is the same.
 
-    Parameters
-    ----------
-    branches
-        The folder in which the runs leave checkpoints for each other.
-    wanted
-        Rounds whose checkpoints others may begin with.
+    Runs leave each other checkpoints in the folder ``branches``, after the rounds that are
+    ``wanted``.
     """
     kept = Branches(branches, recipe, describe(federation))
     saved = None if RunFolder(path).is_run else kept.best()

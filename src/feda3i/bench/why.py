@@ -38,10 +38,7 @@ def reasons_of(
 ) -> dict[str, Any]:
     """Return what is known about the weights of a run whose annotators are simulated.
 
-    Parameters
-    ----------
-    mu
-        True mean offset of each site's annotator; empty if unknown.
+    ``mu`` is the true mean offset of each site's annotator; empty if unknown.
     """
     surveys = [event for event in rounds if event.get("survey")]
     found: dict[str, Any] = {}

@@ -66,12 +66,7 @@ def pack_cases(
 ) -> Packed:
     """Return the pixels of all cases: from the cache if it is good, else decoded and cached.
 
-    Parameters
-    ----------
-    workers
-        Processes (or threads) that decode; one per core by default.
-    cache
-        ``True``, ``False`` (keep the arrays in memory) or the folder to use.
+    ``cache`` is ``True``, ``False`` (keep the arrays in memory) or the folder to use.
     """
     place = _place(listing, cache)
     if place is not None:

@@ -45,10 +45,7 @@ class Status:
 class Control:
     """A connection to the control interface, which listens on the server's loopback address only.
 
-    Parameters
-    ----------
-    server
-        The server's folder, with ``ca.crt`` and ``server.env``.
+    The server's folder tells the port (``server.env``) and whom to trust (``ca.crt``).
     """
 
     def __init__(self, server: Path) -> None:

@@ -32,19 +32,10 @@ PATIENCE = 1800.0
 
 
 class Consortium:
-    """A server and its sites on this machine.
+    """A server and its sites on this machine, in a folder to make.
 
-    Parameters
-    ----------
-    folder
-        A folder to make.
-    sites
-        Names of the sites; with ``data`` each reads its own folder, otherwise its part of the
-        recipe's synthetic data set.
-    data
-        Name of a site -> its data folder.
-    patience
-        Seconds that a run waits for all sites before it begins with those that came.
+    A site reads the folder that ``data`` has for it, or else its part of the recipe's synthetic
+    data set. A run waits ``patience`` seconds for all sites before it begins with those that came.
     """
 
     def __init__(

@@ -44,13 +44,7 @@ class _Wrong(Exception):
 
 
 def check_site(folder: Path) -> Iterator[Finding]:
-    """Yield the findings about a site's folder, one after the other.
-
-    Parameters
-    ----------
-    folder
-        The site's folder as ``feda3i deploy init`` wrote it and the site has changed it.
-    """
+    """Yield the findings about a site's folder, as the site has changed it, one by one."""
     steps: dict[str, Callable[[Path], str]] = {
         "versions": _versions,
         "settings": lambda f: f"site {_settings(f).site}",

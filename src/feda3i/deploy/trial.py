@@ -36,15 +36,7 @@ def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
 
 
 def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
-    """Run a recipe over the network and locally, and compare.
-
-    Parameters
-    ----------
-    out
-        A folder to make.
-    sites, method
-        How many nodes to start, and the method to run.
-    """
+    """Run a recipe over the network and locally, in a folder to make, and compare."""
     from feda3i.engine.run import run
 
     if out.exists():

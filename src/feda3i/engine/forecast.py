@@ -37,16 +37,9 @@ class Speed:
 class Forecast:
     """What a run will take on this machine.
 
-    Attributes
-    ----------
-    seconds
-        Time of all rounds and scorings, without the start of processes.
-    processes
-        How many train sites side by side.
-    process_bytes, case_bytes, server_bytes
-        Memory of one such process, of all cases, and of what the server gathers.
-    down, up
-        Bytes that a site receives and sends in a round.
+    ``seconds`` is the time of all rounds and scorings, without the start of processes;
+    ``processes`` train sites side by side. Then bytes: the memory of one process, of all cases, and
+    of what the server gathers; what a site receives and sends in a round.
     """
 
     seconds: float

@@ -124,10 +124,7 @@ def check_recipe_kept(
 ) -> None:
     """Raise ``RunError`` if the recipe is not that of the start; ``engine.*`` may be another.
 
-    Parameters
-    ----------
-    start
-        The recipe as the event log has it, to say what was changed.
+    ``start`` is the recipe as the event log has it, to say what was changed.
     """
     then, now = str(manifest.get("recipe_sha256")), recipe.digest()
     if then == now:

@@ -37,14 +37,7 @@ def notes_after(
 ) -> list[str]:
     """Return what must be known before the result is believed.
 
-    Parameters
-    ----------
-    state
-        The server's state after the last round.
-    losses
-        Mean training loss of every round.
-    rows
-        Scores of the test cases after the last round.
+    ``losses`` are the mean training losses of all rounds, ``rows`` the last scores of test cases.
     """
     notes = [
         f"{phase} never acted in this run of {_rounds(rounds)}"

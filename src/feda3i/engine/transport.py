@@ -46,15 +46,7 @@ class Transport(Protocol):
 
 
 class LocalTransport:
-    """All sites of a federation on this machine.
-
-    Parameters
-    ----------
-    job, federation
-        What is trained, on which cases.
-    folder
-        Where site memory and arrays shared between processes lie.
-    """
+    """All sites of a federation on this machine; their memory and shared arrays lie in a folder."""
 
     def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
         self.federation = federation

@@ -31,12 +31,8 @@ class _Fetch:
 class Puller:
     """Fetch replies from a grid.
 
-    Parameters
-    ----------
-    grid
-        Flower's grid.
-    patience
-        Seconds to wait for a fetch before it goes on in the background; ``None``: to its end.
+    A fetch that takes longer than ``patience`` seconds goes on in the background; ``None``: each is
+    waited for to its end.
     """
 
     def __init__(self, grid: Grid, patience: float | None = None) -> None:

@@ -55,18 +55,9 @@ class Greeting:
 class Roster:
     """The sites of a consortium as they come, go and return.
 
-    Parameters
-    ----------
-    grid
-        Flower's grid.
-    expected
-        Names of the sites that belong to the consortium; empty if unknown. Others are turned away.
-    layout
-        Digest of the network's layout that sites must have; ``None`` until the server knows it.
-    locked
-        Says which sites the operator has locked out; they are neither asked nor waited for.
-    puller
-        Fetches replies; by default each to its end.
+    ``expected`` names the sites that belong to it, if that is known; others are turned away.
+    ``layout`` is the digest of the network that sites must build, ``None`` until the server knows
+    it. ``locked`` says whom the operator has locked out: they are neither asked nor waited for.
     """
 
     def __init__(

@@ -18,19 +18,7 @@ from feda3i.recipe import Recipe
 
 
 def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = False) -> Path:
-    """Write the app of one run; ``flwr run FOLDER`` starts it.
-
-    Parameters
-    ----------
-    folder
-        Where ``pyproject.toml`` is written.
-    recipe
-        The recipe as all sites see it; it must not name a path.
-    run
-        Name of the run's folder on the server.
-    is_resumed
-        Go on with that run instead of starting it.
-    """
+    """Write the app of a run, whose recipe names no path; ``flwr run FOLDER`` starts it."""
     import tomli_w
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -68,23 +68,11 @@ class _Asked:
 class FlowerTransport:
     """Ask sites through Flower's grid.
 
-    Parameters
-    ----------
-    grid, roster
-        The grid and who is on it.
-    job, layout
-        What is trained.
-    run
-        The run's identifier, the same after a resume.
-    test
-        The server's own test cases; without them, sites score on theirs.
-    folder
-        The run folder: ``state/sites.json`` remembers who took part, ``cache`` takes replies that
-        wait for a slower site and do not fit into memory.
-    poll
-        Seconds between two polls at the beginning of a round.
-    look
-        Told about once a second who has not answered yet, and for how long, if it was asked.
+    ``run`` is the run's identifier, the same after a resume. ``test`` are the server's own test
+    cases; without them, sites score on theirs. In the run folder, ``state/sites.json`` remembers
+    who took part, and ``cache`` takes replies that wait for a slower site and do not fit into
+    memory. ``poll`` is the pause in seconds between two polls at the beginning of a round; ``look``
+    is told about once a second who has not answered yet, and for how long, if it was asked.
     """
 
     def __init__(

@@ -105,18 +105,8 @@ class Glance:
 class Watch(Relay):
     """Pass on what a run says, and keep page and numbers up to date.
 
-    Parameters
-    ----------
-    inner
-        Who is told, too.
-    folder
-        The run folder.
-    roster
-        Who is connected.
-    page
-        Makes the page; given a glance, it returns the text of an HTML file.
-    metrics
-        A folder for a copy of the numbers under the run's name, where a collector looks.
+    ``page`` makes the text of an HTML file from a glance; ``metrics`` is a folder for a copy of the
+    numbers under the run's name, where a collector looks.
     """
 
     def __init__(

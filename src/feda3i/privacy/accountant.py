@@ -78,16 +78,10 @@ class Spending:
                 self._spend(view, site, self._one())
 
     def fit(self, asked: list[str], weights: Mapping[str, list[float]], is_secure: bool) -> None:
-        """Count a training round.
+        """Count a training round for everybody who was asked to train.
 
-        Parameters
-        ----------
-        asked
-            Everybody who was asked to train.
-        weights
-            Of those whose updates are in the sum, by stage.
-        is_secure
-            Whether the server saw the sum only; it sees single numbers all the same.
+        ``weights`` are those of the sites whose updates are in the sum, by stage. ``is_secure``:
+        the server saw the sum only; it sees single numbers all the same.
         """
         found = noise_cover(np.array(list(weights.values())))
         by_site = {site: float(g) for site, g in zip(weights, found, strict=True)}

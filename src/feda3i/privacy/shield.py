@@ -126,14 +126,8 @@ def _is_bounded(name: str, wire: Wire) -> bool:
 class Shield:
     """A site's noise, and its memory of what it has sent.
 
-    Parameters
-    ----------
-    site, seed
-        Whose noise, and the run's seed for a simulation.
-    folder
-        The site's own secrets of the run: ``noise.key`` and ``released.json``.
-    is_secret
-        Draw noise from a key that only this site knows; otherwise from the run's seed.
+    ``folder`` has the site's own secrets of the run: ``noise.key`` and ``released.json``. With
+    ``is_secret``, noise comes from a key that only this site knows; otherwise from the run's seed.
     """
 
     site: str

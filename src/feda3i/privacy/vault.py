@@ -146,14 +146,8 @@ class Vault:
     def enter(self, round: int, message: Mapping[str, Any], stages: int, params: str) -> Floats:
         """Take in who takes part with which weights; return this site's own ``(stage,)``.
 
-        Called before the training: whatever is wrong with the order is known by then.
-
-        Parameters
-        ----------
-        stages
-            Of the network.
-        params
-            Hash of the received parameters.
+        Called before the training: whatever is wrong with the order is known by then. ``params`` is
+        the hash of the received parameters.
         """
         kept = self._kept(round, message)
         keys = {s: hex_in(k, "keys", 32) for s, k in sorted(table_in(message, "keys").items())}
@@ -293,14 +287,8 @@ def unmask(
 ) -> None:
     """Take all masks off a sum in place, from the recovered secrets.
 
-    Parameters
-    ----------
-    total
-        The sum of the masked vectors of the sites that stayed.
-    lost, seeds
-        Key seeds of lost sites and own seeds of those that stayed, by site.
-    agreed
-        ``keys`` and ``context`` of the round.
+    ``lost`` are the key seeds of lost sites, ``seeds`` the own seeds of those that stayed;
+    ``agreed`` has ``keys`` and ``context`` of the round.
     """
     for seed in seeds.values():
         sealing.add_mask(total, self_key(seed, agreed["context"]), -1)

@@ -65,13 +65,8 @@ class FileEntry:
 def list_entries(root: Path, scratch: Path | None = None) -> tuple[list[FileEntry], list[Problem]]:
     """Return all files under a folder or in an archive, archives inside the folder included.
 
-    Parameters
-    ----------
-    root
-        A folder or an archive (zip, tar, compressed tar).
-    scratch
-        Folder for compressed tar archives, which cannot be read at random: they are inflated there
-        as one file. Without it archives inside a folder are not looked into.
+    Compressed tar archives cannot be read at random: they are inflated into the folder ``scratch``,
+    as one file. Without it archives inside a folder are not looked into.
     """
     if root.is_file():
         try:

@@ -27,7 +27,7 @@ def read_table(
 ) -> tuple[list[Pair], list[Problem]]:
     """Read pairs from a table inside a folder or archive; paths must stay inside.
 
-    See :func:`read_table_file` for the columns.
+    :func:`read_table_file` says which columns there are.
     """
     known = {entry.name: entry for entry in entries}
 

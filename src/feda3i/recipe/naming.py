@@ -34,15 +34,7 @@ class RunName:
 
 
 def name_of(recipe: Recipe, base: Recipe, source: str) -> RunName:
-    """Return the name of a run.
-
-    Parameters
-    ----------
-    recipe, base
-        What is run, and the recipe before anything was changed.
-    source
-        The name of the recipe's file.
-    """
+    """Return the name of a run; ``base`` is the recipe before anything was changed in it."""
     title, stem = base.title or source, source
     if recipe.title != base.title:  # given by hand: it is the name
         title = stem = recipe.title

@@ -15,15 +15,9 @@ def draw_offsets(
 ) -> None:
     """Draw each site's offset with two standard errors, and where its contours were moved to.
 
-    Parameters
-    ----------
-    events
-        Round events of a run with offsets: ``offsets`` by site and class (offset, standard error,
-        cases), ``moved`` by site and class, both in pixels.
-    mu
-        True offsets by site in pixels, if they are known.
-    unit
-        What pixels they are, for the axis.
+    Round events have ``offsets`` by site and class (offset, standard error, cases) and ``moved`` by
+    site and class, all in pixels, of which
+    ``unit`` says what kind they are; ``mu`` are the true offsets, if they are known.
     """
     offsets, moved = gather(events)
     sites = sorted(offsets, key=lambda site: (mu or {}).get(site, offsets[site][0, 0]))

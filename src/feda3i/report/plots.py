@@ -105,16 +105,9 @@ def draw_cases(
     titles: Sequence[str] = (),
     truth: str | None = None,
 ) -> None:
-    """Draw cases in rows with the contours of several masks in their colours.
+    """Draw cases ``(case, row, column, channel)`` with contours of masks ``(case, row, column)``.
 
-    Parameters
-    ----------
-    images
-        ``(case, row, column, channel)``
-    contours
-        Masks ``(case, row, column)`` by name.
-    truth
-        The name of the masks that the others are scored against: their Dice stands below each case.
+    The Dice of all masks with those called ``truth``, if there are any, stands below each case.
     """
     plt = pyplot()
     count = len(images)

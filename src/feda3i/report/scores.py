@@ -15,12 +15,7 @@ _SHOWN = ("dice", "iou", "hd95", "assd")
 def score_lines(rows: Sequence[Row], unit: str, classes: Sequence[str] = ()) -> list[str]:
     """Return a table: all rows first, then one line per site, per source and per class.
 
-    Parameters
-    ----------
-    rows
-        One per case and class, as ``score_cases`` gives them.
-    classes
-        Names of the foreground classes; lines per class appear if there are several.
+    Rows are those of ``score_cases``; lines per class appear if ``classes`` names several.
     """
     parts = {"all": summarise(rows)}
     for column in ("site", "source"):

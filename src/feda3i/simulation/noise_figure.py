@@ -45,17 +45,8 @@ def draw_gallery(
 ) -> list[list[Evolution]]:
     """Write the figure: a row per case, a column per model, below it the bias of the first case.
 
-    Parameters
-    ----------
-    cases
-        Image ``(row, column)`` or ``(row, column, channel)`` and mask ``(row, column)`` of each.
-    models
-        (mu, sigma) at 256 pixels; they scale with the image's longer side.
-
-    Returns
-    -------
-    evolutions
-        By case and model, what was drawn.
+    A case is an image and its mask; (mu, sigma) of the models are meant at 256 pixels and scale
+    with the image's longer side. What was drawn is returned by case and model.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

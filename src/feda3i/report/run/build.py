@@ -24,13 +24,7 @@ NAME = "report.html"
 
 
 def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
-    """Return the report of runs as the text of an HTML file.
-
-    Parameters
-    ----------
-    gallery
-        Pictures of cases; without it the page holds no pixels.
-    """
+    """Return the report of runs as an HTML file; without a gallery it holds no pixels."""
     groups = group_runs(runs)
     sections = [
         headline(groups),

@@ -57,18 +57,8 @@ def gallery_of(
 ) -> Section | None:
     """Return the worst cases of the first run of every method; ``None`` if none can be shown.
 
-    Parameters
-    ----------
-    runs
-        Run folders.
-    most
-        Cases of each strip.
-    trust_code
-        Load the plug-ins that a run names.
-    load
-        Cases to show instead, as the model takes them: those of a folder, such as a site's own.
-    tell
-        Is told why a run has no gallery.
+    A strip shows at most ``most`` cases. ``load`` returns other cases to show, as the model takes
+    them: those of a folder, such as a site's own. ``tell`` is told why a run has no gallery.
     """
     body: list[Html] = []
     for group in group_runs([read_run(path) for path in runs]):
