@@ -37,11 +37,9 @@ def resample(values: Sequence[FloatArray], seed: int, scope: str, draws: int = D
     return np.stack(columns, axis=1)
 
 
-def normal_draws(
-    offset: FloatArray, error: FloatArray, seed: int, scope: str, draws: int = DRAWS
-) -> FloatArray:
+def normal_draws(offset: FloatArray, error: FloatArray, seed: int, scope: str) -> FloatArray:
     """Return ``(draw, site)`` from normal distributions: for sites that sent two numbers only."""
-    noise = rng(seed, "audit", scope).standard_normal((draws, len(offset)))
+    noise = rng(seed, "audit", scope).standard_normal((DRAWS, len(offset)))
     drawn: FloatArray = offset + error * noise
     return drawn
 
@@ -56,9 +54,9 @@ def beside_middle(offset: FloatArray) -> FloatArray:
     return relative
 
 
-def interval(draws: FloatArray, level: float = LEVEL) -> FloatArray:
+def interval(draws: FloatArray) -> FloatArray:
     """Return ``(site, 2)``: the ends of the central interval of ``(draw, site)``."""
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     return np.quantile(draws, [tail, 1 - tail], axis=0).T
 
 

@@ -34,20 +34,18 @@ PATIENCE = 1800.0
 class Consortium:
     """A server and its sites on this machine, in a folder to make.
 
-    A site reads the folder that ``data`` has for it, or else its part of the recipe's synthetic
-    data set. A run waits ``patience`` seconds for all sites before it begins with those that came.
+    A site draws its part of the recipe's synthetic data set. A run waits ``patience`` seconds for
+    all sites before it begins with those that came.
     """
 
     def __init__(
         self,
         folder: Path,
         sites: Sequence[str],
-        data: Mapping[str, Path] | None = None,
         patience: float = 120.0,
     ) -> None:
         self.folder = folder.resolve()
         self.sites = list(sites)
-        self.data = dict(data or {})
         self.server = self.folder / "server"
         self.runs = self.folder / "runs"
         port = free_port()
@@ -75,8 +73,7 @@ class Consortium:
     def _settle(self, site: str) -> None:
         """Write a site's own settings."""
         settings = {"site": site, "state-dir": str(self.folder / "state"), "threads": 1}
-        own = {"data-dir": str(self.data[site])} if site in self.data else {"allow-synthetic": True}
-        text = tomli_w.dumps({**settings, **own})
+        text = tomli_w.dumps({**settings, "allow-synthetic": True})
         write_file(self.folder / "sites" / site / "site.toml", text.encode())
 
     def add(self, site: str) -> None:

@@ -7,13 +7,15 @@ once, however many workers there are.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import queue
 import subprocess
 import sys
-import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Any
 
 import numpy as np
@@ -74,6 +76,10 @@ class WorkerPool:
             _Worker(pack({**hello, "device": device}), number)
             for number, device in enumerate(devices)
         ]
+        self._threads = ThreadPoolExecutor(count)
+        self._free: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self._workers:
+            self._free.put(worker)
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order."""
@@ -102,68 +108,52 @@ class WorkerPool:
 
     def _stream(self, requests: Sequence[dict[str, Any]]) -> Iterator[Any]:
         """Give requests to free workers, yield answers in order; at most a few run ahead."""
-        answers: queue.Queue[tuple[int, int, Any]] = queue.Queue()
-        waiting: dict[int, Any] = {}
-        free = list(range(len(self._workers)))
-        given = taken = 0
-        while taken < len(requests):
-            limit = taken + _AHEAD * len(self._workers)
-            while free and given < min(len(requests), limit):
-                self._workers[free.pop()].ask(given, requests[given], answers)
-                given += 1
-            if taken in waiting:
-                yield waiting.pop(taken)
-                taken += 1
-                continue
-            number, worker, answer = answers.get()
-            if isinstance(answer, BaseException):
-                raise answer
-            waiting[number] = answer
-            free.append(worker)
+        waiting: deque[Future[Any]] = deque()
+        for request in requests:
+            waiting.append(self._threads.submit(self._ask, request))
+            if len(waiting) >= _AHEAD * len(self._workers):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        worker = self._free.get()
+        try:
+            return worker.ask(request)
+        finally:
+            self._free.put(worker)
 
     def close(self) -> None:
-        """Stop all workers."""
+        """Stop all workers, whatever they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in self._workers:
             worker.stop()
 
 
 class _Worker:
-    """One process and the thread that talks to it."""
+    """One process, spoken to by one thread at a time."""
 
     def __init__(self, hello: bytes, number: int) -> None:
         self.number = number
         self._process = start_process("feda3i.engine.worker")
-        self._requests: queue.Queue[Any] = queue.Queue()
+        self._hello: bytes | None = hello
         self._sent: Params | None = None
-        self._thread = threading.Thread(target=self._talk, args=(hello,), daemon=True)
-        self._thread.start()
 
-    def ask(self, index: int, request: dict[str, Any], answers: queue.Queue[Any]) -> None:
-        self._requests.put((index, request, answers))
-
-    def _talk(self, hello: bytes) -> None:
+    def ask(self, request: dict[str, Any]) -> Any:
         enter, leave = self._process.stdin, self._process.stdout
         assert enter is not None
         assert leave is not None
-        greeted = False
-        while True:
-            task = self._requests.get()
-            if task is None:
-                return
-            index, request, answers = task
-            try:
-                if not greeted:
-                    write_frame(enter, hello)
-                    greeted = True
-                write_frame(enter, pack(self._without_known(request)))
-                answer: Any = unpack(read_frame(leave))
-                if "failure" in answer:
-                    answer = RunError(answer["failure"])
-            except (OSError, EOFError):
-                answer = RunError(self._death())
-            except Exception as error:  # a thread that died would leave everybody waiting
-                answer = error
-            answers.put((index, self.number, answer))
+        try:
+            if self._hello is not None:
+                write_frame(enter, self._hello)
+                self._hello = None
+            write_frame(enter, pack(self._without_known(request)))
+            answer: Any = unpack(read_frame(leave))
+        except (OSError, EOFError):
+            raise RunError(self._death()) from None
+        if "failure" in answer:
+            raise RunError(answer["failure"])
+        return answer
 
     def _without_known(self, request: dict[str, Any]) -> dict[str, Any]:
         """Leave the parameters out if they are those this worker was sent last."""
@@ -183,15 +173,12 @@ class _Worker:
         )
 
     def stop(self) -> None:
-        self._requests.put(None)
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):  # the other end is gone, as was wanted
                     pipe.close()
-                except OSError:
-                    continue  # the other end is gone, which is what was wanted
 
 
 def start_process(module: str, **options: Any) -> subprocess.Popen[Any]:

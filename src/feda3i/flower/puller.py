@@ -8,7 +8,7 @@ goes on in a thread of its own, and the next look asks whether it has come to an
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -21,13 +21,6 @@ MOST = 8
 """Fetches that go on at the same time; each holds one reply in memory."""
 
 
-@dataclass
-class _Fetch:
-    replies: list[Message] = field(default_factory=list)
-    error: Exception | None = None
-    is_over: threading.Event = field(default_factory=threading.Event)
-
-
 class Puller:
     """Fetch replies from a grid.
 
@@ -37,7 +30,7 @@ class Puller:
 
     def __init__(self, grid: Grid, patience: float | None = None) -> None:
         self.grid, self.patience = grid, patience
-        self._under_way: dict[str, _Fetch] = {}
+        self._under_way: dict[str, Future[list[Message]]] = {}
 
     def pull(self, identifier: str) -> list[Message]:
         """Return the reply to a message, if it has come; raise ``WireError`` if it is unreadable.
@@ -45,45 +38,36 @@ class Puller:
         What goes wrong between this process and the SuperLink is not the node's fault and is passed
         on as it is.
         """
-        if self.patience is None:
-            fetch = _Fetch()
-            self._fetch(identifier, fetch)
-        else:
-            found = self._in_background(identifier, self.patience)
-            if found is None:
-                return []
-            fetch = found
-        if fetch.error is not None:
-            raise _named(fetch.error) from None
-        return fetch.replies
+        try:
+            if self.patience is None:
+                return list(self.grid.pull_messages([identifier]))
+            return self._in_background(identifier, self.patience)
+        except Exception as error:
+            raise _named(error) from None
 
-    def _in_background(self, identifier: str, patience: float) -> _Fetch | None:
+    def _in_background(self, identifier: str, patience: float) -> list[Message]:
         fetch = self._under_way.get(identifier)
         if fetch is None:
             if len(self._under_way) >= MOST:
                 self._forget()
-                return None
-            fetch = self._under_way[identifier] = _Fetch()
-            given = (identifier, fetch)
-            threading.Thread(target=self._fetch, args=given, daemon=True).start()
-            fetch.is_over.wait(patience)
-        if not fetch.is_over.is_set():
-            return None
-        return self._under_way.pop(identifier)
+                return []
+            fetch = self._under_way[identifier] = Future()
+            # A thread of its own that nobody waits for: a pool's would keep this process alive.
+            threading.Thread(target=self._fetch, args=(identifier, fetch), daemon=True).start()
+            wait([fetch], patience)
+        return self._under_way.pop(identifier).result() if fetch.done() else []
 
     def _forget(self) -> None:
         """Drop what has come and nobody asks for any more, because its round is over."""
         for identifier, fetch in list(self._under_way.items()):
-            if fetch.is_over.is_set():
+            if fetch.done():
                 del self._under_way[identifier]
 
-    def _fetch(self, identifier: str, fetch: _Fetch) -> None:
+    def _fetch(self, identifier: str, fetch: Future[list[Message]]) -> None:
         try:
-            fetch.replies = list(self.grid.pull_messages([identifier]))
+            fetch.set_result(list(self.grid.pull_messages([identifier])))
         except Exception as error:
-            fetch.error = error
-        finally:
-            fetch.is_over.set()
+            fetch.set_exception(error)
 
 
 def _named(error: Exception) -> Exception:

@@ -64,14 +64,13 @@ class Roster:
         self,
         grid: Grid,
         expected: Sequence[str] = (),
-        layout: str | None = None,
         locked: Callable[[], Collection[str]] = tuple,
         puller: Puller | None = None,
     ) -> None:
         self.grid = grid
         self.puller = puller or Puller(grid)
         self.expected = tuple(expected)
-        self.layout = layout
+        self.layout: str | None = None
         self.known: dict[str, Greeting] = {}
         self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}

@@ -90,16 +90,14 @@ def table_in(message: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def hex_in(value: Any, name: str, least: int, most: int | None = None) -> str:
+def hex_in(value: Any, name: str, size: int) -> str:
     """Return a text if it is so many bytes as hexadecimal digits."""
-    most = least if most is None else most
-    is_hex = isinstance(value, str) and _HEX.fullmatch(value) is not None and len(value) % 2 == 0
-    if not is_hex or not 2 * least <= len(value) <= 2 * most:
+    if not (isinstance(value, str) and len(value) == 2 * size and _HEX.fullmatch(value)):
         raise WireError(
-            f"secure aggregation: expected '{name}' as {least} bytes of hexadecimal digits, found "
+            f"secure aggregation: expected '{name}' as {size} bytes of hexadecimal digits, found "
             f"{shown(value)}"
         )
-    return str(value)
+    return value
 
 
 def names_in(message: Mapping[str, Any], name: str) -> list[str]:

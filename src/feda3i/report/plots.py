@@ -29,10 +29,8 @@ from feda3i.report.canvas import (
 MOST_ROWS = 200
 
 
-def draw_curves(
-    runs: Mapping[str, Sequence[Sequence[Event]]], path: Target, score: str = "dice"
-) -> None:
-    """Draw a test score over the rounds, one line per name.
+def draw_curves(runs: Mapping[str, Sequence[Sequence[Event]]], path: Target) -> None:
+    """Draw the test Dice over the rounds, one line per name.
 
     A name stands for the round events of runs that differ in their seed: the line is their mean,
     and the band reaches from the lowest to the highest.
@@ -40,7 +38,7 @@ def draw_curves(
     figure, axes = pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")
     surveys = set()
     for (name, seeds), colour in zip(runs.items(), colours(len(runs)), strict=True):
-        rounds, values = _table(seeds, score)
+        rounds, values = _table(seeds)
         label = name if len(seeds) == 1 else f"{name} (mean of {len(seeds)} seeds)"
         style = {"color": colour, "marker": ".", "linewidth": 1.6}
         axes.plot(rounds, values.mean(axis=0), label=label, **style)
@@ -57,16 +55,16 @@ def draw_curves(
                 **{"color": GREY, "fontsize": 8},
             )
     has_bands = any(len(seeds) > 1 for seeds in runs.values())
-    axes.set(xlabel="round", ylabel=f"test {score.capitalize()}, mean over cases")
+    axes.set(xlabel="round", ylabel="test Dice, mean over cases")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, title="band: lowest to highest seed" if has_bands else None)
     save(figure, path)
 
 
-def _table(seeds: Sequence[Sequence[Event]], score: str) -> tuple[list[int], NDArray[np.float64]]:
-    """Return the rounds that all seeds were scored in, and the scores ``(seed, round)``."""
-    found = [{e["round"]: e[score] for e in events if e.get(score) is not None} for events in seeds]
+def _table(seeds: Sequence[Sequence[Event]]) -> tuple[list[int], NDArray[np.float64]]:
+    """Return the rounds that all seeds were scored in, and the Dice ``(seed, round)``."""
+    found = [{e["round"]: e["dice"] for e in seed if e.get("dice") is not None} for seed in seeds]
     rounds = sorted(set.intersection(*[set(one) for one in found]))
     return rounds, np.array([[one[r] for r in rounds] for one in found], dtype=float)
 

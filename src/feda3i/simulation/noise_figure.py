@@ -40,28 +40,27 @@ def draw_gallery(
     path: Path,
     cases: Sequence[tuple[Image, Image]],
     seed: int,
-    models: Sequence[tuple[float, float]] = PAPER_MODELS,
     mode: str = "robust",
 ) -> list[list[Evolution]]:
     """Write the figure: a row per case, a column per model, below it the bias of the first case.
 
-    A case is an image and its mask; (mu, sigma) of the models are meant at 256 pixels and scale
-    with the image's longer side. What was drawn is returned by case and model.
+    A case is an image and its mask. The paper's mu and sigma are meant at 256 pixels and scale with
+    the image's longer side. What was drawn is returned by case and model.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    rows, columns = len(cases) + 1, len(models)
+    rows, columns = len(cases) + 1, len(PAPER_MODELS)
     size = (1.9 * columns, 1.72 * len(cases) + 1.75)
     figure = Figure(figsize=size, layout="constrained")
     heights = [1.0] * len(cases) + [0.62]
     axes = figure.subplots(rows, columns, height_ratios=heights, squeeze=False)
     drawn = [
-        [_evolve(image, mask, mu, sigma, mode, seed, k) for mu, sigma in models]
+        [_evolve(image, mask, mu, sigma, mode, seed, k) for mu, sigma in PAPER_MODELS]
         for k, (image, mask) in enumerate(cases)
     ]
     highest = max(float(np.abs(e.parts[0].bias).max()) for e in drawn[0]) * 1.15
-    for column, (mu, sigma) in enumerate(models):
+    for column, (mu, sigma) in enumerate(PAPER_MODELS):
         for row, (image, mask) in enumerate(cases):
             _show(axes[row][column], image, mask, drawn[row][column].mask)
         axes[0][column].set_title(f"C({mu:g}, {sigma:g})", fontsize=11)
