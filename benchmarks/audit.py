@@ -28,8 +28,9 @@ import numpy as np
 from PIL import Image
 
 from feda3i import recipe
-from feda3i.audit import CaseRow, contour_gap, measure_cases
+from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import cross_predict, train, warm_up_recipe
+from feda3i.audit.estimators import contour_gap
 from feda3i.core.cases import Cases, Federation
 from feda3i.engine.transport import one_thread
 from feda3i.log.console import Silent

@@ -46,7 +46,7 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
         notes=material.notes,
         read=READ_TRUSTED if trusted else READ,
         is_absolute=bool(trusted),
-        true=dict(material.true) if material.true else {},
+        true=dict(material.true),
         seed=material.seed,
     )
 

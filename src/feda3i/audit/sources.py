@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from feda3i.core.ragged import Stack, stacked
 from feda3i.engine.job import normalise_of
 from feda3i.log.console import Listener
 from feda3i.recipe import Recipe
+from feda3i.simulation.annotation import true_offsets
 
 MARGIN = 3 / 256
 """Part of a case's side by which sites must differ to be told apart: 3 px at the paper's 256."""
@@ -57,7 +58,7 @@ class Material:
     whole: Sequence[Answers] = ()
     surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
     notes: tuple[str, ...] = ()
-    true: Mapping[str, float] | None = None
+    true: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
 
 
@@ -219,9 +220,6 @@ def _sites(federation: Federation) -> list[str]:
     return [place[i] for i in range(len(federation.train))]
 
 
-def _true(federation: Federation, cases: Cases) -> dict[str, float] | None:
-    notes = federation.notes.get("annotators", {})
-    if not notes or not all("mu" in one for one in notes.values()):
-        return None
+def _true(federation: Federation, cases: Cases) -> dict[str, float]:
     size = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
-    return {site: size * float(one["mu"]) for site, one in notes.items()}
+    return {site: size * mu for site, mu in true_offsets(federation.notes).items()}

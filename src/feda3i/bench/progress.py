@@ -39,7 +39,7 @@ class Progress:
     def finished(self, name: str, text: str) -> None:
         """Say how a run ended."""
         self._done += 1
-        self._print(f"[{self._done}/{self._total}] {name}  {text}")
+        self.note(f"[{self._done}/{self._total}] {name}  {text}")
 
     def under_way(self, rounds: Mapping[str, str], seconds_left: float) -> None:
         """Show the runs under way and the time left."""
@@ -51,13 +51,10 @@ class Progress:
         elif not self._quiet and self._clock() - self._told >= OFTEN:
             self._told = self._clock()
             now = "; ".join(f"{name} {text}" for name, text in rounds.items())
-            self._print(f"{head} ({now})")
+            self.note(f"{head} ({now})")
 
     def note(self, text: str) -> None:
-        """Say something about the bench as a whole."""
-        self._print(text)
-
-    def _print(self, text: str) -> None:
+        """Say something about the bench, unless it is to be quiet."""
         if not self._quiet:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 

@@ -16,6 +16,7 @@ from feda3i.bench.grid import identity
 from feda3i.bench.why import offsets_of, reasons_of
 from feda3i.core.cases import Federation
 from feda3i.engine.loop import summarise_scores
+from feda3i.engine.notes import told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
 from feda3i.log.events import read_events
@@ -109,7 +110,6 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
     mu = offsets_of(data["notes"].get("annotators", {}))
     why = reasons_of(rounds, data["sites"], mu)
-    notes = [e["text"] for e in read_events(folder.events, "note") if e["is_result"]]
     return RunResult(
         recipe={k: v for k, v in recipe.shared().items() if k != "methods"},
         hashes=_hashes(manifest, folder.done.read_text(encoding="utf-8").strip()),
@@ -118,7 +118,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
         cases=_cases(scored["test"]),
         sites=_sites(scored.get("train", []), federation),
         why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
-        notes=notes,
+        notes=list(told(folder.events)),
         machine={
             "created": manifest["created"],
             "seconds": round(sum(e["seconds"] for e in rounds), 1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -198,7 +198,7 @@ def run(
     need_flower()
     from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
-    from feda3i.deploy.control import Control
+    from feda3i.deploy.control import Control, round_line
     from feda3i.engine.lock import is_free
     from feda3i.engine.notes import told
     from feda3i.flower.node import check_names
@@ -224,7 +224,7 @@ def run(
         print(f"run    {number}\nfolder {folder}", flush=True)
         try:
             for event in control.follow(number, folder):
-                print(_line(event), flush=True)
+                print(round_line(event), flush=True)
         except KeyboardInterrupt:
             print(f"the run continues; stop it with: flwr stop {number}", file=sys.stderr)
             raise
@@ -264,11 +264,3 @@ def check_no_path(recipe: Recipe) -> None:
             "data.path would be sent to every site. Use data=folder without a path: each site's "
             "folder is in its own site.toml, test cases of the server in FEDA3I_TEST (server.env)"
         )
-
-
-def _line(event: dict[str, Any]) -> str:
-    """Return a finished round as one line."""
-    dice = f"  dice {event['dice']:.4f}" if event.get("dice") is not None else ""
-    missing = "".join(f"  {site}: {why}" for site, why in event["missing"].items())
-    sites = f"sites {event['answered']}/{event['asked']}"
-    return f"round  {event['round']}  {sites}  loss {event['loss']:.4f}{dice}{missing}"

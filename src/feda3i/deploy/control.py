@@ -190,6 +190,14 @@ class Control:
             raise RunError(f"no SuperLink answers at {self.address}: {error}") from None
 
 
+def round_line(event: Event) -> str:
+    """Return a finished round as one line."""
+    dice = f"  dice {event['dice']:.4f}" if event.get("dice") is not None else ""
+    missing = "".join(f"  {site}: {why}" for site, why in event["missing"].items())
+    sites = f"sites {event['answered']}/{event['asked']}"
+    return f"round  {event['round']}  {sites}  loss {event['loss']:.4f}{dice}{missing}"
+
+
 def main(arguments: list[str]) -> None:
     """Let in the keys of a folder at the server in the working directory."""
     left = days_left(Path("server.crt"))

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from feda3i.deploy.control import Control
+from feda3i.deploy.control import Control, round_line
 from feda3i.deploy.processes import Consortium
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import Recipe, validate
@@ -55,7 +55,7 @@ def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
         _say(begin, f"{sites} nodes started, run {number}")
         with Control(consortium.server) as control:
             for event in control.follow(number, consortium.runs / "demo", pause=0.5):
-                _say(begin, _line(event))
+                _say(begin, round_line(event))
             status = control.status(number)
         network = (consortium.runs / "demo" / "DONE").read_text().strip()
     local = run(recipe, out / "local")
@@ -70,12 +70,3 @@ def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
 
 def _say(begin: float, text: str) -> None:
     print(f"{time.monotonic() - begin:6.1f} s  {text}", flush=True)
-
-
-def _line(event: dict[str, Any]) -> str:
-    work = max(event["site_seconds"].values())
-    sites = f"{event['answered']}/{event['asked']} sites"
-    return (
-        f"round {event['round']}: {sites}, loss {event['loss']:.4f}, {event['seconds']:.1f} s "
-        f"(slowest site {work:.1f} s)"
-    )

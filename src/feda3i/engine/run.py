@@ -13,12 +13,11 @@ from feda3i.core.server import Server
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
-from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved
+from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.round_scores import score_round, validate_round
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.spending import notes_of_privacy
-from feda3i.engine.start import start_of
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError

@@ -90,11 +90,11 @@ class Live(Listener):
 
     def note(self, text: str) -> None:
         """Print a line."""
-        self._print(text)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def doing(self, text: str) -> None:
         """Show what is under way: a first round may take long, and silence looks like a hang."""
-        self._print(f"{text} ...")
+        self.note(f"{text} ...")
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""
@@ -103,7 +103,7 @@ class Live(Listener):
         self._told: float | None = None
         self._last = {}
         if not self._console.is_terminal:
-            self._print(f"{title}  round {done + 1}/{rounds} begins")
+            self.note(f"{title}  round {done + 1}/{rounds} begins")
             return
         self._bar = Progress(
             TextColumn("{task.fields[title]}", style="bold", markup=False),
@@ -134,7 +134,7 @@ class Live(Listener):
         self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
         sites = f"sites {event['answered']}/{event['asked']}"
         for line in event.get("said", ()):
-            self._print(line)
+            self.note(line)
         if self._bar is not None:
             ends = self._clock() + self._left(self._done)
             facts = sites + self._facts()
@@ -146,16 +146,13 @@ class Live(Listener):
         """Write a line of the log."""
         self._told = self._clock()
         left = f"{self._left(done):.0f} s left"
-        self._print(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
+        self.note(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
 
     def _left(self, done: float) -> float:
         """Return the seconds left after this many rounds, which may include a part of one."""
         played = done - self._done_before
         spent = self._clock() - self._started
         return spent / played * (self._rounds - done) if played > 0 else 0.0
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
         """Leave the finished bar on the screen."""

@@ -21,7 +21,6 @@ from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe.finding import SECTIONS, find, read_toml
 from feda3i.recipe.machine import with_local
-from feda3i.recipe.overrides import chosen, split
 from feda3i.recipe.sections import MethodSection, Recipe
 from feda3i.values import check_plain, refuse_flag
 
@@ -41,13 +40,49 @@ def load(
     if source is not None:
         file = find(source)
         values = with_local(read_toml(file), file.parent)
-    common, own = split(overrides)
+    common, own = _split(overrides)
     for override in common:
         _apply(values, override)
     method = str(_table(values, "method").get("name", MethodSection().name))
-    for override in chosen(own, method, _options, tell):
+    for override in _chosen(own, method, tell):
         _apply(values, override)
     return validate(_resolve_data(values))
+
+
+def _split(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the overrides for every method, and those for one as ``{method: ["t1=4", ...]}``.
+
+    >>> _split(["rounds=3", "feda3i.t1=4", "method=fedavg"])
+    (['rounds=3', 'method=fedavg'], {'feda3i': ['t1=4']})
+    """
+    common: list[str] = []
+    own: dict[str, list[str]] = {}
+    known = METHODS.names()
+    for override in overrides:
+        name, _, rest = override.partition(".")
+        if "=" not in name and rest and METHODS.canonical(name.strip()) in known:
+            own.setdefault(METHODS.canonical(name.strip()), []).append(rest)
+        else:
+            common.append(override)
+    return common, own
+
+
+def _chosen(own: dict[str, list[str]], method: str, tell: Callable[[str], None]) -> list[str]:
+    """Return the overrides of the chosen method; check those of the others and tell about them.
+
+    A sweep gives one list of overrides to all its methods. An option that its method does not
+    have is an error even if that method is not chosen: it would never do anything.
+    """
+    from feda3i.methods.base import make_method
+
+    name = METHODS.canonical(method)
+    for other, options in own.items():
+        if other == name:
+            continue
+        make_method(other, _options(options))
+        for option in options:
+            tell(f"{other}.{option} is ignored: the method is {method}")
+    return [f"method.{option}" for option in own.get(name, [])]
 
 
 def _options(overrides: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class TensorBoardSink:
     def begin(self, params: Mapping[str, str]) -> None:
         """Write the recipe as a table."""
         rows = "\n".join(f"| {key} | {value} |" for key, value in params.items())
-        self._text("recipe", f"| key | value |\n|---|---|\n{rows}", 0)
+        self._writer.add_text("recipe", f"| key | value |\n|---|---|\n{rows}", 0)
 
     def numbers(self, values: Mapping[str, float], step: int) -> None:
         """Write scalars."""
@@ -31,10 +31,7 @@ class TensorBoardSink:
 
     def note(self, text: str, step: int) -> None:
         """Write text."""
-        self._text("notes", text, step)
-
-    def _text(self, name: str, text: str, step: int) -> None:
-        self._writer.add_text(name, text, step)
+        self._writer.add_text("notes", text, step)
 
     def end(self, is_done: bool) -> None:
         """Close the file."""

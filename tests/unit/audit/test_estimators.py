@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.audit import CaseRow, contour_gap, measure_cases
-from feda3i.audit.estimators import ESTIMATORS, Look, estimators_of
+from feda3i.audit.case_rows import CaseRow, measure_cases
+from feda3i.audit.estimators import ESTIMATORS, Look, contour_gap, estimators_of
 from feda3i.core.cases import Cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.quality import contour_offset
