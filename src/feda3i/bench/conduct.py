@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import queue
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,10 @@ from feda3i.basics.parallel import cores
 from feda3i.basics.ram import available
 from feda3i.bench.branching import clear, family_of, last_shared, remove_unfinished
 from feda3i.bench.grid import GridCell
-from feda3i.bench.process import Process, Told
 from feda3i.bench.progress import Progress
 from feda3i.bench.result import SUFFIX, RunResult, collect
 from feda3i.bench.schedule import Task, left, order, startable, wanted_by, workers_for
+from feda3i.engine.workers import start_process
 
 BRANCHES = ".branches"
 PROCESS = 700 * 2**20
@@ -77,6 +79,39 @@ def side_by_side(agenda: Agenda) -> int:
             width = recipe.model.options().get("width", 16)
             needs.append(PROCESS + int(footprint((size, size), recipe.train.batch, width)))
     return max(1, min(cores(), available() // max(needs)))
+
+
+Told = tuple["Process", dict[str, Any]]
+
+
+class Process:
+    """One worker process; its messages go into a queue shared by all of them."""
+
+    def __init__(self, told: queue.Queue[Told]) -> None:
+        self._process = start_process("feda3i.bench.player", text=True, encoding="utf-8")
+        self._told = told
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def give(self, order: Mapping[str, Any]) -> None:
+        """Send an order."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it died: the listener tells
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._told.put((self, json.loads(line)))
+        code = self._process.wait()
+        self._told.put((self, {"died": code}))
+
+    def stop(self) -> None:
+        """End the process, in whatever round it is."""
+        self._process.kill()
+        self._process.wait()
 
 
 class Conductor:

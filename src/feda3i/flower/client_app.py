@@ -7,9 +7,12 @@ packed copy in the state folder), and site memory lies on disk. What leaves the 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,13 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from feda3i import __version__
+from feda3i.basics.files import write_file
+from feda3i.core.messages import TASKS, Order
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
 from feda3i.engine.secure_site import answer_keys, open_vault, secrets_of
 from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
 from feda3i.flower import records
-from feda3i.flower.answered import Answered
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
 from feda3i.flower.records import PROTOCOL, Header
 
@@ -66,6 +70,46 @@ class Workplace:
         """Raise ``WireError`` unless the message is for this site."""
         if self.header.site != self.settings.site:
             raise WireError(f"an order for site '{self.header.site}' reached another site")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The last order that a site answered in one run, in ``journal.json`` of its run folder."""
+
+    folder: Path
+
+    def last(self) -> tuple[int, str] | None:
+        """Return round and task of the last answer, or ``None`` before the first."""
+        try:
+            entry = json.loads((self.folder / "journal.json").read_text())
+            return int(entry["round"]), str(entry["task"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunError(f"the site's journal cannot be read: {type(error).__name__}") from None
+
+    def notice(self, order: Order) -> str:
+        """Return what is unusual about an order, or an empty string.
+
+        A repeated order finds the memory it found the first time, so its answer is the same; a
+        skipped round means that the site was away. Both are normal after a restart, but are told.
+        """
+        last = self.last()
+        if last is None:
+            return f"first order in round {order.round}" if order.round > 1 else ""
+        tasks: tuple[str, ...] = TASKS
+        place, before = (order.round, tasks.index(order.task)), (last[0], tasks.index(last[1]))
+        if place <= before:
+            return f"repeated: {order.task} of round {order.round} after {last[1]} of {last[0]}"
+        if order.round > last[0] + 1:
+            return f"skipped: round {order.round} after round {last[0]}"
+        return ""
+
+    def write(self, order: Order) -> None:
+        """Note that an order was answered."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        entry = json.dumps({"round": order.round, "task": order.task})
+        write_file(self.folder / "journal.json", entry.encode())
 
 
 def _answer(message: Message, context: Context, work: Callable[[Workplace], RecordDict]) -> Message:

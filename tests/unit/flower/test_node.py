@@ -12,8 +12,7 @@ from feda3i.core.messages import Order, Params
 from feda3i.engine.run import run
 from feda3i.errors import RecipeError
 from feda3i.flower import records
-from feda3i.flower.answered import Answered
-from feda3i.flower.client_app import app
+from feda3i.flower.client_app import Answered, app
 from feda3i.flower.inprocess import task_identity
 from feda3i.flower.node import NodeSettings, recipe_at_site
 from feda3i.flower.records import Header
