@@ -25,7 +25,7 @@ from feda3i.simulation.annotation import true_offsets
 MARGIN = 3 / 256
 """Part of a case's side by which sites must differ to be told apart: 3 px at the paper's 256."""
 UNKNOWN = (
-    "it is not known which masks this model was trained on; on masks that it has seen it finds "
+    "nobody knows which masks this model was trained on; on masks that it has seen it finds "
     "offsets too small"
 )
 

@@ -131,7 +131,7 @@ def lock(
     """Lock a site out, also of a run that is under way, within seconds."""
     from feda3i.flower.server_folder import lock_site
 
-    said = "is locked out" if lock_site(server, site) else "was locked out already"
+    said = "is locked out" if lock_site(server, site) else "was already locked out"
     print(f"{site} {said}; feda3i deploy unlock {site} lets it in again")
 
 

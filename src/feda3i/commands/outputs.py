@@ -58,7 +58,7 @@ def check_targets(
     if found and not overwrite:
         more = f", and so do {len(found) - 1} more" if len(found) > 1 else ""
         raise DataError(
-            f"'{found[0]}' exists already{more}: choose another folder, or add --overwrite"
+            f"'{found[0]}' already exists{more}: choose another folder, or add --overwrite"
         )
 
 

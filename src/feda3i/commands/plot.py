@@ -44,7 +44,7 @@ def plot(
         if all(event.get("dice") is None for event in events)
     ]
     if empty:
-        raise RunError(f"expected runs with a scored round, found none in: {', '.join(empty)}")
+        raise RunError(f"expected runs with a scored round, found none in {', '.join(empty)}")
     kinds = list(dict.fromkeys(formats.replace(" ", "").split(",")))
     unknown = [kind for kind in kinds if kind not in FIGURES]
     if unknown:

@@ -81,7 +81,7 @@ def folder(
         int | None, typer.Option(help="1 or 3; default: colour if any image has it.")
     ] = None,
     classes: Annotated[
-        str, typer.Option(help="Names of the mask values 1, 2, ..., with commas.")
+        str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
     ] = "",
     per_site: Annotated[
         bool, typer.Option(help="Each folder that holds images and masks is a real site.")

@@ -68,7 +68,7 @@ def _tell(text: str) -> None:
 def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
     """Write the report of finished runs, without pixels; return its place.
 
-    A run that is done must not fail for want of a page, so whatever goes wrong here is only said.
+    A finished run must not fail because of its page, so whatever goes wrong here is only reported.
     """
     from feda3i.failures import message_of
     from feda3i.report.run.build import NAME, write_report

@@ -45,7 +45,7 @@ def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
     check_site_name(site)
     folder = out / "sites" / site
     if folder.exists():
-        raise RecipeError(f"'{folder}' exists already; choose another name for the site")
+        raise RecipeError(f"'{folder}' already exists; choose another name for the site")
     (folder / "flwr").mkdir(parents=True)
     folder.chmod(0o700)
     values = {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)}
@@ -63,7 +63,7 @@ def add_site(out: Path, site: str) -> Path:
     """Write the folder of a site that joins an existing consortium."""
     check_site_name(site)
     if (out / "sites" / site).exists():
-        raise RecipeError(f"'{site}' exists already; choose another name for the site")
+        raise RecipeError(f"'{site}' already exists; choose another name for the site")
     before = ConsortiumSettings.read(out)
     settings = replace(before, sites=(*before.sites, site))
     folder = write_site(out, settings, site)

@@ -116,7 +116,7 @@ def _guard(folder: Path) -> str:
     )
     if "does not run" not in done.stderr:
         raise _Wrong(
-            "python3 on PATH has no feda3i, so that every order would fail; activate the "
+            "python3 on PATH has no feda3i, so every order would fail; activate the "
             "environment in which feda3i is installed"
         )
     return "settings-only apps"

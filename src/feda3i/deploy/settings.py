@@ -57,7 +57,7 @@ class ConsortiumSettings:
         for site in self.sites:
             check_site_name(site)
         if not self.sites or len(set(self.sites)) != len(self.sites):
-            raise RecipeError("--sites: expected one or more different names, with commas")
+            raise RecipeError("--sites: expected one or more different names, separated by commas")
         if not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}", self.address):
             raise RecipeError(f"--address: expected host:port, found '{self.address}'")
 

@@ -59,7 +59,7 @@ class Forecast:
 def measure_speed(job: Job, federation: Federation) -> Speed:
     """Train one batch of the largest site as the method's first round does, and score some cases.
 
-    Nothing of it is kept.
+    Nothing of that is kept.
     """
     federation = as_trained(federation, job.recipe.method.name)
     name = max(federation.names(), key=lambda site: len(federation.sites[site]))

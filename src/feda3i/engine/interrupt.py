@@ -15,7 +15,7 @@ class Interrupt:
     up may swallow it or make another error of it. Torch imports a large part of itself when the
     first optimiser is made; of 140 interrupts in the second around that, one was lost and three
     ended as ``RuntimeError``. So the signal is noted: ``check`` raises it again where nobody
-    catches it, and whatever else leaves the ``with`` block after it leaves as KeyboardInterrupt.
+    catches it, and any other error that leaves the ``with`` block after it becomes one.
 
     Only Python's own reaction to Ctrl-C is completed like this; a host program that has set its
     own (Flower, a notebook) keeps it.

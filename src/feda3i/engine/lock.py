@@ -74,7 +74,7 @@ class Lock:
 
 
 def is_free(folder: Path) -> bool:
-    """Return whether a new run may be made here: nothing, or what a dead start of a run left."""
+    """Return whether a new run may be made here: nothing, or what a start that died left."""
     if not folder.exists():
         return True
     names = set(os.listdir(folder))

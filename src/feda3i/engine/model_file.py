@@ -73,7 +73,7 @@ def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) 
     """Return the model of a run folder, or of a model file, ready to predict.
 
     Of a folder the last model, or the best one of its validation.
-    Code that the file names is loaded only if it is trusted; which, is then said.
+    Code that the file names is loaded only if it is trusted, and the user is told which.
     """
     from feda3i.core.predictor import Predictor
 

@@ -134,7 +134,7 @@ def resume(
 
 
 def finished(folder: RunFolder) -> Result:
-    """Return the result of a run that is done; there is nothing to do but to see that it is."""
+    """Return the result of a run that is done; all that is left is to check that it is."""
     digest = folder.check_model()
     saved = folder.load()
     if saved is not None:
@@ -289,7 +289,7 @@ def _look_around(
 def _tell(
     notes: Sequence[str], listener: Listener | None, log: EventLog | None = None, **facts: Any
 ) -> None:
-    """Say notes on the console and write them into the log, as far as there are any."""
+    """Say notes to whom they concern: on the console, in the log, or both."""
     for note in notes:
         if listener is not None:
             listener.note(f"NOTE: {note}")

@@ -152,7 +152,7 @@ class SecureFit:
         except WireError as error:
             raise RunError(
                 f"round {self.round.number}: the sum of the sites' networks makes no sense "
-                f"({error}): a site sent something else than it was asked for. Nobody can see "
+                f"({error}): a site sent something other than it was asked for. Nobody can see "
                 f"which one; a run with secure.on=false and engine.guard could"
             ) from None
         return params

@@ -85,7 +85,7 @@ class BestWatch:
         if self.wanted.share == 0:
             return []
         if self.best is None:
-            return ["no site sent a validation score, so that there is no best model"]
+            return ["no site sent a validation score, so there is no best model"]
         if played == rounds:
             return []
         return [

@@ -153,7 +153,7 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
         ("privacy", settings.require_privacy, recipe.privacy.on),
     ):
         if is_needed and not is_on:
-            raise RecipeError(f"this site takes part in runs with {key}.on = true only")
+            raise RecipeError(f"this site only takes part in runs with {key}.on = true")
     return recipe
 
 

@@ -222,7 +222,7 @@ def read_reply(
         task,
         header.round,
         header.site,
-        cast(Any, body.get("cases")),  # what it is, the wire checks
+        cast(Any, body.get("cases")),  # the wire checks what it is
         numbers,
         params.get(""),
         seconds=float(cast(Any, seconds)),

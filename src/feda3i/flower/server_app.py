@@ -1,11 +1,11 @@
 """The server's side: a ``ServerApp`` that runs the same round loop over Flower's grid.
 
-What is the server's own matter comes from its environment and is never told to sites:
-``FEDA3I_RUNS`` (folder of run folders), ``FEDA3I_SITES`` (names, with commas), ``FEDA3I_TEST``
-(folder of test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come),
-``FEDA3I_ALLOW_PLUGINS=1``, ``FEDA3I_METRICS`` (folder for Prometheus). ``FEDA3I_SERVER`` is the
-server's folder: its ``server.env`` is read again for every run, and ``locked/`` all the time.
-Recipe, name of the run and whether to resume come with the app.
+What concerns the server alone comes from its environment, and sites are never told: ``FEDA3I_RUNS``
+(folder of run folders), ``FEDA3I_SITES`` (names, separated by commas), ``FEDA3I_TEST`` (folder of
+test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come), ``FEDA3I_ALLOW_PLUGINS=1``,
+``FEDA3I_METRICS`` (folder for Prometheus). ``FEDA3I_SERVER`` is the server's folder: its
+``server.env`` is read again for every run, and ``locked/`` all the time. Recipe, name of the run
+and whether to resume come with the app.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def agree(key: X25519PrivateKey, public: str) -> bytes:
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(public)))
     except ValueError:
-        raise WireError("a public key that is none") from None
+        raise WireError("the public key is not valid") from None
 
 
 def add_mask(vector: Integers, key: bytes, sign: int) -> None:

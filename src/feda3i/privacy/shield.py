@@ -206,7 +206,7 @@ class Shield:
         what, name = digest_of(base), f"{round} {task}"
         if known.get(name, what) != what:
             raise WireError(
-                f"this site has answered the {task} of round {round} for other parameters already; "
+                f"this site has already answered the {task} of round {round} for other parameters; "
                 f"another answer would cost privacy that was not agreed on"
             )
         if name not in known:

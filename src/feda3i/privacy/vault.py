@@ -165,7 +165,7 @@ class Vault:
         context = context_hash(plan, kept["attempt"], keys)
         if kept.get("context", context) != context:
             raise WireError(
-                "this site has masked its update for other weights, sites or parameters already; "
+                "this site has already masked its update for other weights, sites or parameters; "
                 "two sums of one round would tell the sites apart"
             )
         if "context" not in kept:
@@ -229,9 +229,9 @@ class Vault:
         opened: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
         if opened.get(str(round), what) != what:
             raise WireError(
-                f"this site helped to open another sum of round {round} already: of other sites, "
-                f"weights or parameters. Two sums of one round would tell the sites apart; resume "
-                f"with the sites that were there"
+                f"this site has already helped to open another sum of round {round}: of other "
+                f"sites, weights or parameters. Two sums of one round would tell the sites apart; "
+                f"resume with the sites that were there"
             )
         if str(round) not in opened:
             opened[str(round)] = what

@@ -138,7 +138,7 @@ def list_cases(
         listing, problems = _list_prepared(root, options)
         return listing, judge_unused(problems, unused)
     if is_unfinished(root):
-        raise DataError(f"'{root}' is half prepared: repeat 'feda3i prepare' to continue")
+        raise DataError(f"'{root}' is only half prepared: repeat 'feda3i prepare' to continue")
     entries, pairs, problems = _find(root, group)
     if options.in_place and not is_table(root):
         found, wrong = _find_dicom(entries, options.volumes)

@@ -140,7 +140,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return a table of a table; empty if there is none, whatever else there may be."""
+    """Return a table within a table; an empty one if there is anything else."""
     inner = values.get(key)
     return inner if isinstance(inner, dict) else {}
 

@@ -43,7 +43,7 @@ def test_existing_files_are_kept_unless_the_user_says_so(feda3i, finished, image
     reference = draw(masks / "c1.png").read_bytes()
     code, _, err = feda3i("predict", finished, images, "--out", masks)
     assert code == 1
-    assert "c1.png' exists already" in err
+    assert "c1.png' already exists" in err
     assert "--overwrite" in err
     assert files(masks) == {"c1.png": reference}
     assert feda3i("predict", finished, images, "--out", masks, "--overwrite")[0] == 0

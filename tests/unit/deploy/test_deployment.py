@@ -170,7 +170,7 @@ def test_a_site_is_added_later(tmp_path):
     assert Settings.read(out) == replace(plan, sites=("alpha", "gamma"))
     assert (out / "server/keys/gamma.pub").exists()
     assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text()
-    with pytest.raises(RecipeError, match="exists already"):
+    with pytest.raises(RecipeError, match="already exists"):
         add_site(out, "gamma")
 
 

@@ -51,7 +51,7 @@ def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
     assert watch.notes(9, 9) == []
     assert watch.take(5, NOTHING, [row(math.nan)]) == {}
     assert BestWatch(ValidationSection(share=0.2)).notes(4, 4) == [
-        "no site sent a validation score, so that there is no best model"
+        "no site sent a validation score, so there is no best model"
     ]
 
 

@@ -66,7 +66,7 @@ def test_no_code_from_the_wire(section, name):
 @pytest.mark.parametrize("key", ["secure", "privacy"])
 def test_a_site_may_insist_on_protection(key):
     own = settings(**{f"require-{key}": True})
-    with pytest.raises(RecipeError, match=rf"{key}\.on = true only"):
+    with pytest.raises(RecipeError, match=rf"only takes part in runs with {key}\.on = true"):
         recipe_at_site(json.dumps(tiny().to_dict()), own)
     assert recipe_at_site(json.dumps({**tiny().to_dict(), key: {"on": True}}), own)
 

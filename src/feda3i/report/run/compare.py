@@ -36,7 +36,7 @@ class Group:
     label
         The method with the options in which it differs from other groups.
     setting
-        In which everything else differs from other groups; empty if there is one setting.
+        What else differs from other groups; empty if there is one setting.
     runs
         In order of their seeds.
     """

@@ -106,10 +106,10 @@ def _recipe(log: RunLog) -> dict[str, Any]:
     try:
         return tomllib.loads((log.path / "recipe.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        log.problems.append("it has no recipe.toml; the recipe is the one that its log begins with")
+        log.problems.append("it has no recipe.toml; the recipe is taken from the start of its log")
     except (OSError, ValueError, RecursionError):
         log.problems.append(
-            "its recipe.toml cannot be read; the one that its log begins with is used"
+            "its recipe.toml cannot be read; the recipe is taken from the start of its log"
         )
     return {}
 
@@ -125,8 +125,8 @@ def _read_events(log: RunLog) -> None:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     log.problems.append(
-                        "its log ends in the middle of a line, as after a crash; that line is left "
-                        "out"
+                        "its log ends in the middle of a line, as after a crash; that line is not "
+                        "counted"
                     )
                 elif not _take(log, line):
                     damaged.append(number)
