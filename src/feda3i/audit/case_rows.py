@@ -23,31 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaseRow:
-    """What was measured on one case and class.
-
-    Parameters
-    ----------
-    offsets
-        By name of the estimator; ``NaN`` where it cannot say.
-    wobble
-        Standard deviation of the gap between mask and prediction along the contours.
-    dice
-        Agreement of mask and prediction; ``NaN`` if both are empty.
-    is_drawn, is_found
-        Whether the annotator, and whether the model, marked anything; ``None`` without a model.
-    is_seen
-        Whether the model was trained on this very mask.
-    """
+    """What was measured on one case and class."""
 
     case: str
     site: str
     class_number: int
-    offsets: Mapping[str, float]
-    wobble: float
-    dice: float
+    offsets: Mapping[str, float]  # by name of the estimator; ``NaN`` where it cannot say
+    wobble: float  # standard deviation of the gap between mask and prediction along the contours
+    dice: float  # agreement of mask and prediction; ``NaN`` if both are empty
+    # Whether the annotator, and whether the model, marked anything; ``None`` without a model
     is_drawn: bool
     is_found: bool | None
-    is_seen: bool = False
+    is_seen: bool = False  # whether the model was trained on this very mask
 
 
 def measure_cases(

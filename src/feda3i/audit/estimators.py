@@ -27,44 +27,27 @@ ON_BORDER = 1.0
 
 @dataclass(frozen=True)
 class Look:
-    """One case and class as an estimator sees it.
+    """One case and class as an estimator sees it."""
 
-    Parameters
-    ----------
-    image
-        ``(*space, channel)``, on the scale of bytes.
-    drawn
-        ``(*space)``: the annotation.
-    predicted
-        ``(*space)``: where a model that has not seen this annotation puts the object; ``None``
-        without a model.
-    spacing
-        Size of a pixel along each axis; offsets are then in its unit.
-    """
-
-    image: NDArray[Any]
-    drawn: NDArray[np.bool_]
+    image: NDArray[Any]  # ``(*space, channel)``, on the scale of bytes
+    drawn: NDArray[np.bool_]  # ``(*space)``: the annotation
     predicted: NDArray[np.bool_] | None = None
+    """``(*space)``: where a model that has not seen this annotation puts the object; ``None``
+    without a model."""
     spacing: Sequence[float] | None = None
+    """Size of a pixel along each axis; offsets are then in its unit."""
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """A named way to measure an offset.
-
-    Parameters
-    ----------
-    measure
-        Return the offset of one case, in the unit of its spacing.
-    of_site
-        Return a site's offset from all its cases at once, in pixels, with its standard error or
-        the reason why it cannot be told; ``None``: the median over cases is used.
-    """
+    """A named way to measure an offset."""
 
     name: str
-    measure: Callable[[Look], float]
+    measure: Callable[[Look], float]  # return the offset of one case, in the unit of its spacing
     needs_model: bool
     of_site: Callable[[Sequence[Look]], Offset] | None = None
+    """Return a site's offset from all its cases at once, in pixels, with its standard error or the
+    reason why it cannot be told; ``None``: the median over cases is used."""
 
 
 def contour_gap(

@@ -27,104 +27,65 @@ READ_TRUSTED = (
 
 @dataclass(frozen=True)
 class SiteFinding:
-    """How one site draws one class, in the audit's unit.
-
-    Parameters
-    ----------
-    cases, measured
-        Cases of the site, and those of them with both a mask and a prediction to compare.
-    offset
-        Median over cases of how far the site draws outside the border that the first estimator
-        sees.
-    relative, low, high
-        The same less the median of all sites (or less the trusted masks' offset), and the ends of
-        its 95 % interval.
-    sure
-        0..1: probability that the site lies on the side of the middle where it was found.
-    wobble
-        Median over cases of how much the gap varies along the contour.
-    spread
-        Standard deviation of the offset over cases, from their quartiles.
-    by_estimator
-        ``relative`` by every estimator; ``None`` where it cannot tell.
-    silent
-        Why an estimator cannot tell, by its name.
-    reason
-        Why the verdict is what it is, in words.
-    """
+    """How one site draws one class, in the audit's unit."""
 
     site: str
     class_name: str
+    # Cases of the site, and those of them with both a mask and a prediction to compare
     cases: int
     measured: int
     verdict: Verdict
-    reason: str
+    reason: str  # why the verdict is what it is, in words
     offset: float | None = None
+    """Median over cases of how far the site draws outside the border that the first estimator
+    sees."""
+    # The same less the median of all sites (or less the trusted masks' offset), and the ends of its
+    # 95 % interval
     relative: float | None = None
     low: float | None = None
     high: float | None = None
     sure: float | None = None
-    wobble: float | None = None
-    spread: float | None = None
+    """0..1: probability that the site lies on the side of the middle where it was found."""
+    wobble: float | None = None  # median over cases of how much the gap varies along the contour
+    spread: float | None = None  # standard deviation of the offset over cases, from their quartiles
     by_estimator: dict[str, float | None] = field(default_factory=dict)
+    """``relative`` by every estimator; ``None`` where it cannot tell."""
     silent: dict[str, str] = field(default_factory=dict)
+    """Why an estimator cannot tell, by its name."""
 
 
 @dataclass(frozen=True)
 class Overall:
-    """All sites together, for one class.
-
-    Parameters
-    ----------
-    chance
-        How often sites that draw alike would differ as much as these (Cochran's Q).
-    reliability
-        0..1: share of the offsets' spread over sites that is not chance.
-    agreement
-        Spearman's correlation of the first two estimators over the sites that both can tell;
-        ``None`` with one estimator or fewer than four such sites.
-    said
-        The same in words.
-    """
+    """All sites together, for one class."""
 
     class_name: str
     rated: int
     chance: float | None
-    reliability: float | None
+    """How often sites that draw alike would differ as much as these (Cochran's Q)."""
+    reliability: float | None  # 0..1: share of the offsets' spread over sites that is not chance
     agreement: float | None
-    said: str
+    """Spearman's correlation of the first two estimators over the sites that both can tell;
+    ``None`` with one estimator or fewer than four such sites."""
+    said: str  # the same in words
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The shareable result of an audit.
+    """The shareable result of an audit."""
 
-    Parameters
-    ----------
-    title, how
-        What was audited; by which model, on which cases, in words.
-    unit
-        Of every distance: ``px``, ``px of the original images`` or ``mm``.
-    margin
-        Differences below this are called "in line".
-    is_absolute
-        Whether zero is where trusted masks were drawn, and not the middle site.
-    read
-        How to read it: what an audit can and cannot tell.
-    true
-        In simulations, by how much each site's annotator draws outside the truth.
-    """
-
+    # What was audited; by which model, on which cases, in words
     title: str
     how: str
-    unit: str
-    margin: float
+    unit: str  # of every distance: ``px``, ``px of the original images`` or ``mm``
+    margin: float  # differences below this are called "in line"
     overall: tuple[Overall, ...]
     findings: tuple[SiteFinding, ...]
     notes: tuple[str, ...] = ()
-    read: Sequence[str] = READ
+    read: Sequence[str] = READ  # how to read it: what an audit can and cannot tell
     is_absolute: bool = False
+    """Whether zero is where trusted masks were drawn, and not the middle site."""
     true: dict[str, float] = field(default_factory=dict)
+    """In simulations, by how much each site's annotator draws outside the truth."""
     seed: int = 0
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,23 +34,16 @@ ALIKE = 0.05
 
 @dataclass(frozen=True)
 class SiteNumbers:
-    """What is needed of a site to judge it: its cases' offsets, or one offset and its error.
-
-    Parameters
-    ----------
-    offsets
-        ``(case,)`` by estimator, finite; empty if the site sent its offset only.
-    answers
-        Offsets of the whole site by estimator; they go before the medians of ``offsets``. If
-        there are trusted masks, these offsets start from them.
-    wobble, spread, found, dice
-        Medians over cases; share of cases in which the model found something.
-    """
+    """What is needed of a site to judge it: its cases' offsets, or one offset and its error."""
 
     cases: int
     measured: int
     offsets: Mapping[str, FloatArray] = field(default_factory=dict)
+    """``(case,)`` by estimator, finite; empty if the site sent its offset only."""
     answers: Mapping[str, Offset] = field(default_factory=dict)
+    """Offsets of the whole site by estimator; they go before the medians of ``offsets``. If there
+    are trusted masks, these offsets start from them."""
+    # Medians over cases; share of cases in which the model found something
     wobble: float = math.nan
     spread: float = math.nan
     found: float = math.nan

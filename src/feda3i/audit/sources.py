@@ -32,33 +32,22 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that ``judge_sites`` and ``second_looks`` need.
-
-    Parameters
-    ----------
-    rows
-        One per case and class; empty for an audit from a survey.
-    trusted
-        The same for masks that are known to be good.
-    whole
-        By class, what estimators say that look at all cases of a site together.
-    surveyed
-        By class, what each site sent; empty if cases were measured.
-    true
-        Offset of each site's annotator in the unit, known in simulations.
-    """
+    """Everything that ``judge_sites`` and ``second_looks`` need."""
 
     title: str
     how: str
     unit: str
     margin: float
     classes: tuple[str, ...]
-    rows: tuple[CaseRow, ...] = ()
-    trusted: tuple[CaseRow, ...] = ()
+    rows: tuple[CaseRow, ...] = ()  # one per case and class; empty for an audit from a survey
+    trusted: tuple[CaseRow, ...] = ()  # the same for masks that are known to be good
     whole: Sequence[Answers] = ()
+    """By class, what estimators say that look at all cases of a site together."""
     surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
+    """By class, what each site sent; empty if cases were measured."""
     notes: tuple[str, ...] = ()
     true: Mapping[str, float] = field(default_factory=dict)
+    """Offset of each site's annotator in the unit, known in simulations."""
     seed: int = 0
 
 

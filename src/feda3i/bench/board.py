@@ -20,30 +20,19 @@ SAME_MASKS = ("data", "masks")
 
 @dataclass(frozen=True)
 class Board:
-    """Results by column (setting and point), row and seed.
-
-    Attributes
-    ----------
-    found
-        ``{(column, row): {seed: result}}``
-    points
-        ``{column: (setting, point)}``
-    is_sweep
-        Whether the first key of the points is the axis of a figure.
-    reference
-        The row that the others are compared with; empty: FedA3I with the same loss.
-    """
+    """Results by column (setting and point), row and seed."""
 
     name: str
     title: str
     data: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[str, ...]
-    found: Mapping[Place, Mapping[int, RunResult]]
+    found: Mapping[Place, Mapping[int, RunResult]]  # ``{(column, row): {seed: result}}``
     missing: tuple[GridCell, ...] = ()
     points: Mapping[str, tuple[str, tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
-    is_sweep: bool = False
-    reference: str = ""
+    """``{column: (setting, point)}``"""
+    is_sweep: bool = False  # whether the first key of the points is the axis of a figure
+    reference: str = ""  # the row that others are compared with; empty: FedA3I with the same loss
 
     def results(self, column: str, row: str) -> Mapping[int, RunResult]:
         """Return the results of a place by seed; empty if there are none."""

@@ -28,32 +28,18 @@ SUFFIX = ".json"
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a finished run says.
+    """What a finished run says."""
 
-    Attributes
-    ----------
-    recipe
-        The whole recipe, without the places of the machine.
-    hashes
-        Of data, test cases, partition, noisy masks, initial weights, order of cases, model.
-    dice
-        Mean test Dice by round, for the rounds that were scored.
-    scores
-        Means of all scores after the last round.
-    cases, sites
-        Dice after the last round of every test case, and mean over the training cases of every site
-        against the clean masks.
-    why
-        Of the weights (``feda3i.bench.why``).
-    """
-
-    recipe: dict[str, Any]
+    recipe: dict[str, Any]  # the whole recipe, without the places of the machine
     hashes: dict[str, str]
-    dice: dict[int, float]
-    scores: dict[str, float]
+    """Of data, test cases, partition, noisy masks, initial weights, order of cases, model."""
+    dice: dict[int, float]  # mean test Dice by round, for the rounds that were scored
+    scores: dict[str, float]  # means of all scores after the last round
+    # Dice after the last round of every test case, and mean over the training cases of every site
+    # against the clean masks
     cases: dict[str, float]
     sites: dict[str, float]
-    why: dict[str, Any] = field(default_factory=dict)
+    why: dict[str, Any] = field(default_factory=dict)  # of the weights (``feda3i.bench.why``)
     notes: list[str] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
 

@@ -8,23 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Task:
-    """A run to do.
-
-    Parameters
-    ----------
-    family
-        Runs of one family may begin with each other's rounds.
-    shared
-        The last round that it may take from another of its family.
-    kind
-        Runs of one kind take about the same time for a round.
-    """
+    """A run to do."""
 
     name: str
-    family: str
-    shared: int
+    family: str  # runs of one family may begin with each other's rounds
+    shared: int  # the last round that it may take from another of its family
     rounds: int
-    kind: str = ""
+    kind: str = ""  # runs of one kind take about the same time for a round
 
 
 def order(tasks: Sequence[Task]) -> list[Task]:

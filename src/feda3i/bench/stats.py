@@ -125,24 +125,16 @@ def gap_closed(score: float, floor: float, ceiling: float) -> float:
 
 @dataclass(frozen=True)
 class Paired:
-    """A method against the one it is compared with.
-
-    Attributes
-    ----------
-    by_seed
-        Difference of the last round's Dice for each seed, as ``other - this``: positive if the
-        method compared with is better.
-    mean, low, high
-        Mean difference over test cases (each the mean over seeds) and its bootstrap interval.
-    p
-        Of Wilcoxon's test over the test cases, not corrected.
-    """
+    """A method against the one it is compared with."""
 
     by_seed: dict[int, float]
+    """Difference of the last round's Dice for each seed, as ``other - this``: positive if the
+    method compared with is better."""
+    # Mean difference over test cases (each the mean over seeds) and its bootstrap interval
     mean: float
     low: float
     high: float
-    p: float
+    p: float  # of Wilcoxon's test over the test cases, not corrected
 
 
 def compare(

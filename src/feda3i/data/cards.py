@@ -7,21 +7,13 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Card:
-    """One published data set, or a set of the user's own.
-
-    Parameters
-    ----------
-    ask
-        Where and how to get it; nothing is ever downloaded.
-    licence
-        What the publisher says, and where the binding text is.
-    """
+    """One published data set, or a set of the user's own."""
 
     name: str
     title: str
     publisher: str
-    ask: str
-    licence: str
+    ask: str  # where and how to get it; nothing is ever downloaded
+    licence: str  # what the publisher says, and where the binding text is
     cite: str
 
     def record(self) -> dict[str, str]:

@@ -25,32 +25,18 @@ Validation = Literal["auto", "train", "test"]
 
 @dataclass(frozen=True)
 class Division:
-    """Who trains on what.
-
-    Parameters
-    ----------
-    train, tests
-        The cases of each side, before limits.
-    parts
-        Site -> positions in ``train``, after the limit on cases per site.
-    wanted
-        Positions in ``tests`` that are scored.
-    partition
-        How the sites came about.
-    homes
-        Folder -> name of the site it became; empty if the sites are not the folders.
-    aside
-        Validation cases beside test cases: neither trained on nor scored.
-    """
+    """Who trains on what."""
 
     listing: Listing
+    # The cases of each side, before limits
     train: tuple[Listed, ...]
     tests: tuple[Listed, ...]
-    parts: Parts
-    wanted: Index
-    partition: str
+    parts: Parts  # site -> positions in ``train``, after the limit on cases per site
+    wanted: Index  # positions in ``tests`` that are scored
+    partition: str  # how the sites came about
     homes: dict[str, str]
-    aside: int = 0
+    """Folder -> name of the site it became; empty if the sites are not the folders."""
+    aside: int = 0  # validation cases beside test cases: neither trained on nor scored
 
     @property
     def dropped(self) -> int:

@@ -21,37 +21,19 @@ FILE = "consortium.toml"
 
 @dataclass(frozen=True)
 class ConsortiumSettings:
-    """Who takes part, and where everything will lie.
-
-    Parameters
-    ----------
-    sites
-        Names of the sites.
-    address
-        ``host:port`` at which sites reach the proxy.
-    port
-        Port of the SuperLink on the server's loopback address.
-    server
-        Absolute folder of the server's files on the server.
-    runs
-        Absolute folder of run folders on the server.
-    data, state
-        What ``site.toml`` says first; every site sets its own.
-    days
-        How long certificates are valid.
-    wait
-        Seconds that a run waits for all sites before it begins with those that came.
-    """
+    """Who takes part, and where everything will lie."""
 
     sites: tuple[str, ...]
-    address: str
-    port: int = 8000
-    server: Path = Path("/opt/feda3i/server")
-    runs: Path = Path("/var/lib/feda3i/runs")
+    address: str  # ``host:port`` at which sites reach the proxy
+    port: int = 8000  # port of the SuperLink on the server's loopback address
+    server: Path = Path("/opt/feda3i/server")  # absolute folder of the server's files on the server
+    runs: Path = Path("/var/lib/feda3i/runs")  # absolute folder of run folders on the server
+    # What ``site.toml`` says first; every site sets its own
     data: Path = Path("/data")
     state: Path = Path("/var/lib/feda3i/state")
-    days: int = 825
+    days: int = 825  # how long certificates are valid
     wait: float = 120.0
+    """Seconds that a run waits for all sites before it begins with those that came."""
 
     def __post_init__(self) -> None:
         for site in self.sites:

@@ -39,32 +39,19 @@ _FOLDER_OPTIONS = (
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """A node's own settings.
+    """A node's own settings."""
 
-    Parameters
-    ----------
-    site
-        The site's name, as the server registered its key.
-    state
-        Folder for the site's memory; survives restarts of the node.
-    data
-        Folder of ``images/`` and ``masks/``. Without it the site draws the cases of its name from
-        the recipe's synthetic data set, which ``allow_synthetic`` must permit (demo and tests).
-    device, threads
-        Where and with how many threads to train. One thread repeats a local run to the bit.
-    allow_plugins
-        Whether a recipe may name a Python file or module of this machine.
-    require_secure, require_privacy
-        Refuse recipes without secure aggregation, or without differential privacy.
-    """
-
-    site: str
-    state: Path
+    site: str  # as the server registered its key
+    state: Path  # folder for the site's memory; survives restarts of the node
     data: Path | None = None
+    """Folder of ``images/`` and ``masks/``. Without it the site draws the cases of its name from
+    the recipe's synthetic data set, which ``allow_synthetic`` must permit (demo and tests)."""
+    # Where and with how many threads to train. One thread repeats a local run to the bit.
     device: str = "auto"
     threads: int = 1
-    allow_plugins: bool = False
+    allow_plugins: bool = False  # whether a recipe may name a Python file or module of this machine
     allow_synthetic: bool = False
+    # Refuse recipes without secure aggregation, or without differential privacy
     require_secure: bool = False
     require_privacy: bool = False
 

@@ -75,31 +75,20 @@ class Tally:
 
 @dataclass
 class Glance:
-    """All that a page shows: the tally, and how things are now.
-
-    Attributes
-    ----------
-    state
-        running, done or stopped; then ``reason`` says why.
-    now
-        Site -> present, away, refused or locked.
-    why
-        Site -> why it is refused or locked.
-    waiting
-        Site that has not answered yet -> seconds since it was asked, ``None`` if it is not there.
-    """
+    """All that a page shows: the tally, and how things are now."""
 
     name: str
     folder: Path
     tally: Tally
     title: str = ""
     planned: int = 0
-    state: str = "running"
+    state: str = "running"  # running, done or stopped; then ``reason`` says why
     reason: str = ""
-    now: dict[str, str] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
+    now: dict[str, str] = field(default_factory=dict)  # site -> present, away, refused or locked
+    why: dict[str, str] = field(default_factory=dict)  # site -> why it is refused or locked
     versions: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, float | None] = field(default_factory=dict)
+    """Site that has not answered yet -> seconds since it was asked, ``None`` if it is not there."""
 
 
 class Watch(Relay):

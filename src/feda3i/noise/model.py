@@ -35,20 +35,14 @@ class NoiseWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Annotator:
-    """How one site draws: C(mu, sigma) of the paper.
+    """How one site draws: C(mu, sigma) of the paper."""
 
-    Parameters
-    ----------
-    mu, sigma
-        Mean and standard deviation of the distance from the clean contour, in pixels of the site's
-        images; positive is outside.
-    scale
-        Size of these images relative to 256 pixels, the size the paper's values refer to.
-    """
-
+    # Mean and standard deviation of the distance from the clean contour, in pixels of the site's
+    # images; positive is outside
     mu: float
     sigma: float
     scale: float = 1.0
+    """Size of these images relative to 256 pixels, the size the paper's values refer to."""
 
     def __post_init__(self) -> None:
         check_number("mu", self.mu)

@@ -20,34 +20,22 @@ from feda3i.seeding import Draws, generator
 
 @dataclass(frozen=True)
 class PixelDependence:
-    """Both conditions with their statistics; standard errors are across draws.
+    """Both conditions with their statistics; standard errors are across draws."""
 
-    Parameters
-    ----------
-    near, far
-        Mean flip probability within ``eps`` pixels of the contour, and beyond.
-    z
-        Their difference in standard errors.
-    sectors
-        ``(sector,)`` mean flip probability in the shell, by angle around the object's centre.
-    chi_square, degrees
-        Sum of squared standardised differences of the sectors from their common mean, and the
-        degrees of freedom if sectors were independent.
-    p_chi_square
-        Probability of a larger value under that assumption.
-    p_rotation
-        The same without the assumption: share of data sets as extreme after turning every draw by a
-        random number of sectors. Neighbouring sectors of one draw are correlated, which this keeps.
-    """
-
+    # Mean flip probability within ``eps`` pixels of the contour, and beyond
     near: float
     far: float
-    z: float
+    z: float  # their difference in standard errors
     sectors: Floats
+    """``(sector,)`` mean flip probability in the shell, by angle around the object's centre."""
+    # Sum of squared standardised differences of the sectors from their common mean, and the degrees
+    # of freedom if sectors were independent
     chi_square: float
     degrees: int
-    p_chi_square: float
+    p_chi_square: float  # probability of a larger value under that assumption
     p_rotation: float
+    """The same without the assumption: share of data sets as extreme after turning every draw by a
+    random number of sectors. Neighbouring sectors of one draw are correlated, which this keeps."""
 
     def meets_first(self, z: float = 3.0) -> bool:
         """Tell whether flips are more frequent near the contour, by this many standard errors."""

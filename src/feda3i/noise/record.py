@@ -16,35 +16,19 @@ Fate = Literal["moved", "unchanged", "grown", "core", "lost", "closed", "kept"]
 
 @dataclass(frozen=True)
 class ContourPart:
-    """What happened to one contour.
+    """What happened to one contour."""
 
-    Parameters
-    ----------
-    contour
-        ``(l, 2)`` clean contour, (row, column), from the start pixel on.
-    bias
-        ``(l,)`` pixels, positive where the object grows.
-    moved
-        ``(l, 2)`` where the contour pixels went.
-    dropped
-        ``(l,)`` contour pixels left out of the new outline (faithful mode only).
-    tries
-        How many times the bias was drawn.
-    fate
-        ``moved``; ``unchanged`` (all biases 0); ``grown`` (too short for a polynomial: one bias for
-        all pixels); ``core`` (shrunk away, its innermost pixels kept); ``lost`` (nothing left);
-        ``closed`` (a hole that vanished); ``kept`` (a hole too small to have been drawn).
-    is_hole
-        Whether the contour is the border of a hole.
-    """
-
-    contour: Points
-    bias: Floats
-    moved: Points
+    contour: Points  # ``(l, 2)`` clean contour, (row, column), from the start pixel on
+    bias: Floats  # ``(l,)`` pixels, positive where the object grows
+    moved: Points  # ``(l, 2)`` where the contour pixels went
     dropped: NDArray[np.bool_]
-    tries: int
+    """``(l,)`` contour pixels left out of the new outline (faithful mode only)."""
+    tries: int  # how many times the bias was drawn
     fate: Fate
-    is_hole: bool = False
+    """``moved``; ``unchanged`` (all biases 0); ``grown`` (too short for a polynomial: one bias for
+    all pixels); ``core`` (shrunk away, its innermost pixels kept); ``lost`` (nothing left);
+    ``closed`` (a hole that vanished); ``kept`` (a hole too small to have been drawn)."""
+    is_hole: bool = False  # whether the contour is the border of a hole
 
 
 @dataclass(frozen=True)

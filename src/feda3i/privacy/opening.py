@@ -50,24 +50,12 @@ class Offer:
 
 @dataclass
 class Opening:
-    """One attempt at a round.
-
-    Parameters
-    ----------
-    attempt
-        Its name.
-    peers
-        Identities of all sites that were told of each other.
-    offers
-        Of those that answered: they take part.
-    needed
-        How many must stay to the end.
-    """
+    """One attempt at a round."""
 
     attempt: str
-    peers: Mapping[str, str]
-    offers: Mapping[str, Offer]
-    needed: int
+    peers: Mapping[str, str]  # identities of all sites that were told of each other
+    offers: Mapping[str, Offer]  # of those that answered: they take part
+    needed: int  # how many must stay to the end
     weights: dict[str, list[float]] = field(default_factory=dict)
     context: str = ""
     total: Integers | None = None

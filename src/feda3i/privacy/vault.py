@@ -48,24 +48,14 @@ LETTER = 2 * sealing.SEED + 28
 
 @dataclass(frozen=True)
 class Vault:
-    """One site's secrets.
-
-    Parameters
-    ----------
-    site
-        The site's name.
-    home
-        Folder of its identity (``identity.key``, ``identity.pub``) and of the others' identities as
-        it knows them (``peers.json``); it outlives runs.
-    secrets
-        Folder for the secrets of one run.
-    dropouts, max_weight
-        Of the recipe's section ``[secure]``.
-    """
+    """One site's secrets."""
 
     site: str
     home: Path
-    secrets: Path
+    """Folder of its identity (``identity.key``, ``identity.pub``) and of the others' identities as
+    it knows them (``peers.json``); it outlives runs."""
+    secrets: Path  # folder for the secrets of one run
+    # Of the recipe's section ``[secure]``
     dropouts: Dropouts
     max_weight: float
 

@@ -38,27 +38,14 @@ the images need three."""
 
 @dataclass(frozen=True)
 class Balance:
-    """Balanced weights, and how they came about.
+    """Balanced weights, and how they came about."""
 
-    Parameters
-    ----------
-    weights
-        ``(site,)``, summing to one; an unrated site has its share of cases.
-    centre
-        The offset, in pixels, that the weighted sites should have on average.
-    trust
-        0..1: how far the weights moved from the shares of cases towards full balance.
-    reason
-        The same in words.
-    places
-        ``(site,)``: where each site draws, in the pixels of ``centre``; ``NaN`` if unrated.
-    """
-
-    weights: FloatArray
-    centre: float
-    trust: float
-    reason: str
+    weights: FloatArray  # ``(site,)``, summing to one; an unrated site has its share of cases
+    centre: float  # the offset, in pixels, that the weighted sites should have on average
+    trust: float  # 0..1: how far the weights moved from the shares of cases towards full balance
+    reason: str  # the same in words
     places: FloatArray
+    """``(site,)``: where each site draws, in the pixels of ``centre``; ``NaN`` if unrated."""
 
 
 class _Task(NamedTuple):

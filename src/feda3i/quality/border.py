@@ -34,25 +34,15 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Border:
-    """Where the sites draw and where they should, in pixels outside the edges in their images.
+    """Where the sites draw and where they should, in pixels outside the edges in their images."""
 
-    Parameters
-    ----------
-    places, errors
-        ``(site,)`` offset of each site and its standard error; ``NaN``: unrated.
-    centre
-        The offset that the weighted sites should have.
-    trust
-        0..1: how much of the way from the mean of the sites to the centre is more than a guess.
-    reason
-        Why nothing should change, if nothing should; otherwise empty.
-    """
-
+    # ``(site,)`` offset of each site and its standard error; ``NaN``: unrated
     places: FloatArray
     errors: FloatArray
-    centre: float
+    centre: float  # the offset that the weighted sites should have
     trust: float
-    reason: str = ""
+    """0..1: how much of the way from the mean of the sites to the centre is more than a guess."""
+    reason: str = ""  # why nothing should change, if nothing should; otherwise empty
 
 
 def find_border(

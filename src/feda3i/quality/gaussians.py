@@ -57,22 +57,13 @@ class Split:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Fit two Gaussians with scikit-learn; if that fails, split at the median.
+    """Fit two Gaussians with scikit-learn; if that fails, split at the median."""
 
-    Parameters
-    ----------
-    seed
-        Of the initialisations (k-means).
-    initialisations, iterations
-        Five times the first and ten times the second are tried if the fit does not converge.
-    bic_guard
-        Return one group where one Gaussian has the smaller BIC.
-    """
-
-    seed: int
+    seed: int  # of the initialisations (k-means)
+    # Five times the first and ten times the second are tried if the fit does not converge
     initialisations: int
     iterations: int
-    bic_guard: bool
+    bic_guard: bool  # return one group where one Gaussian has the smaller BIC
 
     def __call__(self, rows: FloatArray, difference: FloatArray, what: str) -> Split:
         """Divide ``(site, 1)`` or ``(site, 2)`` rows; larger is the component with more q1 - q2."""

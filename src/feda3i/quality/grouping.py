@@ -30,31 +30,22 @@ DOUBTFUL = 0.5
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which group each site is in, and why.
-
-    Parameters
-    ----------
-    labels
-        One per site: ``"larger"``, ``"smaller"``, ``"all"`` (one group only) or ``"unrated"``.
-    posterior
-        ``(site,)`` probability of the larger group; 0 or 1 for rules without a mixture, ``NaN``
-        where there is no such group.
-    strength
-        ``(site,)`` how far a mask is off within its group (Eq. 5): q1 - q2 in the larger group,
-        q2 - q1 in the smaller one, their absolute value in a single group.
-    rule, reason
-        What was asked for (``"balance"``: sides of the centre, not groups), and the path taken in
-        words.
-    agreement
-        Share of single starts of the mixture that give these groups; ``NaN`` without a mixture.
-    """
+    """Which group each site is in, and why."""
 
     labels: tuple[Label, ...]
+    """One per site: ``"larger"``, ``"smaller"``, ``"all"`` (one group only) or ``"unrated"``."""
     posterior: FloatArray
+    """``(site,)`` probability of the larger group; 0 or 1 for rules without a mixture, ``NaN``
+    where there is no such group."""
     strength: FloatArray
+    """``(site,)`` how far a mask is off within its group (Eq. 5): q1 - q2 in the larger group, q2 -
+    q1 in the smaller one, their absolute value in a single group."""
+    # What was asked for (``"balance"``: sides of the centre, not groups), and the path taken in
+    # words
     rule: Rule | Literal["balance"]
     reason: str
     agreement: float = math.nan
+    """Share of single starts of the mixture that give these groups; ``NaN`` without a mixture."""
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -41,24 +41,13 @@ SMALLEST_ERROR = 0.1  # pixels of the image: distances between pixels come in st
 
 @dataclass(frozen=True)
 class Offset:
-    """How far one site draws outside a border, on average over its cases.
-
-    Parameters
-    ----------
-    offset
-        In pixels of the images; negative if it draws inside, ``NaN`` if it cannot be told.
-    error
-        Standard error of the offset in pixels; ``NaN`` if it cannot be told.
-    cases
-        Cases that contributed.
-    reason
-        Why it cannot be told; empty if it can.
-    """
+    """How far one site draws outside a border, on average over its cases."""
 
     offset: float
-    error: float
-    cases: int
-    reason: str = ""
+    """In pixels of the images; negative if it draws inside, ``NaN`` if it cannot be told."""
+    error: float  # standard error of the offset in pixels; ``NaN`` if it cannot be told
+    cases: int  # cases that contributed
+    reason: str = ""  # why it cannot be told; empty if it can
 
     @property
     def is_known(self) -> bool:

@@ -75,18 +75,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Rating:
-    """All sites' groups and quality weights; the result of one survey.
+    """All sites' groups and quality weights; the result of one survey."""
 
-    Parameters
-    ----------
-    sites
-        Names, in the order of every ``(site,)`` array in the parts.
-    parts
-        One per class and statistic.
-    """
-
-    sites: tuple[str, ...]
-    parts: tuple[Part, ...]
+    sites: tuple[str, ...]  # names, in the order of every ``(site,)`` array in the parts
+    parts: tuple[Part, ...]  # one per class and statistic
 
     def weights(self, present: Sequence[str], counts: ArrayLike) -> FloatArray:
         """Return quality weights ``(present,)`` that sum to one.

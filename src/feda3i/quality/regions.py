@@ -18,25 +18,14 @@ Window = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Inner and outer band of one mask in a small form: two bits per pixel of a window.
+    """Inner and outer band of one mask in a small form: two bits per pixel of a window."""
 
-    Parameters
-    ----------
-    shape
-        Size of the mask in space.
-    window
-        The part of the frame that holds both bands.
-    bits
-        Inner band, then outer band, each a padded bit plane of the window.
-    contour
-        Length of the contour in pixels: mean of the number of mask pixels next to the background
-        and of background pixels next to the mask.
-    """
-
-    shape: tuple[int, ...]
-    window: Window
-    bits: NDArray[np.uint8]
+    shape: tuple[int, ...]  # size of the mask in space
+    window: Window  # the part of the frame that holds both bands
+    bits: NDArray[np.uint8]  # inner band, then outer band, each a padded bit plane of the window
     contour: float
+    """Length of the contour in pixels: mean of the number of mask pixels next to the background and
+    of background pixels next to the mask."""
 
     def unpack(self) -> tuple[Mask, Mask]:
         """Return inner and outer band within the window, each flat."""

@@ -29,29 +29,20 @@ RegionsCache = MutableMapping[tuple[int, int], "Regions | None"]
 
 @dataclass(frozen=True)
 class SiteSurvey:
-    """What one site found: inner and outer difficulty per class.
-
-    Parameters
-    ----------
-    mean
-        ``(class, 2)``: mean over cases of the mean loss in the band, as in the paper (Eq. 3, 4).
-    contour
-        ``(class, 2)``: mean over cases of the band's loss sum per pixel of contour.
-    cases
-        ``(class,)`` number of cases with a contour. No such case: ``NaN`` above.
-    offset
-        ``(class, 2)``: how far the site draws outside the model's contour, in pixels, and the
-        standard error of that; ``None`` if it was not asked for.
-    edge
-        ``(class, 2)``: the same outside the border that its images show (``measure_edges``);
-        ``NaN`` where that cannot be told.
-    """
+    """What one site found: inner and outer difficulty per class."""
 
     mean: FloatArray
+    """``(class, 2)``: mean over cases of the mean loss in the band, as in the paper (Eq. 3, 4)."""
     contour: FloatArray
+    """``(class, 2)``: mean over cases of the band's loss sum per pixel of contour."""
     cases: NDArray[np.int64]
+    """``(class,)`` number of cases with a contour. No such case: ``NaN`` above."""
     offset: FloatArray | None = None
+    """``(class, 2)``: how far the site draws outside the model's contour, in pixels, and the
+    standard error of that; ``None`` if it was not asked for."""
     edge: FloatArray | None = None
+    """``(class, 2)``: the same outside the border that its images show (``measure_edges``); ``NaN``
+    where that cannot be told."""
 
     def q(self, statistic: Statistic = "mean") -> FloatArray:
         """Return ``(class, 2)`` for one of the two statistics."""

@@ -39,26 +39,15 @@ _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file: where its bytes are, and the name it goes by.
-
-    Parameters
-    ----------
-    name
-        Path with forward slashes relative to the folder listed; files of an archive appear in a
-        folder named after the archive.
-    place
-        The file on disk: the file itself or its archive.
-    member
-        Name in a zip archive.
-    offset
-        Where the bytes begin (tar archives; 0 for plain files).
-    """
+    """One file: where its bytes are, and the name it goes by."""
 
     name: str
-    place: str
+    """Path with forward slashes relative to the folder listed; files of an archive appear in a
+    folder named after the archive."""
+    place: str  # the file on disk: the file itself or its archive
     size: int
-    member: str = ""
-    offset: int = 0
+    member: str = ""  # name in a zip archive
+    offset: int = 0  # where the bytes begin (tar archives; 0 for plain files)
     mtime: int = 0
 
 

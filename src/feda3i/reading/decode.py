@@ -24,53 +24,33 @@ DEFAULT_CLASSES = ("lesion",)
 
 @dataclass(frozen=True)
 class Options:
-    """What to make of the files; written into the manifest.
-
-    Parameters
-    ----------
-    size
-        Side in pixels (voxels) of every case; ``None`` keeps the size of the files.
-    aspect
-        What to do with pictures that are not square: ``squeeze``, ``crop`` or ``pad``.
-    channels
-        1 (grey), 3 (colour), the number of files where each holds a channel, or ``None``: colour
-        if any image has it.
-    classes
-        Names of the foreground classes; mask value k is ``classes[k - 1]``. Empty: as a
-        ``dataset.json`` says, else ``lesion``.
-    bits
-        Bits in use in 16-bit pictures.
-    keep_empty
-        Keep cases whose mask has no foreground.
-    volumes
-        Keep NIfTI and DICOM volumes whole instead of cutting them into slices.
-    axis
-        Axis of a NIfTI array along which the slices lie.
-    window
-        Lowest and highest value shown, for NIfTI and DICOM; ``None``: the file's own window, else
-        the 0.5 and 99.5 percentiles of the volume.
-    keep_values
-        Keep the values of NIfTI, DICOM and 16-bit pictures (``int16`` or ``float32``) instead of
-        scaling them to bytes.
-    spacing
-        Millimetres along each side of a pixel (slice, row, column) that cases are resampled to;
-        ``None``: as they are.
-    in_place
-        Read NIfTI and DICOM where they lie; without it they have to be prepared first.
-    """
+    """What to make of the files; written into the manifest."""
 
     size: int | None = 256
+    """Side in pixels (voxels) of every case; ``None`` keeps the size of the files."""
     aspect: Aspect = "squeeze"
+    """What to do with pictures that are not square: ``squeeze``, ``crop`` or ``pad``."""
     channels: int | None = None
+    """1 (grey), 3 (colour), the number of files where each holds a channel, or ``None``: colour if
+    any image has it."""
     classes: tuple[str, ...] = DEFAULT_CLASSES
-    bits: int = 16
-    keep_empty: bool = True
-    volumes: bool = False
-    axis: int = 2
+    """Names of the foreground classes; mask value k is ``classes[k - 1]``. Empty: as a
+    ``dataset.json`` says, else ``lesion``."""
+    bits: int = 16  # bits in use in 16-bit pictures
+    keep_empty: bool = True  # keep cases whose mask has no foreground
+    volumes: bool = False  # keep NIfTI and DICOM volumes whole instead of cutting them into slices
+    axis: int = 2  # axis of a NIfTI array along which the slices lie
     window: tuple[float, float] | None = None
+    """Lowest and highest value shown, for NIfTI and DICOM; ``None``: the file's own window, else
+    the 0.5 and 99.5 percentiles of the volume."""
     keep_values: bool = False
+    """Keep the values of NIfTI, DICOM and 16-bit pictures (``int16`` or ``float32``) instead of
+    scaling them to bytes."""
     spacing: tuple[float, ...] | None = None
+    """Millimetres along each side of a pixel (slice, row, column) that cases are resampled to;
+    ``None``: as they are."""
     in_place: bool = False
+    """Read NIfTI and DICOM where they lie; without it they have to be prepared first."""
 
     def __post_init__(self) -> None:
         wrong = {

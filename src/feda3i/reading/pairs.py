@@ -25,31 +25,18 @@ from feda3i.reading.problems import Problem
 
 @dataclass(frozen=True)
 class Pair:
-    """Files of one case (or of one volume that is cut into several).
+    """Files of one case (or of one volume that is cut into several)."""
 
-    Parameters
-    ----------
-    name
-        The case's own name, unique in the set: folders and stem as its owner calls them.
-    images, masks
-        One file each, as a rule; several masks are merged, several images are the channels of a
-        case (nnU-Net) or the slices of a DICOM volume.
-    split
-        ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn).
-    group
-        Cases of one group stay on the same side of the split.
-    kind
-        ``"picture"``, ``"nifti"`` or ``"dicom"``.
-    """
-
-    name: str
+    name: str  # the case's own name, unique in the set: folders and stem as its owner calls them
+    # One file each, as a rule; several masks are merged, several images are the channels of a case
+    # (nnU-Net) or the slices of a DICOM volume
     images: tuple[FileEntry, ...]
     masks: tuple[FileEntry, ...]
     source: str = ""
     site: str = ""
-    split: str = ""
-    group: str = ""
-    kind: str = "picture"
+    split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
+    group: str = ""  # cases of one group stay on the same side of the split
+    kind: str = "picture"  # ``"picture"``, ``"nifti"`` or ``"dicom"``
 
     @property
     def short(self) -> str:

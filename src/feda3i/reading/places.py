@@ -34,25 +34,15 @@ _WORDED: dict[Role, re.Pattern[str]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """One way to read a path.
-
-    Parameters
-    ----------
-    branch
-        The folders that images and masks have in common: they name site or source, and split.
-    role
-        Whether the file is an image or a mask.
-    inner
-        Folders below the one that says so.
-    how
-        ``"exact"`` (``images/``), ``"nnunet"`` (``imagesTr/``), ``"worded"`` (``x_images/``) or
-        ``"plain"`` (a file that lies directly in the branch, beside a folder of masks).
-    """
+    """One way to read a path."""
 
     branch: str
-    role: Role
-    inner: str = ""
+    """The folders that images and masks have in common: they name site or source, and split."""
+    role: Role  # whether the file is an image or a mask
+    inner: str = ""  # folders below the one that says so
     how: Literal["exact", "nnunet", "worded", "plain"] = "exact"
+    """``"exact"`` (``images/``), ``"nnunet"`` (``imagesTr/``), ``"worded"`` (``x_images/``) or
+    ``"plain"`` (a file that lies directly in the branch, beside a folder of masks)."""
 
 
 def places_of(name: str) -> list[Place]:

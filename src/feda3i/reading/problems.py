@@ -20,25 +20,15 @@ UNUSED = ("mask missing", "image missing", "format not read", "archive not read"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One finding about one file or case.
-
-    Parameters
-    ----------
-    level
-        ``"error"``: the case is left out, or the folder is not fit for training; ``"note"``: it was
-        mended or is merely worth knowing.
-    kind
-        A few words that are the same for all findings of this sort, e.g. ``"mask missing"``.
-    name
-        The file or case.
-    text
-        What was expected, what was found.
-    """
+    """One finding about one file or case."""
 
     level: Level
+    """``"error"``: the case is left out, or the folder is not fit for training; ``"note"``: it was
+    mended or is merely worth knowing."""
     kind: str
-    name: str
-    text: str
+    """A few words that are the same for all findings of this sort, e.g. ``"mask missing"``."""
+    name: str  # the file or case
+    text: str  # what was expected, what was found
 
 
 class CaseError(DataError):

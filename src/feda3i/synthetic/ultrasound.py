@@ -27,33 +27,16 @@ from feda3i.synthetic.fields import (
 
 @dataclass(frozen=True)
 class Scanner:
-    """What makes the images of one device look alike.
+    """What makes the images of one device look alike."""
 
-    Parameters
-    ----------
-    grains
-        Speckle grains down and across the frame.
-    looks
-        How many independent speckle images are averaged: more is smoother.
-    decibels
-        Dynamic range shown between black and white.
-    gain
-        Mean brightness of glandular tissue, 0..1.
-    depth
-        Relative depth of the frame: more shows more of the muscle and makes masses smaller.
-    loss
-        Decibels lost from top to bottom after the device's own correction.
-    overlay
-        What the device draws over the picture.
-    """
-
-    grains: tuple[int, int]
-    looks: int
-    decibels: float
-    gain: float
+    grains: tuple[int, int]  # speckle grains down and across the frame
+    looks: int  # how many independent speckle images are averaged: more is smoother
+    decibels: float  # dynamic range shown between black and white
+    gain: float  # mean brightness of glandular tissue, 0..1
     depth: float
-    loss: float
-    overlay: str
+    """Relative depth of the frame: more shows more of the muscle and makes masses smaller."""
+    loss: float  # decibels lost from top to bottom after the device's own correction
+    overlay: str  # what the device draws over the picture
 
 
 SCANNERS = {

@@ -16,21 +16,12 @@ WHOLE = (1, 2, 5, 10)
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear or logarithmic scale.
+    """A linear or logarithmic scale."""
 
-    Parameters
-    ----------
-    values
-        Lowest and highest value.
-    places
-        Where they stand, in units of the drawing; the first may be larger (an upward axis).
-    is_log
-        Logarithmic; values must then be above 0.
-    """
-
-    values: Span
+    values: Span  # lowest and highest value
     places: Span
-    is_log: bool = False
+    """Where they stand, in units of the drawing; the first may be larger (an upward axis)."""
+    is_log: bool = False  # logarithmic; values must then be above 0
 
     def __call__(self, value: float) -> float:
         """Return the place of a value; one outside stands at the nearer end."""

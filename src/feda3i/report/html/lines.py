@@ -26,19 +26,13 @@ from feda3i.report.html.markup import Html, join, tag, visible
 
 @dataclass(frozen=True)
 class Series:
-    """One line: values over x, and the band around them if there is one.
-
-    Parameters
-    ----------
-    x, y
-        The line; ``y`` of ``None`` is a gap.
-    low, high
-        The band; empty if there is none.
-    """
+    """One line: values over x, and the band around them if there is one."""
 
     name: str
+    # The line; ``y`` of ``None`` is a gap
     x: Sequence[float]
     y: Sequence[float]
+    # The band; empty if there is none
     low: Sequence[float] = ()
     high: Sequence[float] = ()
 

@@ -21,23 +21,13 @@ Tone = Literal["good", "warn", "bad", "plain"]
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a page, with an entry in its menu.
+    """One part of a page, with an entry in its menu."""
 
-    Parameters
-    ----------
-    key
-        Its anchor: letters and dashes.
-    intro
-        One or two sentences below the heading: what is to be seen here.
-    menu
-        Its name in the menu; the title by default.
-    """
-
-    key: str
+    key: str  # its anchor: letters and dashes
     title: str
     body: Html
-    intro: object = ""
-    menu: str = ""
+    intro: object = ""  # one or two sentences below the heading: what is to be seen here
+    menu: str = ""  # its name in the menu; the title by default
 
 
 def page(

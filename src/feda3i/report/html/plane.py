@@ -17,27 +17,15 @@ TALL = 470
 
 @dataclass(frozen=True)
 class Point:
-    """One dot of a plane.
-
-    Parameters
-    ----------
-    tip
-        What hovering, focus and screen readers tell of it.
-    series
-        Number of its outline's colour.
-    fill
-        A colour such as ``#d55e00``; the outline's by default.
-    site
-        The site it stands for, for the filter of the page.
-    """
+    """One dot of a plane."""
 
     x: float
     y: float
-    tip: str
+    tip: str  # what hovering, focus and screen readers tell of it
     shape: Shape = "circle"
-    series: int = 0
-    fill: str = ""
-    site: str = ""
+    series: int = 0  # number of its outline's colour
+    fill: str = ""  # a colour such as ``#d55e00``; the outline's by default
+    site: str = ""  # the site it stands for, for the filter of the page
 
 
 @dataclass(frozen=True)

@@ -15,40 +15,21 @@ TALL = 16
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
-
-    Parameters
-    ----------
-    kind
-        Numbers stand to the right and sort by value.
-    digits
-        Of a number that is not whole.
-    hint
-        What the heading means; shown on hover and read aloud.
-    """
+    """A column."""
 
     title: str
-    kind: Literal["text", "number"] = "text"
-    digits: int = 3
-    hint: str = ""
+    kind: Literal["text", "number"] = "text"  # numbers stand to the right and sort by value
+    digits: int = 3  # of a number that is not whole
+    hint: str = ""  # what the heading means; shown on hover and read aloud
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows if it is not the plain value: other words, a colour, a mark.
+    """What a cell shows if it is not the plain value: other words, a colour, a mark."""
 
-    Parameters
-    ----------
-    shown
-        Text or markup.
-    value
-        What the column sorts by.
-    style, class_
-        CSS of the cell.
-    """
-
-    shown: object
-    value: float | str | None = None
+    shown: object  # text or markup
+    value: float | str | None = None  # what the column sorts by
+    # CSS of the cell
     style: str | None = None
     class_: str | None = None
 

@@ -29,22 +29,12 @@ LAST = 5
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one method in one setting, by seed.
-
-    Attributes
-    ----------
-    label
-        The method with the options in which it differs from other groups.
-    setting
-        What else differs from other groups; empty if there is one setting.
-    runs
-        In order of their seeds.
-    """
+    """Runs of one method in one setting, by seed."""
 
     method: str
-    label: str
-    setting: str
-    runs: tuple[RunLog, ...]
+    label: str  # the method with the options in which it differs from other groups
+    setting: str  # what else differs from other groups; empty if there is one setting
+    runs: tuple[RunLog, ...]  # in order of their seeds
 
     @property
     def counted(self) -> tuple[RunLog, ...]:

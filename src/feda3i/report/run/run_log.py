@@ -31,27 +31,7 @@ class RoundFacts:
 
 @dataclass
 class RunLog:
-    """Everything that a report needs to know of one run.
-
-    Attributes
-    ----------
-    ratings
-        Round and result of every survey.
-    weights
-        Of the last round that has any: site -> one weight, or one per stage.
-    offsets
-        Of each site and class: pixels outside the border in the images, standard error, cases.
-    moved
-        Pixels by which each site moved its contours outwards, by class.
-    test, train
-        Scores of cases after the last scored round.
-    t1_reason
-        Why FedA3I surveyed when it did, with ``t1 = "auto"``.
-    notes
-        What the run said of itself.
-    problems
-        What is wrong with the folder, in sentences.
-    """
+    """Everything that a report needs to know of one run."""
 
     path: Path
     state: State = "never began"
@@ -60,15 +40,20 @@ class RunLog:
     stages: list[str] = field(default_factory=list)
     rounds: list[RoundFacts] = field(default_factory=list)
     ratings: list[tuple[int, Rating]] = field(default_factory=list)
+    """Round and result of every survey."""
     weights: dict[str, list[float]] = field(default_factory=dict)
+    """Of the last round that has any: site -> one weight, or one per stage."""
     offsets: dict[str, list[list[float]]] = field(default_factory=dict)
+    """Of each site and class: pixels outside the border in the images, standard error, cases."""
     moved: dict[str, list[float]] = field(default_factory=dict)
+    """Pixels by which each site moved its contours outwards, by class."""
+    # Scores of cases after the last scored round
     test: list[Row] = field(default_factory=list)
     train: list[Row] = field(default_factory=list)
-    t1_reason: Any = None
+    t1_reason: Any = None  # why FedA3I surveyed when it did, with ``t1 = "auto"``
     survey_missing: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the run said of itself
+    problems: list[str] = field(default_factory=list)  # what is wrong with the folder, in sentences
 
     @property
     def data(self) -> dict[str, Any]:
