@@ -81,12 +81,12 @@ class Options:
             )
 
     def record(self) -> dict[str, Any]:
-        """Return the options as JSON values; those that came later only where they are set."""
-        later = {"keep_values": False, "spacing": None, "in_place": False}
+        """Return the options as JSON values; rare ones only where set, so that hashes stay."""
+        rare = {"keep_values": False, "spacing": None, "in_place": False}
         return {
             k: list(v) if isinstance(v, tuple) else v
             for k, v in asdict(self).items()
-            if k not in later or v != later[k]
+            if k not in rare or v != rare[k]
         }
 
 

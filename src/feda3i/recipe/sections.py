@@ -28,9 +28,9 @@ LATER = {
         "precision",
     ),
 }
-"""Keys by section that earlier versions did not know."""
+"""Keys by section that a recipe's plain values leave out where they are as by default."""
 LATER_SECTIONS = ("validation", "secure", "privacy")
-"""Whole sections that earlier versions did not know."""
+"""Whole sections that are left out likewise."""
 
 
 class StrictSection(BaseModel):
@@ -232,8 +232,8 @@ class Recipe(StrictSection):
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, without keys that are not set.
 
-        Keys that came with later versions are left out where they are as by default: so hashes of
-        recipes and models stay what they were before there were such keys.
+        Keys in ``LATER`` are left out where they are as by default, so that a new key changes no
+        hash of a recipe or a model that does not use it.
         """
         plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
         usual: dict[str, Any] = json.loads(type(self)().model_dump_json())
