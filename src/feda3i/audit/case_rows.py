@@ -48,14 +48,8 @@ def measure_cases(
 ) -> list[CaseRow]:
     """Measure every case and class with every estimator.
 
-    Parameters
-    ----------
-    cases
-        Images and masks; distances are in the unit of ``cases.spacing``, in pixels without.
-    predicted
-        ``(case, *space)`` values 0..C of a model; ``None`` if no estimator needs one.
-    seen
-        Whether the model was trained on each case's mask.
+    Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds a model's
+    values 0..C, ``seen`` whether it was trained on each case's mask.
     """
     asked = estimators_of(estimators)
     rows = []

@@ -177,11 +177,8 @@ def _beside(grid: Grid, folder: Path) -> Grid:
 def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
     """Return every run of a grid: seed by seed, so that a part of a grid is whole seeds.
 
-    Parameters
-    ----------
-    real
-        Names of data that count as given even where this machine has no place for them (tables are
-        made without the data); by default those of the command line.
+    Data named in ``real`` count as given even where this machine has no place for them, because
+    tables are made without the data; by default those of the command line do.
     """
     names = set(grid.given) if real is None else set(real)
     missing = sorted({s.data for s in grid.settings.values()} - names - {""})
@@ -316,11 +313,8 @@ def _value(value: Any) -> str:
 def shard(cells: Sequence[GridCell], family: Sequence[str], part: str) -> list[GridCell]:
     """Return the part ``I/N`` of a grid's runs; runs that share their beginning stay together.
 
-    Parameters
-    ----------
-    family
-        One name per cell: cells of the same one share their beginning. Families are dealt out in
-        turn; with fewer of them than parts, runs are.
+    Cells with the same name in ``family`` share their beginning. Families are dealt out in turn;
+    with fewer of them than parts, runs are.
 
     >>> shard(["a", "b", "c", "d"], ["x", "x", "y", "z"], "1/2")
     ['a', 'b', 'd']

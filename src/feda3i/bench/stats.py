@@ -83,10 +83,7 @@ def holm(values: Sequence[float]) -> list[float]:
 def mean_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the mean rank of each method over the settings that have all of them; 1 is best.
 
-    Parameters
-    ----------
-    scores
-        ``{setting: {method: score}}``, higher is better.
+    ``scores`` is ``{setting: {method: score}}``, higher is better.
 
     >>> mean_ranks({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.7, "y": 0.6}})
     {'x': 1.0, 'y': 2.0}

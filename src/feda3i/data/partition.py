@@ -68,10 +68,7 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
 def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) -> Parts:
     """Deal out unequal parts: shares from a symmetric Dirichlet distribution, one case at least.
 
-    Parameters
-    ----------
-    alpha
-        Small values make a few large sites, large values nearly equal ones.
+    A small ``alpha`` makes a few large sites, a large one nearly equal ones.
     """
     _enough(n, sites)
     if not alpha > 0:

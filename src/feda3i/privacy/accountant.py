@@ -33,16 +33,10 @@ def epsilon_of(spent: float, delta: float) -> float:
 def noise_cover(weights: Floats) -> Floats:
     """Return ``(site,)``: how many times more noise the sum has than the site's own part of it.
 
-    Every site adds noise of the same strength before it is weighted. In stage s the sum holds noise
-    of sqrt(sum_j w_js^2), and site i moves it by w_is: the stage where that is worst counts.
+    Every site adds noise of the same strength before it is weighted by ``(site, stage)``. In stage
+    s the sum holds noise of sqrt(sum_j w_js^2), and site i moves it by w_is: the stage where that
+    is worst counts.
 
-    Parameters
-    ----------
-    weights
-        ``(site, stage)`` of the sites whose updates are in the sum.
-
-    Examples
-    --------
     >>> noise_cover(np.full((4, 1), 0.25)).tolist()
     [2.0, 2.0, 2.0, 2.0]
     """

@@ -25,17 +25,9 @@ LARGEST = 2.0**26
 def quantise(values: NDArray[Any], weights: Floats, spans: Spans) -> Integers:
     """Return one site's values times its weights as integers.
 
-    Parameters
-    ----------
-    values
-        The state of a network.
-    weights
-        ``(stage,)``, the site's own weight in every stage, 0..1.
-    spans
-        Which values belong to which stage (``Layout.spans``).
+    ``weights`` are the site's own in every stage, 0..1; ``spans`` say which values belong to which
+    stage (``Layout.spans``).
 
-    Examples
-    --------
     >>> one = quantise(np.array([1.0, -2.0]), np.array([0.5]), [(0, 2, 0)])
     >>> restore(one, np.array([0.5]), [(0, 2, 0)], "float32")
     array([ 1., -2.], dtype=float32)

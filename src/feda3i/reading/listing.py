@@ -121,16 +121,9 @@ def list_cases(
 ) -> tuple[Listing, list[Problem]]:
     """List a prepared folder by its index, any other folder or table by its pairs of files.
 
-    Parameters
-    ----------
-    root
-        A folder, or a CSV table with the columns image and mask.
-    options
-        ``channels=None`` and ``classes=()`` are resolved here; a prepared folder knows its own.
-    group
-        Pattern with a ``(?P<group>...)``: cases of one group stay on one side of the split.
-    unused
-        Whether pictures that are in no case are errors, or allowed (then they are notes).
+    ``channels=None`` and ``classes=()`` among the options are resolved here; a prepared folder
+    knows its own. ``group`` is a pattern with a ``(?P<group>...)``: cases of one group stay on one
+    side of the split. With ``unused="allow"``, pictures that are in no case are notes, not errors.
     """
     if not root.is_dir() and not is_table(root):
         raise DataError(f"there is no folder or table '{root}': {LAYOUT}")

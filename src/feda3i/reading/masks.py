@@ -128,10 +128,8 @@ def _levels(
 ) -> NDArray[Any]:
     """Return a mask's values ``(height, width)``; colours must be shades of one (or of grey).
 
-    Parameters
-    ----------
-    tolerance
-        How far hues may differ, and which share of pixels more than that; ``None``: grey only.
+    ``tolerance`` says how far hues may differ, and which share of pixels more than that; ``None``:
+    grey only.
     """
     values = np.asarray(picture)
     if values.ndim == 2 and picture.mode != "P":

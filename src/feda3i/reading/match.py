@@ -28,15 +28,9 @@ def match(
 ) -> tuple[list[Matched], list[Problem]]:
     """Match stems: exactly, then without the word for a mask, then more loosely.
 
-    Parameters
-    ----------
-    images, masks
-        Stem -> files of that stem; a stem may have folders before it.
-    named
-        Masks are known by their names alone (they lie beside the images): the whole stem of a mask
-        is then not tried.
-    channels
-        Several images of one stem are channels, not a mistake.
+    Images and masks are files by stem, perhaps with folders before it. ``named``: masks are known
+    by their names alone, because they lie beside the images, so the whole stem of a mask is not
+    tried. ``channels``: several images of one stem are channels, not a mistake.
     """
     owners, problems = _owners(images, masks, named)
     taken: dict[str, list[str]] = defaultdict(list)

@@ -152,12 +152,7 @@ def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list
     """Return one safe id per distinct name, also unique where upper and lower case are the same.
 
     All members of a clash get a hash of their own name, so an id does not depend on which other
-    file was seen first.
-
-    Parameters
-    ----------
-    short
-        What to make the ids of; the names themselves by default.
+    file was seen first. Ids are made of the ``short`` names, if there are any.
 
     >>> unique_ids(["a", "b"])
     ['a', 'b']

@@ -119,13 +119,8 @@ def federate_folder(
 
     Writes ``SITE/train/images``, ``SITE/train/masks`` (noisy) and ``SITE/train/clean``,
     ``test/images`` and ``test/masks`` (clean), ``annotators.csv`` (mu and sigma at 256 pixels) and
-    ``cases.csv``. The folder appears when it is complete.
-
-    Parameters
-    ----------
-    test_share
-        Share of the cases set aside for testing if the data set has no test cases of its own: a
-        noisy mask must not serve as truth. 0 for none.
+    ``cases.csv``. The folder appears when it is complete. A noisy mask must not serve as truth: if
+    the data set has no test cases of its own, ``test_share`` of its cases are set aside.
     """
     from feda3i import seeding
     from feda3i.data.partition import iid

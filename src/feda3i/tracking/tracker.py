@@ -92,17 +92,9 @@ def open_tracker(
 ) -> Tracker:
     """Open sinks for a run; one that cannot be opened is reported and left out.
 
-    Parameters
-    ----------
-    title
-        What the run is called there.
-    tell
-        Gets a sentence for the user.
-    first
-        The first round that will come: later than 1 if a run is resumed, ``None`` for a copy of
-        a run made after the fact.
-    target
-        A folder (TensorBoard) or a tracking URI (MLflow) of the user's choice.
+    ``first`` is the first round that will come: later than 1 if a run is resumed, ``None`` for a
+    copy of a run made after the fact. ``target`` is a folder (TensorBoard) or a tracking URI
+    (MLflow) of the user's choice.
     """
     sinks: dict[str, Sink] = {}
     for name in names:
