@@ -38,9 +38,9 @@ def annotators(
     path
         Folder with ``images/``, ``masks/`` and ``annotators/NAME/``.
     sites
-        At most so many annotators, those with most masks first; all by default.
+        At most this many annotators, those with most masks first; all by default.
     cases
-        At most so many cases per annotator.
+        At most this many cases per annotator.
     test
         Images set aside for testing, which no site trains on.
     size

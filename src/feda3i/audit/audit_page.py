@@ -12,21 +12,15 @@ from feda3i.report.html import Cell, Column, Html, Section
 from feda3i.report.html.axes import Axis, room
 from feda3i.report.html.charts import colour, svg
 from feda3i.report.html.page import Tone
-from feda3i.report.html.plane import Shape, dot, dot_key
+from feda3i.report.html.plane import Point, Shape, dot, dot_key, marked
 
-SERIES = {"larger": 0, "smaller": 1, "in line": 2, "cannot tell": 6}
-SHAPES: dict[str, Shape] = {
-    "larger": "up",
-    "smaller": "down",
-    "in line": "circle",
-    "cannot tell": "cross",
+VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
+    "larger": ("up", 0, "warn"),
+    "smaller": ("down", 1, "warn"),
+    "in line": ("circle", 2, "good"),
+    "cannot tell": ("cross", 6, "plain"),
 }
-TONES: dict[str, Tone] = {
-    "larger": "warn",
-    "smaller": "warn",
-    "in line": "good",
-    "cannot tell": "plain",
-}
+"""Shape and colour of each verdict in the plot, and its tone in the table."""
 WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 20, 165, 46, 80, 18
 
 
@@ -87,8 +81,8 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     title, style = "Sites by how large they draw", "max-width:820px"
     drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style, role="group")
     keys = [
-        (verdict, dot_key(SHAPES[verdict], SERIES[verdict]))
-        for verdict in SERIES
+        (verdict, dot_key(shape, series))
+        for verdict, (shape, series, _) in VERDICTS.items()
         if any(one.verdict == verdict for one in shown)
     ]
     if audit.true:
@@ -130,8 +124,8 @@ def _frame(x: Axis, height: float, audit: Audit) -> Html:
 
 def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
     low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
-    ink = colour(SERIES[one.verdict])
-    style = f"stroke:{ink};stroke-width:2.4"
+    shape, series, _ = VERDICTS[one.verdict]
+    style = f"stroke:{colour(series)};stroke-width:2.4"
     name = one.site if len(one.site) <= LONGEST else f"{one.site[: LONGEST - 1]}…"
     parts = [
         html.tag("text", name, x=float(LEFT - 12), y=y + 4.5, text_anchor="end"),
@@ -141,17 +135,8 @@ def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
     if true is not None:
         grey = f"fill:none;stroke:{colour(6)}"
         parts.append(html.tag("path", d=dot("circle", x(true), y, 4.0), style=grey))
-    tip = f"{one.site}: {one.reason}"
-    parts.append(
-        html.tag(
-            "path",
-            html.tag("title", tip),
-            d=dot(SHAPES[one.verdict], x(middle), y, 5.5),
-            class_="dot",
-            style=f"fill:{ink};stroke:{ink}",
-            role="img",
-        )
-    )
+    point = Point(middle, 0.0, f"{one.site}: {one.reason}", shape, series)
+    parts.append(marked(point, x(middle), y, 5.5))
     return html.tag("g", *parts, data_site=one.site)
 
 
@@ -193,7 +178,7 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         sure = Cell("-") if one.sure is None else Cell(f"{100 * one.sure:.0f} %", one.sure)
         row: list[object] = [
             Cell(html.name(one.site), one.site, style=stays),
-            Cell(html.badge(TONES[one.verdict], one.verdict), one.verdict),
+            Cell(html.badge(VERDICTS[one.verdict][2], one.verdict), one.verdict),
             by,
             Cell(ends, one.low, style="white-space:nowrap"),
             *(_opinion(one, name) for name in others),

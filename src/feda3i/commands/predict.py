@@ -85,7 +85,7 @@ def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool
 
 
 def image_files(path: Path, endings: tuple[str, ...] = ENDINGS) -> tuple[list[Path], list[str]]:
-    """Return the images at a path, sorted, and what bears an image's name but is no file."""
+    """Return the images at a path, sorted, and what has an image's name but is not a file."""
     if path.is_dir():
         named = sorted(f for f in path.iterdir() if f.name.lower().endswith(endings))
         if not named:

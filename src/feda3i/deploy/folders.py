@@ -77,7 +77,7 @@ def add_site(out: Path, site: str) -> Path:
 def renew(out: Path, days: int) -> bool:
     """Write a new certificate and key for the server, signed by the same authority.
 
-    If the authority's own certificate would expire before, it is written anew for the same key;
+    If the authority's own certificate would expire first, it is written again for the same key;
     return whether it was, because every site then needs the new ``ca.crt``.
     """
     try:

@@ -50,7 +50,7 @@ def notes_of_privacy(job: Job, server: Server) -> list[str]:
     ]
     if job.recipe.privacy.randomness == "seed":
         lines.append(
-            "the noise came from the run's seed, which is for simulations: who knows the seed can "
+            "the noise came from the run's seed, as in simulations: whoever knows the seed can "
             "take it off again; privacy.randomness=site for real sites"
         )
     return lines

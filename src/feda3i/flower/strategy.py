@@ -132,7 +132,7 @@ class FedA3I(FedAvg):
         return float(record[self.weighted_by_key])  # type: ignore[arg-type]  # checked by Flower
 
     def _digest(self, contents: dict[str, RecordDict]) -> None:
-        """Take in the surveys among the replies; if there are any, rate all nodes anew."""
+        """Take in the surveys among the replies; if there are any, rate all nodes again."""
         found = {
             node: _read_survey(content) for node, content in contents.items() if SURVEY in content
         }

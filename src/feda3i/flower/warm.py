@@ -50,7 +50,7 @@ def main() -> None:
         preload(role)
         threads = len(os.listdir("/proc/self/task"))
         if threads != 1:  # a lock that another thread holds would stay locked in the child
-            sys.exit(f"feda3i: {threads} threads after loading; every message loads anew")
+            sys.exit(f"feda3i: {threads} threads after loading; every message starts cold")
         Warm(role, listener).wait(parent)
 
 

@@ -137,7 +137,7 @@ class Watch(Relay):
         self.write(has_round=True)
 
     def write(self, has_round: bool = False) -> None:
-        """Write page and numbers; whatever goes wrong is said once, and the run goes on."""
+        """Write page and numbers; an error is reported once, and the run goes on."""
         self._written = time.monotonic()
         try:
             self._look_around()

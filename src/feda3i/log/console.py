@@ -23,7 +23,7 @@ OFTEN = 30.0
 
 
 class Listener:
-    """What the round loop tells while it works; to say nothing is the default."""
+    """What the round loop reports while it works; by default nobody listens."""
 
     def note(self, text: str) -> None:
         """Say something about the run as a whole."""

@@ -91,7 +91,7 @@ def table_in(message: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def hex_in(value: Any, name: str, size: int) -> str:
-    """Return a text if it is so many bytes as hexadecimal digits."""
+    """Return a text if it is this many bytes as hexadecimal digits."""
     if not (isinstance(value, str) and len(value) == 2 * size and _HEX.fullmatch(value)):
         raise WireError(
             f"secure aggregation: expected '{name}' as {size} bytes of hexadecimal digits, found "

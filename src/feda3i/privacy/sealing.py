@@ -51,7 +51,7 @@ def public_of(key: X25519PrivateKey) -> str:
 
 
 def commitment(seed: bytes) -> str:
-    """Return by what a seed is recognised once it is known; it says nothing about the seed."""
+    """Return what identifies a seed once it is known; it reveals nothing about the seed."""
     return stretch(seed, "feda3i commitment").hex()
 
 
@@ -74,7 +74,7 @@ def add_mask(vector: Integers, key: bytes, sign: int) -> None:
 
 
 def seal_letter(secret: bytes, text: bytes, about: str) -> str:
-    """Return a text that only who knows the secret can read; ``about`` is authenticated with it."""
+    """Return a text that only a holder of the secret can read, with ``about`` authenticated."""
     nonce = os.urandom(_NONCE)
     letter = ChaCha20Poly1305(stretch(secret, "feda3i letter"))
     return (nonce + letter.encrypt(nonce, text, about.encode())).hex()

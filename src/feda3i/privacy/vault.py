@@ -89,7 +89,7 @@ class Vault:
             if known.get(site, identity) != identity:
                 raise WireError(
                     f"the identity of site '{site}' is not the one this site knows; if that site "
-                    f"was set up anew, remove it from peers.json after you have asked its people"
+                    f"was set up again, remove it from peers.json after you have asked its people"
                 )
         if peers.items() - known.items():
             write_file(path, json.dumps({**known, **peers}, indent=2, sort_keys=True).encode())

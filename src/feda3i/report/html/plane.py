@@ -92,7 +92,7 @@ def plane(
         }
         anchor = "end" if across > 0.66 else "middle" if across > 0.33 else "start"
         parts.append(tag("text", remark, **place, text_anchor=anchor, class_="soft"))
-    parts += [_dot(point, x(point.x), y(point.y)) for point in points]
+    parts += [marked(point, x(point.x), y(point.y)) for point in points]
     whole = svg(title, about, *parts, width=width, height=height, role="group")
     return tag("div", whole, class_="scroll wide") if is_wide else whole
 
@@ -104,7 +104,7 @@ def _outline(one: Outline, x: Axis, y: Axis) -> Html:
     return tag("path", d=path(inside, x, y) + "Z", class_="outline", style=style)
 
 
-def dot(shape: Shape, x: float, y: float, size: float = 6.5) -> str:
+def dot(shape: Shape, x: float, y: float, size: float) -> str:
     """Return the path of a dot."""
     if shape == "circle":
         arc = f"a{size} {size} 0 1 0"
@@ -117,12 +117,13 @@ def dot(shape: Shape, x: float, y: float, size: float = 6.5) -> str:
     return f"M{x:.1f} {y + sign * 1.2 * size:.1f}{side}h{-2.2 * size:.1f}Z"
 
 
-def _dot(point: Point, x: float, y: float) -> Html:
+def marked(point: Point, x: float, y: float, size: float = 6.5) -> Html:
+    """Return a point's dot at a place of the drawing, with its tip."""
     line = colour(point.series)
     return tag(
         "path",
         tag("title", point.tip),
-        d=dot(point.shape, x, y),
+        d=dot(point.shape, x, y, size),
         class_="dot",
         style=f"fill:{point.fill or line};stroke:{line}",
         role="img",
