@@ -84,14 +84,15 @@ def _tiny_cases(split: str, count: int, size: int, classes: int, dimensions: int
 def uneven_federation() -> Federation:
     """Return two sites of two cases each, of several sizes, one of them smaller than a patch."""
     whole = tiny_federation(sites=2, cases=2, size=48, classes=2)
-    return replace(whole, train=_cropped(whole.train), test=_cropped(whole.test), clean_masks=None)
+    one, two = _cropped(whole.train), _cropped(whole.test)
+    return replace(whole, train=one, test=two, clean_masks=one.masks)
 
 
 def _cropped(cases: Cases) -> Cases:
-    frames = [np.s_[8 : 8 + rows, 8:columns] for rows, columns in ((40, 48), (14, 40), (33, 32))]
-    places = [(k, frames[k % len(frames)]) for k in range(len(cases))]
-    images = stacked([cases.images[k][f] for k, f in places])
-    return replace(cases, images=images, masks=stacked([cases.masks[k][f] for k, f in places]))
+    sides = ((40, 48), (14, 40), (33, 32), (24, 40))[: len(cases)]
+    frames = [np.s_[k, 8 : 8 + rows, 8:last] for k, (rows, last) in enumerate(sides)]
+    images, masks = ([stack[f] for f in frames] for stack in (cases.images, cases.masks))
+    return replace(cases, images=stacked(images), masks=stacked(masks))
 
 
 # -- playing --------------------------------------------------------------------------------------
@@ -200,9 +201,8 @@ def takes_patches(subject: Subject) -> None:
     if not job_of(subject.recipe(), tiny_federation()).method.takes_patches:
         return
     recipe = subject.recipe(rounds=3, train={"epochs": 2, "batch": 2, "patch": [16, 20]})
-    whole = outcome_of(recipe, uneven_federation())
+    whole, broken = (outcome_of(recipe, uneven_federation(), stop_after=s) for s in (None, 2))
     assert np.isfinite(whole.values).all(), "the parameters are not finite"
-    broken = outcome_of(recipe, uneven_federation(), stop_after=2)
     assert whole.sha256 == broken.sha256, "a resumed run on patches ends with another model"
 
 

@@ -15,6 +15,7 @@ from feda3i.core.patches import shared_boxes
 from feda3i.core.ragged import Ragged
 from feda3i.engine.run import job_of
 from feda3i.errors import RecipeError
+from feda3i.losses import pixel_cross_entropy
 from feda3i.methods import REGISTRY
 from feda3i.methods.parts.corrected import current_masks, pack_masks, unpack_cases
 from feda3i.methods.parts.foreseen import foresee, foreseen
@@ -148,12 +149,16 @@ def test_fedcorr_remembers_the_highest_losses_of_each_case(tmp_path):
     federation = with_uneven_noise("site-1")
     steps = Steps(tmp_path, "fedcorr", {"t1": 2, "t2": 0, "pi": 1.0}, federation, **PATCH)
     steps.play()
-    site, bits = steps.site("site-1"), steps.memory("site-1")["highest"]
-    shapes = [(site.classes, *shape) for shape in site.shapes]
-    assert bits.shape == (sum(-(-int(np.prod(shape)) // 8) for shape in shapes),)
-    level = steps.server.state["estimates"]["site-1"]
-    total = sum(int(np.prod(shape)) for shape in shapes)
-    assert sum(one.sum() for one in unpack_cases(bits, range(2), shapes)) == round(level * total)
+    site = steps.site("site-1")
+    _, level = steps.method._judge(site)
+    looked = [pixel_cross_entropy(z, batch.masks)[0].numpy() for batch, z in site.predict()]
+    chosen = masks_in(site.memory, "highest", [one.shape for one in looked])
+    high, low = (
+        np.concatenate([one[which == is_chosen] for one, which in zip(looked, chosen, strict=True)])
+        for is_chosen in (True, False)
+    )
+    assert len(high) == round(level * (len(high) + len(low))) > 0
+    assert high.min() >= low.max()
 
 
 def with_uneven_noise(*names):
