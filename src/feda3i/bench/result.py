@@ -137,10 +137,7 @@ def _per_round(rounds: list[dict[str, Any]]) -> float:
 
 def _cases(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the Dice by case; the mean where a case has several classes or models."""
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        found.setdefault(str(row["case"]), []).append(float(row["dice"]))
-    return {case: round(sum(values) / len(values), 4) for case, values in found.items()}
+    return _means((str(row["case"]), float(row["dice"])) for row in rows)
 
 
 def _sites(rows: Iterable[Mapping[str, Any]], federation: Federation | None) -> dict[str, float]:
@@ -149,12 +146,15 @@ def _sites(rows: Iterable[Mapping[str, Any]], federation: Federation | None) -> 
     if federation is not None:
         ids = federation.train.ids
         owner = {ids[i]: site for site, index in federation.sites.items() for i in index}
+    named = ((owner.get(row["case"]) or row.get("site"), float(row["dice"])) for row in rows)
+    return dict(sorted(_means((str(site), dice) for site, dice in named if site).items()))
+
+
+def _means(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for row in rows:
-        site = owner.get(row["case"]) or row.get("site")
-        if site:
-            found.setdefault(str(site), []).append(float(row["dice"]))
-    return {site: round(sum(v) / len(v), 4) for site, v in sorted(found.items())}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
 
 
 # -- many results ---------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ def run(
         # What cannot work fails before a folder is made.
         if federation is None:
             listener.doing("reading the cases")
-        if federation is not None:
-            federation = with_validation(federation, recipe.validation.share, recipe.seed)
-        given = check_recipe(recipe) if federation is None else federation
+            given = check_recipe(recipe)
+        else:
+            given = federation = with_validation(federation, recipe.validation.share, recipe.seed)
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
         _ = job.layout, job.device()  # both fail here, if at all
@@ -104,6 +104,7 @@ def resume(
     Plug-ins that the folder's recipe names are loaded only with ``trust_code``: the folder may come
     from somebody else.
     """
+    listener = listener or Silent()
     folder = RunFolder.open(path, to_write=True)
     try:
         if folder.manifest().get("engine") == "flower":
@@ -118,17 +119,12 @@ def resume(
         check_code_kept(folder.manifest(), recipe, path, working_directory(path))
         with one_thread():
             if federation is None:
-                (listener or Silent()).doing("reading the cases")
+                listener.doing("reading the cases")
                 federation = federation_of(recipe, folder.make_cache())
             federation = with_validation(federation, recipe.validation.share, recipe.seed)
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
-            return _carry_out(
-                folder,
-                job_of(recipe, federation),
-                federation,
-                listener or Silent(),
-                moved(folder.manifest()),
-            )
+            job, changed = job_of(recipe, federation), moved(folder.manifest())
+            return _carry_out(folder, job, federation, listener, changed)
     finally:
         folder.close()
 
