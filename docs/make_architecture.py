@@ -1,7 +1,7 @@
 """Draw who imports whom into docs/architecture.md, and say which import goes the wrong way.
 
     python docs/make_architecture.py            # write the page again
-    python docs/make_architecture.py --check    # exit code 1: an import goes up, or the page is old
+    python docs/make_architecture.py --check    # exit code 1: a wrong import, or an old page
 
 An import counts wherever it stands: at the top, inside a function, for type checkers only, or as a
 name in a registry (``"feda3i.methods.fedavg:METHOD"``).
@@ -112,7 +112,7 @@ def wrong() -> list[str]:
     bad = [f"room '{room}' is not in the list of {Path(__file__).name}" for room in lost]
     for (user, used), lines in sorted(edges().items()):
         if user in place and used in place and place[used] > place[user]:
-            bad += [f"{line}: '{used}' stands above '{user}'" for line in lines]
+            bad += [f"{line}: '{used}' is below '{user}' in the list of rooms" for line in lines]
     return bad
 
 
