@@ -152,7 +152,7 @@ def test_check_method_reports_any_error_as_a_broken_promise(tmp_path, monkeypatc
     out = capsys.readouterr().out
     assert stop.value.code == 1
     assert f"KeyError: 'x' in {own} (line 6, fit)" in out
-    assert "1 promises kept, 8 broken" in out
+    assert "1 promises kept, 9 broken" in out
 
 
 @pytest.mark.parametrize(

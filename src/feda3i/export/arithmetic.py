@@ -24,7 +24,7 @@ def takes_bytes(form: Format) -> bool:
 
 def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -> Tensor:
     """Return an image ``(channel, *space)`` at the size that the network was trained at."""
-    sides = [side_of(values, axis + 1) for axis in range(len(size))]
+    sides = [traced_side(values, axis + 1) for axis in range(len(size))]
     whole = torch.stack(sides).amax() if aspect == "pad" else None
     small = values
     for axis, wanted in enumerate(size):
@@ -35,7 +35,7 @@ def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -
 
 def enlarged(found: Tensor, size: tuple[int, ...], image: Tensor, aspect: str) -> Tensor:
     """Return maps ``(class, *size)`` at the size of their image ``(channel, *space)``."""
-    sides = [side_of(image, axis + 1) for axis in range(len(size))]
+    sides = [traced_side(image, axis + 1) for axis in range(len(size))]
     whole = torch.stack(sides).amax() if aspect == "pad" else None
     for axis, wanted in enumerate(size):
         weights = _weights_back(sides[axis], whole, steps_of(image, axis + 1), wanted)
@@ -98,7 +98,7 @@ def steps_of(values: Tensor, axis: int) -> Tensor:
     return torch.arange(values.shape[axis], device=values.device).to(torch.float64)
 
 
-def side_of(values: Tensor, axis: int) -> Tensor:
+def traced_side(values: Tensor, axis: int) -> Tensor:
     """Return the length of an axis as a tensor: a graph keeps asking for it."""
     return torch.ones_like(steps_of(values, axis)).sum()
 

@@ -21,8 +21,8 @@ from feda3i.export.arithmetic import (
     labelled,
     line_of,
     shrunk,
-    side_of,
     takes_bytes,
+    traced_side,
 )
 
 
@@ -58,7 +58,7 @@ class Prepare(nn.Module):
     def _places(self, values: Tensor) -> Tensor:
         found = []
         for axis, (width, stride) in enumerate(zip(self.patch, self.strides, strict=True)):
-            side = side_of(values, axis + 1).to(torch.int64)
+            side = traced_side(values, axis + 1).to(torch.int64)
             room = (side - width).clamp(min=0)
             lacking = torch.div((width - side).clamp(min=0), 2, rounding_mode="floor")
             count = torch.div(room + (stride - 1), stride, rounding_mode="floor") + 1
@@ -95,7 +95,7 @@ class OneWindow(nn.Module):
         for axis, (start, width) in enumerate(zip(starts, self.patch, strict=True)):
             inside = start + torch.arange(width, device=canvas.device)
             window = window.index_select(axis + 1, inside)
-            length = side_of(canvas, axis + 1).to(torch.int64)
+            length = traced_side(canvas, axis + 1).to(torch.int64)
             flat = (flat * length)[..., None] + inside
         found = self.answer(self.network, window[None])[0].flatten(1)
         index = flat.flatten()

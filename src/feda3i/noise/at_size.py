@@ -35,10 +35,10 @@ class DrawnAtSize:
         return resize_mask(drawn, mask.shape).astype(mask.dtype)
 
 
-def enlarged(annotator: Annotator, side: int) -> tuple[Annotator, float]:
+def annotator_at(annotator: Annotator, side: int) -> tuple[Annotator, float]:
     """Return the annotator in pictures of this longest side, and how much larger those are.
 
-    >>> enlarged(Annotator(-2.0, 1.0, scale=0.25), 256)
+    >>> annotator_at(Annotator(-2.0, 1.0, scale=0.25), 256)
     (Annotator(mu=-8.0, sigma=4.0, scale=1.0), 4.0)
     """
     check_integer("noise.drawn_at", side, 16, 4096)

@@ -16,7 +16,7 @@ from feda3i import seeding
 from feda3i.basics.parallel import ordered_map
 from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise.at_size import DrawnAtSize, enlarged
+from feda3i.noise.at_size import DrawnAtSize, annotator_at
 from feda3i.noise.calibrate import mean_dice
 from feda3i.noise.model import Annotator, Mask, NoiseModel
 from feda3i.registry import Registry
@@ -83,7 +83,7 @@ def build_model(
     """
     given = dict(options or {})
     if DRAWN_AT in given:
-        larger, factor = enlarged(annotator, given.pop(DRAWN_AT))
+        larger, factor = annotator_at(annotator, given.pop(DRAWN_AT))
         return DrawnAtSize(build_model(name, larger, given), factor)
     kind = REGISTRY.get(name)
     if not _makes_noise(kind):
