@@ -1,8 +1,9 @@
 """Fill pages under docs/ from the files under results/: python docs/make_results.py.
 
 The prose is written by hand; the figures, and the blocks between marks, come from the results. A
-block begins with ``<!-- results: GRID TABLE ... -->`` and ends with ``<!-- end -->``; between them
-stands what was made last. ``state`` and ``gain`` are blocks of their own.
+block begins with ``<!-- results: GRID PART ... -->`` and ends with ``<!-- end -->``; between them
+stands what was made last. A part is ``runs`` (how many, which are missing), ``figure`` or the name
+of a table; none: all of them. ``state`` and ``gain`` are blocks of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from feda3i.bench.board import Board, boards_of
-from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
+from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
 from feda3i.bench.grid import built_in_grids, load_grid
 from feda3i.bench.result import RunResult, collect
 from feda3i.bench.tables import missing_lines, tables_of
@@ -62,9 +63,11 @@ class Page:
         return "\n\n".join(self._tables(board, wanted) for board in boards)
 
     def _tables(self, board: Board, wanted: Sequence[str]) -> str:
-        parts = [f"**{' and '.join(board.data)}**, {board.count} runs."]
-        parts += missing_lines(board)
-        if is_drawn(board):
+        parts = []
+        if not wanted or "runs" in wanted:
+            parts.append(f"**{' and '.join(board.data)}**, {board.count} runs.")
+            parts += missing_lines(board)
+        if is_drawn(board) and (not wanted or "figure" in wanted):
             parts.append(f"![{board.title}]({self._images}/{figure_name(board)}.svg)")
         for table in tables_of(board):
             if not wanted or table.name.removeprefix(f"{board.name}-") in wanted:
@@ -97,7 +100,7 @@ class Page:
         made: list[Path] = []
         for board in self.all_boards():
             if is_drawn(board):
-                made += draw_sweep(board, folder, figure_name(board))
+                made += draw_board(board, folder, figure_name(board))
         if gains(self.all_boards()):
             made += draw_gain(self.all_boards(), folder)
         return made

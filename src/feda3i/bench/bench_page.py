@@ -29,7 +29,7 @@ def bench_page(boards: Sequence[Board]) -> str:
 def _section(board: Board, number: int) -> Section:
     data = " and ".join(board.data)
     parts = [notice("warn", "Not all runs are done", missing_lines(board))]
-    if is_drawn(board):
+    if board.is_sweep and is_drawn(board):
         parts.append(_sweep(board))
     parts += [_table(one) for one in tables_of(board)]
     return Section(f"board-{number}", board.title, join(parts), intro=data, menu=board.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +38,22 @@ class Board:
         """Return the results of a place by seed; empty if there are none."""
         return self.found.get((column, row), {})
 
-    def score(self, column: str, row: str, rounds: int = 1) -> Spread | None:
-        """Return mean and standard deviation over seeds of the last rounds' Dice."""
-        values = [result.last(rounds) for result in self.results(column, row).values()]
+    def score(
+        self, column: str, row: str, rounds: int = 1, seeds: Collection[int] | None = None
+    ) -> Spread | None:
+        """Return mean and standard deviation of the last rounds' Dice over all or these seeds."""
+        found = self.results(column, row).items()
+        values = [r.last(rounds) for seed, r in found if seeds is None or seed in seeds]
         return spread(values) if values else None
+
+    def common_seeds(self, setting: str) -> list[int]:
+        """Return the seeds that every place of a setting has which has any result.
+
+        Along a sweep, a mean over three seeds beside points of one seed would look like an effect.
+        """
+        columns = [column for column, (name, _) in self.points.items() if name == setting]
+        found = [set(self.results(column, row)) for column in columns for row in self.rows]
+        return sorted(set.intersection(*(seeds for seeds in found if seeds))) if any(found) else []
 
     def cases(self, column: str, row: str) -> dict[int, dict[str, float]]:
         """Return the Dice of every test case by seed."""

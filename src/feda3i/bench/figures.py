@@ -1,8 +1,8 @@
-"""The figures of a board: a sweep with its band over seeds, and gain against residual bias."""
+"""The figures of a board: scores by method, a sweep over seeds, and gain against residual bias."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from feda3i.bench.board import Board
 from feda3i.bench.paper import loss
 from feda3i.bench.tables import CEILING, FLOOR, named
-from feda3i.report.canvas import GREY, colours, pyplot, save
+from feda3i.report.canvas import BLUE, GREY, ORANGE, colours, pyplot, save
 
 Line = list[tuple[float, float, float]]
 """Value, mean and standard deviation along a sweep."""
@@ -39,14 +39,97 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
         _draw_line(axes, line, f"{setting}, {named(board, row)}", palette[setting], row)
     axes.set(xlabel=AXES.get(key, key), ylabel="test Dice, last round")
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8, title="band: standard deviation over seeds")
+    axes.legend(frameon=False, fontsize=8, title=_seeds_in_words(board), title_fontsize=8)
     return _save(figure, folder / (name or board.name))
 
 
+def _seeds_in_words(board: Board) -> str:
+    counts = {len(board.common_seeds(setting)) for setting, _ in board.points.values()}
+    return "one seed" if max(counts) == 1 else "band: standard deviation over seeds"
+
+
 def is_drawn(board: Board) -> bool:
-    """Return whether a sweep has a line besides those of the reference rows."""
+    """Return whether there is more to see in a figure than the reference rows."""
     references = (*FLOOR.values(), CEILING)
-    return board.is_sweep and any(row not in references for _, row in sweep_lines(board))
+    if board.is_sweep:
+        return any(row not in references for _, row in sweep_lines(board))
+    return len({row for _, row in board.found if row not in references}) > 0
+
+
+def draw_board(board: Board, folder: Path, name: str = "") -> list[Path]:
+    """Draw the figure that fits a board: lines for a sweep, dots for a table."""
+    return (draw_sweep if board.is_sweep else draw_scores)(board, folder, name)
+
+
+def draw_scores(board: Board, folder: Path, name: str = "") -> list[Path]:
+    """Draw the last round's Dice of every row, one panel per column.
+
+    Small dots are seeds and large ones their mean; lines mark FedAvg and training on clean masks.
+    A row far below all others is an arrow at the left edge with its score, so that it does not
+    squeeze the rest.
+    """
+    rows = [row for row in board.rows if any(board.results(c, row) for c in board.columns)]
+    columns = [c for c in board.columns if any(board.results(c, row) for row in rows)]
+    figure, panels = pyplot().subplots(
+        *(1, len(columns)),
+        figsize=(1.6 + 2.2 * len(columns), 1.1 + 0.24 * len(rows)),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
+    for axes, column in zip(panels[0], columns, strict=True):
+        _draw_panel(axes, board, column, rows)
+    panels[0][0].set_yticks(range(len(rows)), [named(board, row) for row in rows], fontsize=8)
+    panels[0][0].set_ylim(len(rows) - 0.5, -0.5)
+    figure.supxlabel("test Dice in the last round, %; lines: FedAvg, clean masks", fontsize=8)
+    return _save(figure, folder / (name or board.name))
+
+
+def _draw_panel(axes: Any, board: Board, column: str, rows: Sequence[str]) -> None:
+    found = {row: [100 * r.last() for r in board.results(column, row).values()] for row in rows}
+    means = {row: float(np.mean(scores)) for row, scores in found.items() if scores}
+    left = _fence(means.values())
+    for place, row in enumerate(rows):
+        if row not in means:
+            continue
+        colour = _colour(row)
+        if means[row] < left:
+            axes.plot(left, place, marker="<", color=colour, markersize=5, clip_on=False)
+            axes.annotate(
+                *(f"{means[row]:.0f}", (left, place)),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
+            continue
+        axes.plot(found[row], [place] * len(found[row]), ".", color=colour, alpha=0.5, markersize=4)
+        axes.plot(means[row], place, "o", color=colour, markersize=6)
+    for row, style in ((FLOOR["CE"], "-"), (CEILING, "--")):
+        if row in means:
+            axes.axvline(means[row], color=GREY, linewidth=0.8, linestyle=style, zorder=0)
+    if min(means.values()) < left:
+        axes.set_xlim(left=left)
+    axes.set_title(column, fontsize=9)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.grid(axis="x", alpha=0.25)
+
+
+def _fence(means: Iterable[float]) -> float:
+    """Return the score below which a row is out of sight: two spreads of the middle half down.
+
+    >>> _fence([70, 71, 72, 73, 0])
+    65.0
+    """
+    low, high = np.quantile(list(means), [0.25, 0.75])
+    return float(max(low - max(2 * (high - low), 5.0), 0.0))
+
+
+def _colour(row: str) -> str:
+    """Return the colour of a row: the references grey, FedA3I's kin orange, others blue."""
+    if row in (*FLOOR.values(), CEILING):
+        return GREY
+    return ORANGE if row.startswith(("feda3i", "redraw")) else BLUE
 
 
 def sweep_lines(board: Board) -> dict[tuple[str, str], Line]:
@@ -59,10 +142,11 @@ def sweep_lines(board: Board) -> dict[tuple[str, str], Line]:
 
 
 def _line(board: Board, setting: str, row: str) -> Line:
-    """Return ``(value, mean, standard deviation)`` along a sweep."""
+    """Return ``(value, mean, standard deviation)`` along a sweep, of seeds that all points have."""
     line = []
+    seeds = board.common_seeds(setting)
     for column, (name, point) in board.points.items():
-        score = board.score(column, row)
+        score = board.score(column, row, seeds=seeds)
         if name == setting and score is not None:
             line.append((float(point[0][1]), score.mean, score.std))
     return sorted(line)

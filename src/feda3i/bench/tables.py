@@ -93,8 +93,9 @@ def _percent(cell: Spread | None, is_bold: bool = False) -> str:
 def sweep_table(board: Board) -> Table:
     """Return one line per value that varies, for each setting."""
     rows = []
+    shared = {setting: board.common_seeds(setting) for setting, _ in board.points.values()}
     for column, (setting, point) in board.points.items():
-        cells = [board.score(column, row) for row in board.rows]
+        cells = [board.score(column, row, seeds=shared[setting]) for row in board.rows]
         if any(cells):
             rows.append((setting, f"{point[0][1]}", *(_percent(cell) for cell in cells)))
     key = next((point[0][0] for _, point in board.points.values()), "value")
@@ -103,8 +104,15 @@ def sweep_table(board: Board) -> Table:
         "Test Dice (%) in the last round, mean ± standard deviation over training seeds.",
         ("setting", key, *(named(board, row) for row in board.rows)),
         tuple(rows),
-        _counts(board),
+        seeds_of_sweep(board),
     )
+
+
+def seeds_of_sweep(board: Board) -> str:
+    """Say which seeds the points of a sweep are made of."""
+    shared = {setting: board.common_seeds(setting) for setting, _ in board.points.values()}
+    texts = [f"{setting}: {', '.join(map(str, s))}" for setting, s in shared.items() if s]
+    return f"Seeds that all points have: {'; '.join(texts)}." if texts else ""
 
 
 def beside_paper(board: Board) -> Table:

@@ -68,7 +68,7 @@ def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[
 
 def _write(board: Board, out: Path) -> None:
     from feda3i.basics.files import write_file
-    from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
+    from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
     from feda3i.bench.tables import tables_of, to_markdown
 
     made = tables_of(board)
@@ -80,7 +80,7 @@ def _write(board: Board, out: Path) -> None:
         write_file(folder / f"{table.name}.csv", table.to_csv().encode())
         write_file(folder / f"{table.name}.tex", (table.to_latex() + "\n").encode())
     if is_drawn(board):
-        draw_sweep(board, folder)
+        draw_board(board, folder)
     if gains([board]):
         draw_gain([board], folder, f"{board.name}-gain")
     print(f"written: {folder}", file=sys.stderr)

@@ -2,15 +2,17 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html import unescape
+from itertools import product
 
 import pytest
 
 from feda3i.bench.board import boards_of
-from feda3i.bench.figures import draw_gain, draw_sweep, gains
+from feda3i.bench.figures import draw_board, draw_gain, gains, sweep_lines
 from feda3i.bench.grid import expand, load_grid
 from feda3i.bench.result import RunResult, collect, read, result_of
-from feda3i.bench.tables import differences, missing_lines, tables_of, to_markdown
+from feda3i.bench.tables import differences, missing_lines, named, tables_of, to_markdown
 from feda3i.bench.why import bias_of, offsets_of
 from feda3i.commands.tables import boards_of_all, tables
 from feda3i.errors import RunError
@@ -139,8 +141,36 @@ def test_figures_are_drawn_the_same_every_time(board, grid_file, known, tmp_path
     changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
     swept = boards_of(load_grid(str(grid_file), changes), known)[0]
     assert [table.name for table in tables_of(swept)] == ["tiny-sweep", "tiny-why"]
-    names = [path.name for path in draw_sweep(swept, tmp_path / "c")]
+    names = [path.name for path in draw_board(swept, tmp_path / "c")]
     assert names == ["tiny.svg", "tiny.png"]
+
+
+def test_the_figure_of_a_table_shows_every_row_and_column(board, tmp_path):
+    drawn = draw_board(board, tmp_path / "a")
+    text = drawn[0].read_text()
+    for row, column in product(board.rows, board.columns):
+        assert f"<!-- {named(board, row)} -->" in text
+        assert f"<!-- {column} -->" in text
+    again = draw_board(board, tmp_path / "b")
+    assert [path.read_bytes() for path in drawn] == [path.read_bytes() for path in again]
+
+
+def test_points_of_a_sweep_are_made_of_the_same_seeds(grid_file, known):
+    changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
+    swept = boards_of(load_grid(str(grid_file), changes), known)[0]
+    column = swept.columns[0]
+    setting = swept.points[column][0]
+    one = swept.results(column, "fedavg")[0]
+    other = replace(one, dice={number: dice / 2 for number, dice in one.dice.items()})
+    found = {**swept.found, (column, "fedavg"): {0: one, 1: other}}
+    uneven = replace(swept, found=found)
+    assert uneven.score(column, "fedavg").count == 2
+    assert uneven.common_seeds(setting) == swept.common_seeds(setting) == [0]
+    assert tables_of(uneven)[0] == tables_of(swept)[0], "the second seed stands at one point alone"
+    assert tables_of(uneven)[0].note == f"Seeds that all points have: {setting}: 0."
+    assert sweep_lines(uneven) == sweep_lines(swept)
+    even = {place: {**found, 1: other} for place, found in swept.found.items()}
+    assert replace(swept, found=even).common_seeds(setting) == [0, 1]
 
 
 def test_the_page_holds_every_table_and_figure(board, grid_file, known):
