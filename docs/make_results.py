@@ -38,6 +38,7 @@ class Page:
     def __init__(self, known: Mapping[str, RunResult], images: str) -> None:
         self._known, self._images = known, images
         self._boards: dict[str, list[Board]] = {}
+        self._shown: dict[str, Board] = {}
 
     def boards(self, grid: str) -> list[Board]:
         """Return the boards of a grid that have results."""
@@ -68,6 +69,7 @@ class Page:
             parts.append(f"**{' and '.join(board.data)}**, {board.count} runs.")
             parts += missing_lines(board)
         if is_drawn(board) and (not wanted or "figure" in wanted):
+            self._shown[figure_name(board)] = board
             parts.append(f"![{board.title}]({self._images}/{figure_name(board)}.svg)")
         for table in tables_of(board):
             if not wanted or table.name.removeprefix(f"{board.name}-") in wanted:
@@ -96,11 +98,8 @@ class Page:
         return [board for name in built_in_grids() for board in self.boards(name)]
 
     def draw(self, folder: Path) -> list[Path]:
-        """Draw the figures that the page shows."""
-        made: list[Path] = []
-        for board in self.all_boards():
-            if is_drawn(board):
-                made += draw_board(board, folder, figure_name(board))
+        """Draw the figures that the filled pages show."""
+        made = [path for name, b in self._shown.items() for path in draw_board(b, folder, name)]
         if gains(self.all_boards()):
             made += draw_gain(self.all_boards(), folder)
         return made
@@ -139,14 +138,14 @@ def made() -> Page:
     return Page(known, f"{IMAGES.parent.name}/{IMAGES.name}")
 
 
-def pages() -> dict[Path, str]:
+def pages(blocks: Page) -> dict[Path, str]:
     """Return each page with all its blocks made anew."""
-    blocks = made()
     return {path: blocks.filled(path.read_text(encoding="utf-8")) for path in PAGES}
 
 
 if __name__ == "__main__":
-    for path, text in pages().items():
+    blocks = made()
+    for path, text in pages(blocks).items():
         path.write_text(text, encoding="utf-8")
-    for path in made().draw(IMAGES):
+    for path in blocks.draw(IMAGES):
         print(path)

@@ -1,6 +1,7 @@
 """The pages of results hold what the files under results/ say."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,19 @@ Page = make_results.Page
 
 
 def test_pages_of_results_are_made_from_the_results():
-    for path, text in make_results.pages().items():
+    for path, text in make_results.pages(make_results.made()).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run docs/make_results.py"
+
+
+def test_every_figure_of_the_pages_is_there():
+    shown = [
+        (path, name)
+        for path in make_results.PAGES
+        for name in re.findall(r"\((images/results/[^)]+)\)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(shown) > 3
+    for path, name in shown:
+        assert (DOCS / name).is_file(), f"{path.name} shows {name}: run docs/make_results.py"
 
 
 def test_prose_is_left_alone_and_blocks_are_filled():
