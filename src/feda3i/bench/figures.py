@@ -15,6 +15,8 @@ from feda3i.report.canvas import BLUE, GREY, ORANGE, colours, pyplot, save
 
 Line = list[tuple[float, float, float]]
 """Value, mean and standard deviation along a sweep."""
+REFERENCES = (*FLOOR.values(), *CEILING.values())
+"""Rows that mark where others begin and where they could end."""
 ENDINGS = (".svg", ".png")
 AXES = {
     "feda3i.r": "r, the say of the group that draws larger",
@@ -50,10 +52,9 @@ def _seeds_in_words(board: Board) -> str:
 
 def is_drawn(board: Board) -> bool:
     """Return whether there is more to see in a figure than the reference rows."""
-    references = (*FLOOR.values(), CEILING)
     if board.is_sweep:
-        return any(row not in references for _, row in sweep_lines(board))
-    return len({row for _, row in board.found if row not in references}) > 0
+        return any(row not in REFERENCES for _, row in sweep_lines(board))
+    return len({row for _, row in board.found if row not in REFERENCES}) > 0
 
 
 def draw_board(board: Board, folder: Path, name: str = "") -> list[Path]:
@@ -105,7 +106,7 @@ def _draw_panel(axes: Any, board: Board, column: str, rows: Sequence[str]) -> No
             continue
         axes.plot(found[row], [place] * len(found[row]), ".", color=colour, alpha=0.5, markersize=4)
         axes.plot(means[row], place, "o", color=colour, markersize=6)
-    for row, style in ((FLOOR["CE"], "-"), (CEILING, "--")):
+    for row, style in ((FLOOR["CE"], "-"), (CEILING["CE"], "--")):
         if row in means:
             axes.axvline(means[row], color=GREY, linewidth=0.8, linestyle=style, zorder=0)
     if min(means.values()) < left:
@@ -127,7 +128,7 @@ def _fence(means: Iterable[float]) -> float:
 
 def _colour(row: str) -> str:
     """Return the colour of a row: the references grey, FedA3I's kin orange, others blue."""
-    if row in (*FLOOR.values(), CEILING):
+    if row in REFERENCES:
         return GREY
     return ORANGE if row.startswith(("feda3i", "redraw")) else BLUE
 
@@ -154,7 +155,7 @@ def _line(board: Board, setting: str, row: str) -> Line:
 
 def _draw_line(axes: Any, line: Line, name: str, colour: str, row: str) -> None:
     x, mean, std = (np.array(part) for part in zip(*line, strict=True))
-    is_level = float(np.ptp(mean)) == 0.0 and row in (*FLOOR.values(), CEILING)
+    is_level = float(np.ptp(mean)) == 0.0 and row in REFERENCES
     style = {"color": colour, "linestyle": "--" if is_level else "-"}
     axes.plot(x, mean, label=name, marker="" if is_level else ".", **style)
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)

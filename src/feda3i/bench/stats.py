@@ -15,6 +15,8 @@ from feda3i.seeding import rng
 
 DRAWS = 4000
 """Resamples of a bootstrap interval."""
+SMALLEST_GAP = 0.01
+"""A point of Dice between FedAvg and clean masks: a share of less would be one of chance."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,12 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 def gap_closed(score: float, floor: float, ceiling: float) -> float:
     """Return the share of the gap between FedAvg and clean masks that a method closes.
 
-    Not a number where clean masks are no better: there is no gap to close.
+    Not a number where clean masks are hardly better (``SMALLEST_GAP``): there is no gap to close.
 
     >>> gap_closed(0.75, 0.7, 0.8)
     0.5
     """
-    if ceiling <= floor:
+    if ceiling - floor < SMALLEST_GAP:
         return math.nan
     return round((score - floor) / (ceiling - floor), 12)
 

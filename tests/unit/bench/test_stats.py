@@ -80,6 +80,8 @@ def test_mean_ranks_leave_out_settings_that_lack_a_method():
 
 def test_a_gap_that_is_none_cannot_be_closed():
     assert math.isnan(stats.gap_closed(0.9, 0.8, 0.8))
+    assert math.isnan(stats.gap_closed(0.8, 0.8, 0.809))
+    assert stats.gap_closed(0.805, 0.8, 0.82) == 0.25
     assert stats.gap_closed(0.6, 0.7, 0.8) == -1.0
 
 
