@@ -57,12 +57,17 @@ def scores(board: Board, rounds: int) -> Table:
     seeds = sorted({s for found in board.found.values() for s in found})
     return Table(
         f"{board.name}-last{rounds}",
-        f"Test Dice (%) {what}, mean ± standard deviation over training seeds "
-        f"{', '.join(map(str, seeds))}.",
+        f"Test Dice (%) {what}, {_seeds_in_words(seeds)}.",
         ("method", *board.columns),
         tuple(rows),
         _counts(board),
     )
+
+
+def _seeds_in_words(seeds: Sequence[int]) -> str:
+    if len(seeds) == 1:
+        return f"training seed {seeds[0]} alone"
+    return f"mean ± standard deviation over training seeds {', '.join(map(str, seeds))}"
 
 
 def _counts(board: Board) -> str:
