@@ -16,6 +16,7 @@ from feda3i.bench.board import Board, boards_of
 from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
 from feda3i.bench.grid import built_in_grids, load_grid
 from feda3i.bench.result import RunResult, collect
+from feda3i.bench.stats import spearman
 from feda3i.bench.tables import missing_lines, tables_of
 from feda3i.errors import RecipeError
 
@@ -88,10 +89,14 @@ class Page:
         return "\n".join([*lines, "", *(f"Machine: {text}." for text in machines)])
 
     def _gain(self) -> str:
-        count = len(gains(self.all_boards()))
-        if not count:
+        found = gains(self.all_boards())
+        if not found:
             return "No runs of FedA3I yet."
-        return f"![Gain against the bias taken away]({self._images}/gain.svg)\n\n{count} runs."
+        _, bias, gain = zip(*found, strict=True)
+        return (
+            f"![Gain against the bias taken away]({self._images}/gain.svg)\n\n{len(found)} runs; "
+            f"Spearman's rank correlation is {spearman(bias, gain):.2f}."
+        )
 
     def all_boards(self) -> list[Board]:
         """Return the boards of all grids."""
