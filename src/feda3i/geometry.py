@@ -18,6 +18,7 @@ from feda3i.errors import DataError
 Binary = NDArray[np.uint8]
 Points = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Box = tuple[slice, ...]
 
 SIDEWAYS = np.array([[1.0], [-1.0]])  # a right turn of (row, column), after exchanging the two
 
@@ -56,16 +57,19 @@ def signed_distance(
         sizes = np.asarray(spacing, dtype=np.float64)
         signed = np.where(inside, -_to_border(inside, sizes), _to_border(~inside, sizes))
         return signed.astype(np.float32)
-    if inside.ndim == 2:
-        bits = inside.view(np.uint8)
-        to_border = cv2.distanceTransform(bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        outside = cv2.distanceTransform(1 - bits, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    else:
-        from scipy import ndimage
+    signed = np.where(inside, 0.5 - depth(inside), depth(~inside) - 0.5)
+    return signed.astype(np.float32)
 
-        to_border = ndimage.distance_transform_edt(inside)
-        outside = ndimage.distance_transform_edt(~inside)
-    return np.where(inside, 0.5 - to_border, outside - 0.5).astype(np.float32)
+
+def depth(inside: NDArray[np.bool_]) -> NDArray[np.floating]:
+    """Return the exact Euclidean distance of every pixel to the nearest ``False``, in pixels."""
+    if inside.ndim == 2:
+        image = np.ascontiguousarray(inside).view(np.uint8)
+        distance = cv2.distanceTransform(image, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        return np.asarray(distance, dtype=np.float32)
+    from scipy import ndimage
+
+    return np.asarray(ndimage.distance_transform_edt(inside))
 
 
 def _to_border(inside: NDArray[np.bool_], sizes: Floats) -> Floats:
@@ -91,7 +95,29 @@ def _to_border(inside: NDArray[np.bool_], sizes: Floats) -> Floats:
     return length - 0.5 * np.sqrt(half) / np.maximum(length, 1e-12)
 
 
-def touched_faces(mask: NDArray[Any], spacing: Sequence[float] | Floats) -> Floats:
+def relative_sizes(spacing: Sequence[float] | None) -> list[float] | None:
+    """Return the sides of a pixel in units of the smallest; ``None`` if all are equal."""
+    if spacing is None or max(spacing) <= min(spacing):
+        return None
+    return [float(size / min(spacing)) for size in spacing]
+
+
+def box_around(mask: NDArray[np.bool_], margin: int | Sequence[int] = 0) -> Box:
+    """Return the smallest box that holds a mask and a margin (or one per axis), within the frame.
+
+    >>> box_around(np.array([[False, False, True]]), margin=1)
+    (slice(0, 1, None), slice(1, 3, None))
+    """
+    box = []
+    margins = np.broadcast_to(margin, mask.ndim).tolist()
+    for axis, (side, more) in enumerate(zip(mask.shape, margins, strict=True)):
+        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
+        low, high = (int(line[0]), int(line[-1]) + 1) if len(line) else (0, 0)
+        box.append(slice(max(low - more, 0), min(high + more, side)))
+    return tuple(box)
+
+
+def touched_faces(mask: NDArray[Any], spacing: Sequence[float]) -> Floats:
     """Return how much of the border each pixel on either side of it holds, in pixels of contour.
 
     A pixel that shares a face with the other side counts 1 / size of the pixel across that face
@@ -181,7 +207,7 @@ def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np
     return labels.astype(np.int32), int(count)
 
 
-def component_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[slice, ...]]:
+def component_boxes(labels: NDArray[np.int32], count: int) -> list[Box]:
     """Return the smallest box around each numbered component, in their order.
 
     >>> component_boxes(np.array([[0, 1, 1], [2, 0, 1]], np.int32), 2)[1]

@@ -55,20 +55,17 @@ def dice(prediction: Mask, truth: Mask) -> float:
     >>> dice(np.array([1, 1, 0, 0]), np.array([0, 1, 1, 0]))
     0.5
     """
-    common, found, there = _counts(*_pair(prediction, truth))
-    return _ratio(2 * common, found + there)
+    return _overlap(prediction, truth, "dice")
 
 
 def dice_both_empty_one(prediction: Mask, truth: Mask) -> float:
     """Return Dice, with 1 for two empty masks: nothing was there and nothing was found."""
-    common, found, there = _counts(*_pair(prediction, truth))
-    return _ratio(2 * common, found + there) if found or there else 1.0
+    return _overlap(prediction, truth, "dice_both_empty_one")
 
 
 def iou(prediction: Mask, truth: Mask) -> float:
     """Return ``|P & T| / |P | T|``; 0 if either mask is empty, also if both are."""
-    common, found, there = _counts(*_pair(prediction, truth))
-    return _ratio(common, found + there - common)
+    return _overlap(prediction, truth, "iou")
 
 
 def hd95(
@@ -276,8 +273,10 @@ def surface_distances(
     """
     from scipy.spatial import KDTree
 
+    from feda3i.geometry import box_around
+
     p, t = _pair(prediction, truth)
-    box = _box(p | t)
+    box = box_around(p | t)
     pixel = _spacing(spacing, p.ndim)
     found, there = surface(p[box]) * pixel, surface(t[box]) * pixel
     if not len(found) or not len(there):
@@ -301,15 +300,6 @@ def _distance_scores(
         return value, value
     pool = surface_distances(p, t, spacing)
     return float(np.percentile(pool, 95)), float(pool.mean())
-
-
-def _box(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
-    """Return the smallest box that holds the foreground."""
-    box = []
-    for axis in range(mask.ndim):
-        used = np.flatnonzero(mask.any(axis=tuple(k for k in range(mask.ndim) if k != axis)))
-        box.append(slice(used[0], used[-1] + 1) if len(used) else slice(0, 0))
-    return tuple(box)
 
 
 def _spacing(spacing: Spacing, dimensions: int) -> NDArray[np.float64]:
@@ -343,6 +333,10 @@ def _one_mask(mask: Mask) -> NDArray[np.bool_]:
             "(probabilities > 0.5)"
         )
     return inside
+
+
+def _overlap(prediction: Mask, truth: Mask, score: str) -> float:
+    return float(overlap_scores(*_counts(*_pair(prediction, truth)))[score])
 
 
 def _counts(p: NDArray[np.bool_], t: NDArray[np.bool_]) -> tuple[int, int, int]:

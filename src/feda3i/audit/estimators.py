@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError, RecipeError, nearest
-from feda3i.geometry import signed_distance
+from feda3i.geometry import box_around, signed_distance
 from feda3i.quality.edges import edge_offset
 from feda3i.quality.measure import Offset, measure_edges
 
@@ -83,7 +83,7 @@ def contour_gap(
         raise DataError(f"expected two masks of one shape, found {one.shape} and {two.shape}")
     if not one.any() or one.all() or not two.any() or two.all():
         return math.nan, math.nan
-    window = _surroundings(one | two)
+    window = box_around(one | two, margin=1)  # holds the whole of both borders
     one, two = one[window], two[window]
     gap = signed_distance(two, spacing).astype(np.float64) - signed_distance(one, spacing)
     along = [gap[np.abs(signed_distance(mask)) < ON_BORDER] for mask in (one, two)]
@@ -129,12 +129,3 @@ def estimators_of(names: Sequence[str]) -> list[Estimator]:
                 f"{nearest(name, list(ESTIMATORS))}"
             )
     return [ESTIMATORS[name] for name in dict.fromkeys(names)]
-
-
-def _surroundings(mask: NDArray[Any]) -> tuple[slice, ...]:
-    """Return the box around a mask and one pixel more, which holds the whole of both borders."""
-    window = []
-    for axis, side in enumerate(mask.shape):
-        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
-        window.append(slice(max(int(line[0]) - 1, 0), min(int(line[-1]) + 2, side)))
-    return tuple(window)

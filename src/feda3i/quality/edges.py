@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import signed_distance
+from feda3i.geometry import box_around, relative_sizes, signed_distance
 from feda3i.quality.numbers import FloatArray
 
 SIDE = 256
@@ -79,7 +79,7 @@ def colour_profile(
         return None
     sizes = relative_sizes(spacing)
     scale = longest_side(drawn.shape, spacing) / SIDE
-    window = _surroundings(drawn, math.ceil(REACH * scale) + 1)
+    window = box_around(drawn, math.ceil(REACH * scale) + 1)
     away, near = signed_distance(drawn[window], sizes), colours[window]
     # Between whole pixels: at 32 a side their distances come in steps of eight rows. Volumes have
     # neighbours in more directions, and would grow by the cube.
@@ -99,13 +99,6 @@ def _enlarged(values: NDArray[Any], times: int) -> NDArray[Any]:
     shape = (values.shape[1] * times, values.shape[0] * times)
     enlarged = cv2.resize(values.astype(np.float32), shape, interpolation=cv2.INTER_LINEAR)
     return np.asarray(enlarged).reshape(*shape[::-1], *values.shape[2:])
-
-
-def relative_sizes(spacing: Sequence[float] | None) -> list[float] | None:
-    """Return the sides of a pixel in units of the smallest; ``None`` if all are equal."""
-    if spacing is None or max(spacing) <= min(spacing):
-        return None
-    return [float(size / min(spacing)) for size in spacing]
 
 
 def longest_side(shape: Sequence[int], spacing: Sequence[float] | None = None) -> float:
@@ -132,16 +125,6 @@ def _spread(sums: FloatArray, width: int) -> FloatArray:
     before, after = (width - 1) // 2, width // 2
     running = np.cumsum(np.pad(sums, ((before + 1, after), (0, 0)), mode="edge"), axis=0)
     return (running[width:] - running[:-width]) / width
-
-
-def _surroundings(mask: Mask, margin: int) -> tuple[slice, ...]:
-    """Return the box around a mask and a margin within the frame."""
-    window = []
-    for axis, side in enumerate(mask.shape):
-        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
-        low, high = int(line[0]) - margin, int(line[-1]) + 1 + margin
-        window.append(slice(max(low, 0), min(high, side)))
-    return tuple(window)
 
 
 class Evidence:

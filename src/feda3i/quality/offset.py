@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import signed_distance, touched_faces
+from feda3i.geometry import box_around, relative_sizes, signed_distance, touched_faces
 from feda3i.quality.numbers import FloatArray
 
 # The pixels on either side of a border have distances -0.5 and +0.5, diagonal neighbours 0.91.
@@ -51,19 +51,20 @@ def contour_offset(
         raise DataError(f"expected two masks of one shape, found {one.shape} and {two.shape}")
     if not one.any() or one.all() or not two.any() or two.all():
         return math.nan
-    window = _surroundings(one | two)
-    if spacing is not None and max(spacing) > min(spacing):
-        return _uneven_offset(one[window], two[window], np.asarray(spacing) / min(spacing))
+    window = box_around(one | two, margin=1)  # holds the whole of both borders
+    sizes = relative_sizes(spacing)
+    if sizes is not None:
+        return _uneven_offset(one[window], two[window], sizes)
     from_one, from_two = signed_distance(one[window]), signed_distance(two[window])
     outside = from_two[np.abs(from_one) < ON_BORDER].mean(dtype=np.float64)
     inside = from_one[np.abs(from_two) < ON_BORDER].mean(dtype=np.float64)
     return float((outside - inside) / 2)
 
 
-def _uneven_offset(one: NDArray[np.bool_], two: NDArray[np.bool_], sizes: FloatArray) -> float:
+def _uneven_offset(one: NDArray[np.bool_], two: NDArray[np.bool_], sizes: list[float]) -> float:
     """Return the same where pixels are not as long as they are wide: every face by its area."""
     ways = [
-        float(np.average(signed_distance(other, sizes.tolist()), weights=touched_faces(own, sizes)))
+        float(np.average(signed_distance(other, sizes), weights=touched_faces(own, sizes)))
         for own, other in ((one, two), (two, one))
     ]
     return (ways[0] - ways[1]) / 2
@@ -85,12 +86,3 @@ def site_offset(offsets: ArrayLike, fewest: int = 2) -> FloatArray:
         return np.full(2, np.nan)
     error = 1.253 * known.std(ddof=1) / math.sqrt(len(known))
     return np.array([np.median(known), error])
-
-
-def _surroundings(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
-    """Return the box around a mask and one pixel more, which holds the whole of both borders."""
-    window = []
-    for axis, side in enumerate(mask.shape):
-        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
-        window.append(slice(max(int(line[0]) - 1, 0), min(int(line[-1]) + 2, side)))
-    return tuple(window)

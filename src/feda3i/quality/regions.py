@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.geometry import touched_faces
+from feda3i.geometry import Box, box_around, depth, relative_sizes, touched_faces
 
 Mask = NDArray[np.bool_]
-Window = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +19,7 @@ class Regions:
     """Inner and outer band of one mask in a small form: two bits per pixel of a window."""
 
     shape: tuple[int, ...]  # size of the mask in space
-    window: Window  # the part of the frame that holds both bands
+    window: Box  # the part of the frame that holds both bands
     bits: NDArray[np.uint8]  # inner band, then outer band, each a padded bit plane of the window
     contour: float
     """Length of the contour in pixels: mean of the number of mask pixels next to the background and
@@ -64,20 +62,17 @@ def find_regions(mask: Mask, spacing: Sequence[float] | None = None) -> Regions 
     nearest background pixel of every mask pixel; the largest inner distance around it holds every
     pixel that can be in the outer band.
     """
-    box = _bounding_box(mask)
-    if box is None:
+    if not mask.any() or mask.all():
         return None
-    near = _grow(box, [1] * mask.ndim, mask.shape)
-    if mask[near].all():
-        return None
-    if spacing is not None and max(spacing) > min(spacing):
-        return _uneven_regions(mask, box, near, spacing)
-    inside = _distance(mask[near])
+    near, sizes = box_around(mask, margin=1), relative_sizes(spacing)
+    if sizes is not None:
+        return _uneven_regions(mask, near, sizes)
+    inside = depth(mask[near])
     # Squared distances are whole numbers: comparing those is exact, single-precision roots are not.
     reach = round(float(inside.max()) ** 2)
-    window = _grow(box, [math.ceil(math.sqrt(reach))] * mask.ndim, mask.shape)
+    window = box_around(mask, math.ceil(math.sqrt(reach)))
     drawn = mask[window]
-    outside = _distance(~drawn)
+    outside = depth(~drawn)
     if drawn.shape == mask.shape:  # otherwise some pixel beyond the window is farther than reach
         reach = min(reach, round(float(outside.max()) ** 2))
     limit = math.sqrt(reach + 0.5)
@@ -85,16 +80,13 @@ def find_regions(mask: Mask, spacing: Sequence[float] | None = None) -> Regions 
     return Regions(mask.shape, window, _bits(mask, near, window, inside, outside, limit), contour)
 
 
-def _uneven_regions(
-    mask: Mask, box: Sequence[tuple[int, int]], near: Window, spacing: Sequence[float]
-) -> Regions:
+def _uneven_regions(mask: Mask, near: Box, sizes: Sequence[float]) -> Regions:
     """Return the bands where a pixel is not as long as it is wide: volumes of thick slices."""
     from scipy import ndimage
 
-    sizes = np.asarray(spacing, dtype=np.float64) / min(spacing)
     inside = ndimage.distance_transform_edt(mask[near], sampling=sizes)
     reach = float(inside.max())
-    window = _grow(box, [math.ceil(reach / size) for size in sizes], mask.shape)
+    window = box_around(mask, [math.ceil(reach / size) for size in sizes])
     drawn = mask[window]
     outside = ndimage.distance_transform_edt(~drawn, sampling=sizes)
     if drawn.shape == mask.shape:
@@ -105,8 +97,8 @@ def _uneven_regions(
 
 def _bits(
     mask: Mask,
-    near: Window,
-    window: Window,
+    near: Box,
+    window: Box,
     inside: NDArray[np.floating],
     outside: NDArray[np.floating],
     limit: float,
@@ -119,41 +111,12 @@ def _bits(
     return np.packbits(planes.reshape(2, -1), axis=1)
 
 
-def _distance(inside: Mask) -> NDArray[np.floating]:
-    """Return the exact Euclidean distance of every pixel to the nearest ``False``."""
-    if inside.ndim == 2:
-        image = np.ascontiguousarray(inside).view(np.uint8)
-        distance = cv2.distanceTransform(image, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        return np.asarray(distance, dtype=np.float32)
-    from scipy import ndimage
-
-    return np.asarray(ndimage.distance_transform_edt(inside))
-
-
 def _touching(distance: NDArray[np.floating]) -> int:
     """Count the pixels that share a side with the other kind: distance one, the next is 1.41."""
     return int(np.count_nonzero(distance < 1.2) - np.count_nonzero(distance == 0))
 
 
-def _bounding_box(mask: Mask) -> list[tuple[int, int]] | None:
-    if mask.ndim == 2:
-        left, top, width, height = cv2.boundingRect(np.ascontiguousarray(mask).view(np.uint8))
-        return [(top, top + height), (left, left + width)] if width else None
-    box = []
-    for axis in range(mask.ndim):
-        line = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
-        if not line.size:
-            return None
-        box.append((int(line[0]), int(line[-1]) + 1))
-    return box
-
-
-def _grow(box: Sequence[tuple[int, int]], by: Sequence[int], shape: tuple[int, ...]) -> Window:
-    sides = zip(box, by, shape, strict=True)
-    return tuple(slice(max(start - n, 0), min(stop + n, side)) for (start, stop), n, side in sides)
-
-
-def _relative(near: Window, window: Window) -> Window:
+def _relative(near: Box, window: Box) -> Box:
     """Return the place of ``near`` inside ``window``."""
     pairs = zip(near, window, strict=True)
     return tuple(slice(a.start - b.start, a.stop - b.start) for a, b in pairs)

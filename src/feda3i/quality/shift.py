@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.geometry import label_components, signed_distance
-from feda3i.quality.edges import SIDE, relative_sizes
+from feda3i.geometry import label_components, relative_sizes, signed_distance
+from feda3i.quality.edges import SIDE
 from feda3i.quality.measure import Offset, calibrate_offset
 
 LEAST = 2.0  # pixels at 256: good annotators differ by as much, and b0 errs by it
