@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.errors import RecipeError
-from feda3i.quality.border import find_border
+from feda3i.quality.border import Border, find_border
 from feda3i.quality.edges import SIDE
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.weights import shares
@@ -46,17 +45,6 @@ class Balance:
     reason: str  # the same in words
     places: FloatArray
     """``(site,)``: where each site draws, in the pixels of ``centre``; ``NaN`` if unrated."""
-
-
-class _Task(NamedTuple):
-    """Where sites draw, how certain that is, where they should, how sure, and in what words."""
-
-    places: FloatArray
-    errors: FloatArray
-    centre: float
-    trust: float
-    words: str
-    idle: str = ""
 
 
 def balance_sites(
@@ -91,61 +79,47 @@ def balance_sites(
     size = shares(counts)
     unknown = np.full(size.shape, np.nan)
     edges = (unknown if one is None else one for one in (edge, edge_error))
-    given = (offset, error, *edges)
-    model, model_error, image, image_error = (np.asarray(one, dtype=np.float64) for one in given)
-    known = (model, model_error, image, image_error)
+    known = [np.asarray(one, dtype=np.float64) for one in (offset, error, *edges)]
     if any(one.shape != size.shape for one in known):
         shapes = ", ".join(str(one.shape) for one in known)
         raise RecipeError(
             f"expected one offset, error and count per site, found shapes {shapes} and {size.shape}"
         )
-    task = _by_edges(model, model_error, image, image_error, size, side)
-    task = task or _by_ends(model, model_error, size)
-    rated = np.isfinite(task.places) & np.isfinite(task.errors) & (size > 0)
-    here = task.places[rated]
+    model, model_error, image, image_error = known
+    border = find_border(model, model_error, image, image_error, size, side)
+    words = "balanced by the edges in the images at offset"
+    if border is None:
+        border, words = _middle(model, model_error, size), "balanced at offset"
+    rated = np.isfinite(border.places) & np.isfinite(border.errors) & (size > 0)
+    here = border.places[rated]
     trust = 0.0
-    if task.trust > 0.0 and (width := float(np.ptp(here))) > 0.0:
+    if border.trust > 0.0 and (width := float(np.ptp(here))) > 0.0:
         # The part of the offsets' spread that is not chance.
-        chance = float(np.median(task.errors[rated] ** 2)) / float(here.var(ddof=1))
-        trust = max(0.0, 1.0 - chance) * task.trust
+        chance = float(np.median(border.errors[rated] ** 2)) / float(here.var(ddof=1))
+        trust = max(0.0, 1.0 - chance) * border.trust
     if trust == 0.0:
         chance_words = (
             "the offsets differ no more than by chance: everybody keeps the share of cases"
         )
-        return Balance(size, task.centre, 0.0, task.idle or chance_words, task.places)
+        return Balance(size, border.centre, 0.0, border.reason or chance_words, border.places)
     part = size[rated].sum()
     weights = size.copy()
-    balanced = part * _balanced(here, task.centre, WIDTH * width, size[rated] / part)
+    balanced = part * _balanced(here, border.centre, WIDTH * width, size[rated] / part)
     weights[rated] = trust * balanced + (1.0 - trust) * size[rated]
-    why = f"{task.words} {task.centre:+.2f} px of {len(here)} sites, trust {trust:.2f}"
-    return Balance(weights / weights.sum(), task.centre, trust, why, task.places)
+    why = f"{words} {border.centre:+.2f} px of {len(here)} sites, trust {trust:.2f}"
+    return Balance(weights / weights.sum(), border.centre, trust, why, border.places)
 
 
-def _by_edges(
-    offset: FloatArray,
-    error: FloatArray,
-    edge: FloatArray,
-    edge_error: FloatArray,
-    size: FloatArray,
-    side: float,
-) -> _Task | None:
-    found = find_border(offset, error, edge, edge_error, size, side)
-    if found is None:
-        return None
-    words = "balanced by the edges in the images at offset"
-    return _Task(found.places, found.errors, found.centre, found.trust, words, found.reason)
-
-
-def _by_ends(offset: FloatArray, error: FloatArray, size: FloatArray) -> _Task:
+def _middle(offset: FloatArray, error: FloatArray, size: FloatArray) -> Border:
     """Return the middle between the ends as centre, trusted the more, the more sites there are."""
     rated = np.isfinite(offset) & np.isfinite(error) & (size > 0)
     number = int(rated.sum())
     if number < FEWEST:
         why = f"{number} rated sites of at least {FEWEST}: everybody keeps the share of cases"
-        return _Task(offset, error, float("nan"), 0.0, "", why)
+        return Border(offset, error, float("nan"), 0.0, why)
     centre = float(offset[rated].min() + offset[rated].max()) / 2
     trust = 1.0 - (2.0 / (number - 1)) ** 2
-    return _Task(offset, error, centre, trust, "balanced at offset")
+    return Border(offset, error, centre, trust)
 
 
 def _balanced(offset: FloatArray, centre: float, width: float, size: FloatArray) -> FloatArray:

@@ -34,7 +34,10 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Border:
-    """Where the sites draw and where they should, in pixels outside the edges in their images."""
+    """Where the sites draw and where they should, in pixels.
+
+    Zero is the edge in their images, or the model's contour if the images show none.
+    """
 
     # ``(site,)`` offset of each site and its standard error; ``NaN``: unrated
     places: FloatArray
