@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -56,15 +56,13 @@ from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Numbers, Plan, Replies, Wire
+from feda3i.core.server import Server
+from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError
 from feda3i.methods.base import Method
 from feda3i.methods.parts.corrected import current_masks, remember_masks
 from feda3i.methods.parts.curves import FEWEST, has_bent
 from feda3i.methods.parts.scales import at_scale, scaled_shape
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Server
-    from feda3i.core.site import Batch, Site
 
 
 class ADELE(Method):

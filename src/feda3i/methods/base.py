@@ -14,20 +14,17 @@ One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor, nn
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError, check_option, shown
 from feda3i.values import check_flags
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Batch, Site
 
 
 class Method(BaseModel):

@@ -30,7 +30,7 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -40,10 +40,8 @@ from torch import Tensor
 from feda3i import losses
 from feda3i.core.patches import shared_boxes
 from feda3i.core.ragged import Ragged
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-
-if TYPE_CHECKING:
-    from feda3i.core.site import Batch, Site
 
 LIMIT = 1e-4
 """Predictions are held this far off 0 and 1."""

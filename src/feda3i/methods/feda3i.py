@@ -44,19 +44,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from feda3i import quality
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Site
 from feda3i.methods.base import Method
 from feda3i.quality.grouping import Rule
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
 LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")

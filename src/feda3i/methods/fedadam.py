@@ -22,16 +22,14 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from feda3i.core.messages import Params, Plan, Replies
+from feda3i.core.server import Gathered, Server
 from feda3i.methods.base import Method
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
 
 
 class FedAdam(Method):

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -53,6 +53,8 @@ from torch import Tensor, nn
 
 from feda3i import losses
 from feda3i.core.messages import Numbers, Plan, Replies, Wire
+from feda3i.core.server import Server
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.fedprox import squared_distance
 from feda3i.methods.parts.corrected import (
@@ -63,10 +65,6 @@ from feda3i.methods.parts.corrected import (
 )
 from feda3i.methods.parts.relabelling import highest, relabel
 from feda3i.methods.parts.two_groups import high_group, min_max
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Server
-    from feda3i.core.site import Batch, Site
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -43,7 +43,7 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +52,12 @@ from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.peers import choose_peers
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Batch, Site
 
 SMALLEST_VARIANCE = 1e-6
 

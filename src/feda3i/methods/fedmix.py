@@ -26,7 +26,7 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,10 +34,9 @@ from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Plan, Replies
+from feda3i.core.server import Gathered, Server
 from feda3i.methods.base import Method
 
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
 SMOOTH = 1e-4  # of the released Dice loss, in numerator and denominator
 
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +46,11 @@ from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.two_groups import vote_high_group
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Batch, Site
 
 
 class FedNoRo(Method):

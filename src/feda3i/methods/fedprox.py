@@ -23,17 +23,15 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from feda3i.core.messages import Numbers
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-
-if TYPE_CHECKING:
-    from feda3i.core.site import Batch, Site
 
 
 class FedProx(Method):

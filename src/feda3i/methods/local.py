@@ -21,14 +21,12 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from feda3i.core.messages import Numbers, Params, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Site
 from feda3i.methods.base import Method
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Site
 
 
 class Local(Method):

@@ -40,23 +40,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PrivateAttr
+from torch import Tensor, nn
 
 from feda3i import quality
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.core.server import Gathered, Server
+from feda3i.core.site import Site
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import Method, make_method
 from feda3i.methods.parts.redrawn import measured_at, offset_of, redrawn, row_of, side_of
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Site
 
 SENT = ("offset", "offset_error", "offset_cases")
 BORDER = ("border", "border_error", "border_cases")

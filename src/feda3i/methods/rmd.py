@@ -41,19 +41,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from feda3i.core.messages import Numbers
+from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.parts.coteaching import distil, exchange
 from feda3i.methods.parts.warps import Warp, Warps, draw_deformation, draw_flips
-
-if TYPE_CHECKING:
-    from feda3i.core.site import Batch, Site
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 Rate = Annotated[float, Field(ge=0, lt=1)]

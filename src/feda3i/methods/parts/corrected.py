@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from feda3i.core.site import Batch, Site
+from feda3i.core.site import Batch, Site
 
 Bools = NDArray[np.bool_]
 Bits = NDArray[np.uint8]

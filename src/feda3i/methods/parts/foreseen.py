@@ -7,15 +7,14 @@ where the site trains on patches, about every patch that the round's epochs will
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from feda3i.core.site import Batch, Site
+from feda3i.core.site import Batch, Site
 
 
 def foresee(site: Site, look: Callable[[Batch, Tensor], Tensor]) -> NDArray[Any]:

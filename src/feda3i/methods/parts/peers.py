@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,9 +11,7 @@ from torch import Tensor
 
 from feda3i.core.messages import Floats
 from feda3i.core.predictor import Predictor, channels_last
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
+from feda3i.core.server import Gathered, Server
 
 Choice = NDArray[np.intp]
 _CHUNK = 8
