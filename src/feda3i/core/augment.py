@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -162,9 +161,8 @@ def draw_places(
     bent = _chosen(preset.part, draw, cases) if preset.elastic else None
     if bent is not None:
         sigma = preset.elastic * min(shape) / half
-        control = draw.standard_normal((cases, sides, *[NODES] * sides)) * bent.reshape(
-            -1, *[1] * (sides + 1)
-        )
+        control = draw.standard_normal((cases, sides, *[NODES] * sides))
+        control *= bent.reshape(-1, *[1] * (sides + 1))
         control *= sigma.reshape(1, -1, *[1] * sides)
         moved = functional.interpolate(
             torch.from_numpy(control).to(like),
@@ -218,9 +216,8 @@ def _blurred(preset: Preset, draw: np.random.Generator, images: Tensor) -> Tenso
     images = images.clone()
     if not preset.blur:
         return images
-    variance = (preset.blur * draw.random(len(images))) ** 2 * _chosen(
-        preset.part, draw, len(images)
-    )
+    cases = len(images)
+    variance = (preset.blur * draw.random(cases)) ** 2 * _chosen(preset.part, draw, cases)
     for case in np.flatnonzero(variance):
         for gap, most in ((1, 0.5), (2, 2.0)):
             strength = min(max(variance[case] - (gap - 1) * 0.5, 0.0) / most, 1.0)
@@ -241,9 +238,7 @@ def _smooth(image: Tensor, gap: int, strength: float) -> Tensor:
     return image
 
 
-def _rotations(
-    degrees: float, draw: np.random.Generator, cases: int, sides: int
-) -> NDArray[np.float64]:
+def _rotations(degrees: float, draw: np.random.Generator, cases: int, sides: int) -> Floats:
     """Draw rotation matrices ``(case, side, side)`` in the plane, or about every axis of space."""
     planes = [(0, 1)] if sides == 2 else [(0, 1), (0, 2), (1, 2)]
     matrix = np.broadcast_to(np.eye(sides), (cases, sides, sides))
@@ -256,15 +251,13 @@ def _rotations(
     return matrix
 
 
-def _between(
-    limits: tuple[float, float], draw: np.random.Generator, cases: int
-) -> NDArray[np.float64]:
+def _between(limits: tuple[float, float], draw: np.random.Generator, cases: int) -> Floats:
     """Draw factors ``(case, 1, 1)``, uniform on a logarithmic scale."""
     low, high = (math.log(limit) for limit in limits)
-    factors: NDArray[np.float64] = np.exp(draw.uniform(low, high, cases)).reshape(-1, 1, 1)
+    factors: Floats = np.exp(draw.uniform(low, high, cases)).reshape(-1, 1, 1)
     return factors
 
 
-def _chosen(part: float, draw: np.random.Generator, cases: int) -> NDArray[np.float64]:
+def _chosen(part: float, draw: np.random.Generator, cases: int) -> Floats:
     """Draw which cases are changed: 1 or 0."""
     return (draw.random(cases) < part).astype(np.float64)

@@ -121,31 +121,27 @@ class Cases:
         sizes: NDArray[np.float64] = self.spacing / self.spacing.min(axis=1, keepdims=True)
         return None if np.allclose(sizes, 1.0, rtol=0, atol=1e-3) else sizes
 
-    def take(self, index: Index) -> Cases:
-        """Return the cases at these positions (copies the pixels)."""
+    def take(self, index: Index | slice) -> Cases:
+        """Return the cases at these positions (copies the pixels), or of a slice (does not)."""
+        places = np.arange(len(self))[index].tolist()
+
+        def named(values: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(values[place] for place in places) if values else ()
+
         return Cases(
-            ids=tuple(self.ids[i] for i in index),
+            ids=named(self.ids),
             images=self.images[index],
             masks=self.masks[index],
-            sources=tuple(self.sources[i] for i in index) if self.sources else (),
+            sources=named(self.sources),
             spacing=None if self.spacing is None else self.spacing[index],
-            sites=tuple(self.sites[i] for i in index) if self.sites else (),
+            sites=named(self.sites),
             zoom=None if self.zoom is None else self.zoom[index],
-            groups=tuple(self.groups[i] for i in index) if self.groups else (),
+            groups=named(self.groups),
         )
 
     def between(self, start: int, stop: int) -> Cases:
         """Return the cases of an unbroken range; arrays mapped to memory stay so, uncopied."""
-        return Cases(
-            ids=self.ids[start:stop],
-            images=self.images[start:stop],
-            masks=self.masks[start:stop],
-            sources=self.sources[start:stop],
-            spacing=None if self.spacing is None else self.spacing[start:stop],
-            sites=self.sites[start:stop],
-            zoom=None if self.zoom is None else self.zoom[start:stop],
-            groups=self.groups[start:stop],
-        )
+        return self.take(slice(start, stop))
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, images and masks: the same bytes, the same data."""

@@ -124,12 +124,9 @@ def _resample(pixels: NDArray[Any], size: tuple[int, ...]) -> NDArray[Any]:
 def _resample_plane(pixels: NDArray[Any], height: int, width: int) -> NDArray[Any]:
     """Resize ``(height, width, channel)``; each side by area if it shrinks, else linearly."""
     rows, columns = pixels.shape[:2]
-    if (rows >= height) == (columns >= width):
-        resized = _cv_resize(pixels, height, width, rows >= height)
-    else:
-        first = _cv_resize(pixels.astype(np.float32), rows, width, columns >= width)
-        resized = _cv_resize(first, height, width, rows >= height)
-    return resized.reshape(height, width, pixels.shape[2])
+    if (rows >= height) != (columns >= width):
+        pixels = _cv_resize(pixels.astype(np.float32), rows, width, columns >= width)
+    return _cv_resize(pixels, height, width, rows >= height)
 
 
 def _cv_resize(pixels: NDArray[Any], height: int, width: int, shrink: bool) -> NDArray[Any]:

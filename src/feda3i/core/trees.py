@@ -14,6 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
+from feda3i.core.messages import Params
 from feda3i.errors import WireError
 
 _MARK = "__array__"
@@ -78,8 +79,6 @@ def unpack(data: bytes) -> Any:
 
 
 def _strip(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    from feda3i.core.messages import Params
-
     if isinstance(value, Params):
         return {_PARAMS: [_strip(value.values, arrays), _strip(value.counts, arrays)]}
     if isinstance(value, np.ndarray):
@@ -98,8 +97,6 @@ def _strip(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
 
 
 def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    from feda3i.core.messages import Params
-
     if isinstance(value, dict):
         if _MARK in value:
             return arrays[value[_MARK]]

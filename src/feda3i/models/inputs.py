@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -32,14 +33,8 @@ class InputScale(nn.Module):
         return self.input
 
 
-class _ScaleFirstArgument:
-    """Forward pre-hook; a class and no closure, so that a model with it can be copied."""
-
-    def __init__(self, scale: InputScale) -> None:
-        self.scale = scale
-
-    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (self.scale(args[0]), *args[1:])
+def _scale_first(scale: InputScale, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (scale(args[0]), *args[1:])
 
 
 def normalised(module: nn.Module, input: str = "normalised") -> nn.Module:
@@ -53,5 +48,6 @@ def normalised(module: nn.Module, input: str = "normalised") -> nn.Module:
     """
     scale = InputScale(input)
     if input != "paper":
-        module.register_forward_pre_hook(_ScaleFirstArgument(scale))
+        # No closure, so that a model with it can be copied.
+        module.register_forward_pre_hook(partial(_scale_first, scale))
     return module

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, check_choice
 from feda3i.models.inputs import InputScale
 
 _CONV: dict[int, Any] = {2: nn.Conv2d, 3: nn.Conv3d}
@@ -219,8 +219,4 @@ def _check(
         raise RecipeError(f"unet momentum: expected a number in (0, 1], found {momentum!r}")
     if dimensions not in _CONV:
         raise RecipeError(f"unet dimensions: expected 2 or 3, found {dimensions!r}")
-    if norm not in NORMS:
-        raise RecipeError(
-            f"unet norm: expected one of {', '.join(NORMS)}, found {norm!r}"
-            f"{nearest(str(norm), NORMS)}"
-        )
+    check_choice("unet norm", norm, NORMS)

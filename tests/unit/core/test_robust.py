@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import trim_mean
 
 from feda3i.core import robust
-from feda3i.core.messages import Replies, Reply
-from feda3i.core.shares import cap_shares
+from feda3i.core.messages import Replies, Reply, cap_shares
 from feda3i.seeding import rng
 
 
