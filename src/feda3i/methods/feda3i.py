@@ -57,8 +57,15 @@ from feda3i.methods.base import Method
 from feda3i.quality.grouping import Rule
 
 Share = Annotated[float, Field(ge=0, le=1)]
-LOSSES = ("inner_loss", "outer_loss", "inner_per_contour", "outer_per_contour")
-SURVEY = (*LOSSES, "usable_cases", "offset", "offset_error", "edge", "edge_error")
+PAIRS = {
+    "mean": ("inner_loss", "outer_loss"),
+    "contour": ("inner_per_contour", "outer_per_contour"),
+    "offset": ("offset", "offset_error"),
+    "edge": ("edge", "edge_error"),
+}
+"""What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
+LOSSES = (*PAIRS["mean"], *PAIRS["contour"])
+SURVEY = (*LOSSES, "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
 RANGES = {
     **dict.fromkeys(LOSSES[:2], (0.0, 5.0)),
     **dict.fromkeys(LOSSES[2:], (0.0, 20.0)),
@@ -276,27 +283,19 @@ class FedA3I(Method):
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
         masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
         found = quality.survey_site(
-            masks,
-            classes=site.classes,
-            offsets=self.safe,
-            spacing=site.voxels(),
+            masks, classes=site.classes, offsets=self.safe, spacing=site.voxels()
         )
         unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
-        mean = unused if self.statistic == "contour" else found.mean
-        contour = unused if self.statistic == "mean" else found.contour
-        offset = unused if found.offset is None else found.offset
-        edge = _edges_of(site) if self.safe else unused
-        return {
-            "inner_loss": mean[:, 0].tolist(),
-            "outer_loss": mean[:, 1].tolist(),
-            "inner_per_contour": contour[:, 0].tolist(),
-            "outer_per_contour": contour[:, 1].tolist(),
-            "usable_cases": found.cases.tolist(),
-            "offset": offset[:, 0].tolist(),
-            "offset_error": offset[:, 1].tolist(),
-            "edge": edge[:, 0].tolist(),
-            "edge_error": edge[:, 1].tolist(),
+        parts = {
+            "mean": unused if self.statistic == "contour" else found.mean,
+            "contour": unused if self.statistic == "mean" else found.contour,
+            "offset": unused if found.offset is None else found.offset,
+            "edge": _edges_of(site) if self.safe else unused,
         }
+        numbers: Numbers = {"usable_cases": found.cases.tolist()}
+        for part, names in PAIRS.items():
+            numbers.update(zip(names, parts[part].T.tolist(), strict=True))
+        return {name: numbers[name] for name in SURVEY}
 
 
 def _edges_of(site: Site) -> Floats:
@@ -312,17 +311,11 @@ def _edges_of(site: Site) -> Floats:
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:
     """Return a site's survey from the numbers on the wire."""
-
-    def pair(inner: Any, outer: Any) -> Floats:
-        return np.stack([np.asarray(inner, float), np.asarray(outer, float)], axis=1)
-
-    return quality.SiteSurvey(
-        mean=pair(numbers["inner_loss"], numbers["outer_loss"]),
-        contour=pair(numbers["inner_per_contour"], numbers["outer_per_contour"]),
-        cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
-        offset=pair(numbers["offset"], numbers["offset_error"]),
-        edge=pair(numbers["edge"], numbers["edge_error"]),
-    )
+    parts = {
+        part: np.array([numbers[name] for name in names], dtype=np.float64).T
+        for part, names in PAIRS.items()
+    }
+    return quality.SiteSurvey(cases=np.asarray(numbers["usable_cases"], dtype=np.int64), **parts)
 
 
 METHOD = FedA3I

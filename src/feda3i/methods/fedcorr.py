@@ -59,11 +59,12 @@ from feda3i.methods.base import Method
 from feda3i.methods.fedprox import squared_distance
 from feda3i.methods.parts.corrected import (
     current_masks,
+    highest,
     pack_masks,
+    relabel,
     remember_masks,
     unpack_cases,
 )
-from feda3i.methods.parts.relabelling import highest, relabel
 from feda3i.methods.parts.two_groups import high_group, min_max
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -179,13 +180,9 @@ class FedCorr(Method):
 
     # -- site -------------------------------------------------------------------------------------
 
-    def act(self, site: Site) -> None:
-        """Make corrections without training."""
-        self._correct(site)
-
     def fit(self, site: Site) -> Numbers:
         """Make corrections, train, and in phase 1 look at the result."""
-        self._correct(site)
+        self.act(site)
         numbers = self._train(site)
         judged = self._judge(site) if site.settings["phase"] == 1 else (0.0, 0.0)
         return {**numbers, "mean_loss": judged[0], "noise_level": judged[1]}
@@ -194,7 +191,7 @@ class FedCorr(Method):
         """Return the corrected masks once there are some."""
         return current_masks(site, batch)
 
-    def _correct(self, site: Site) -> None:
+    def act(self, site: Site) -> None:
         """Put corrected masks into memory, by the received network."""
         what = site.settings["relabel"]
         bits = site.memory.pop("highest", None)

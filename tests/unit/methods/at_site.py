@@ -1,6 +1,7 @@
 """A site with a tiny network, for tests that look at one hook of a method; and tiny runs."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,12 @@ def site_of(folder, name, round=1, settings=None, **options):
     site = station._site(order, {})
     site.method = station.job.method  # for tests that call its hooks
     return site
+
+
+def unpack_masks(bits, shape):
+    """Return what ``pack_masks`` was given; ``shape`` is that of one case."""
+    flat = np.unpackbits(bits, axis=1, count=math.prod(shape)).view(np.bool_)
+    return flat.reshape(len(bits), *shape)
 
 
 def final_values(name, options=None, rounds=2, **changes):

@@ -11,10 +11,9 @@ from feda3i.core.messages import Order, Replies, Reply
 from feda3i.engine.run import job_of, run
 from feda3i.errors import RecipeError
 from feda3i.methods import adele
-from feda3i.methods.adele import correct
+from feda3i.methods.adele import at_scale, correct
 from feda3i.methods.base import make_method
 from feda3i.methods.parts.corrected import pack_masks
-from feda3i.methods.parts.scales import at_scale
 
 OFF = {"correct": [False]}
 ON = {"correct": [True]}

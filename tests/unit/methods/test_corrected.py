@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from at_site import site_of
+from at_site import site_of, unpack_masks
 from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -11,7 +11,6 @@ from feda3i.methods.parts.corrected import (
     current_masks,
     pack_masks,
     remember_masks,
-    unpack_masks,
 )
 
 

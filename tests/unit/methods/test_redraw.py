@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from at_site import unpack_masks
 
 from feda3i.contract import tiny_federation
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.parts.corrected import unpack_masks
 from feda3i.methods.redraw import Redraw
 from feda3i.metrics import dice
 from feda3i.quality import shift_mask

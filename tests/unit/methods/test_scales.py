@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from feda3i.methods.parts.scales import at_scale, scaled_shape
+from feda3i.methods.adele import at_scale, scaled_shape
 
 
 def test_sizes_of_the_paper():

@@ -1,15 +1,18 @@
 """A site's corrected masks: kept in its memory beside the given ones, which are never changed.
 
 Masks are booleans ``(class, *space)`` of each case, at the case's own size; at rest they are bits,
-an eighth of a byte per pixel and class.
+an eighth of a byte per pixel and class. What is corrected as one, an instance, is a pixel of a
+class, or a whole case.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,16 +29,6 @@ def pack_masks(masks: Iterable[Bools]) -> Bits:
     """
     rows = [np.packbits(np.reshape(mask, -1)) for mask in masks]
     return np.stack(rows) if len({len(row) for row in rows}) == 1 else np.concatenate(rows)
-
-
-def unpack_masks(bits: Bits, shape: Sequence[int]) -> Bools:
-    """Return what ``pack_masks`` was given; ``shape`` is that of one case.
-
-    >>> unpack_masks(pack_masks(np.array([[True, False, True]])), (3,))
-    array([[ True, False,  True]])
-    """
-    flat = np.unpackbits(bits, axis=1, count=math.prod(shape)).view(np.bool_)
-    return flat.reshape(len(bits), *shape)
 
 
 def unpack_cases(
@@ -72,3 +65,46 @@ def current_masks(site: Site, batch: Batch) -> Tensor:
     shapes = [(site.classes, *shape) for shape in site.shapes]
     kept = unpack_cases(site.memory["masks"], batch.positions, shapes)
     return batch.follow(batch.cut(kept).to(batch.masks))
+
+
+def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
+    """Return which entries are the ``count`` highest, same shape.
+
+    >>> highest(np.array([0.3, 0.9, 0.1, 0.5]), 2)
+    array([False,  True, False,  True])
+    """
+    chosen = np.zeros(losses.size, dtype=bool)
+    if count > 0:
+        chosen[np.argpartition(losses, losses.size - count, axis=None)[-count:]] = True
+    return chosen.reshape(losses.shape)
+
+
+def relabel(
+    masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float, *, by_case: bool = False
+) -> Tensor:
+    """Return masks in which chosen instances take the network's confident predictions.
+
+    Parameters
+    ----------
+    masks, logits
+        ``(case, class, *space)``, booleans and numbers.
+    chosen
+        The instances that may change, broadcastable to the masks; all if ``None``.
+    theta
+        An instance changes if its confidence max(p, 1 - p) exceeds this. Confidence is never below
+        one half, so 0.5 changes all and 1 none.
+    by_case
+        Judge whole cases by their mean confidence instead of single pixels.
+
+    >>> logits = torch.tensor([[[3.0, -3.0, 0.1]]])
+    >>> relabel(torch.tensor([[[False, True, False]]]), logits, None, 0.9)
+    tensor([[[ True, False, False]]])
+    """
+    confidence = torch.sigmoid(logits.abs())
+    if by_case:
+        mean = confidence.flatten(1).mean(1, dtype=torch.float64)
+        confidence = mean.reshape(-1, *[1] * (logits.ndim - 1))
+    sure = confidence > theta
+    if chosen is not None:
+        sure = sure & chosen
+    return torch.where(sure, torch.sigmoid(logits) > 0.5, masks)

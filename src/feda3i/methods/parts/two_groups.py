@@ -44,18 +44,15 @@ def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.boo
     if len(rows) > most:
         chosen = np.random.default_rng(seed).choice(len(rows), most, replace=False, shuffle=False)
         drawn = rows[chosen]
-    is_high = _fit_and_classify(drawn, rows, seed)
-    return nobody if is_high is None or is_high.all() else is_high
-
-
-def _fit_and_classify(drawn: Points, rows: Points, seed: int) -> NDArray[np.bool_] | None:
     mixture = fit_gaussians(drawn.astype(np.float64), 2, seed)
     if mixture is None:
-        return None
+        return nobody
     high = int(np.argmax(mixture.means_.sum(axis=1)))
     # In chunks: the pixels of a site are many, and a prediction takes some copies of its rows.
     chunks = (rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK))
-    return np.concatenate([mixture.predict(chunk.astype(np.float64)) == high for chunk in chunks])
+    parts = [mixture.predict(chunk.astype(np.float64)) == high for chunk in chunks]
+    is_high = np.concatenate(parts)
+    return nobody if is_high.all() else is_high
 
 
 def min_max(columns: Floats) -> Floats:
