@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from feda3i.errors import RecipeError
-from feda3i.models import REGISTRY, build, find_stages, stage_rows
+from feda3i.models import REGISTRY, build
+from feda3i.models.stages import find_stages, stage_rows
 
 FACTORY = '''
 from torch import nn

@@ -170,7 +170,8 @@ def network_card(name: str, size: int, channels: int) -> str:
     """Return the stages of a network and their share of the parameters."""
     import torch
 
-    from feda3i.models import build, find_stages, stage_rows
+    from feda3i.models import build
+    from feda3i.models.stages import find_stages, stage_rows
 
     network = build(name, channels=channels, classes=1, shape=(size, size))
     stages = find_stages(network, torch.zeros(1, channels, size, size))

@@ -72,19 +72,11 @@ class Fold:
 
 
 def combine(rows: NDArray[np.float32], weights: Floats, spans: Spans) -> NDArray[np.float32]:
-    """Return the weighted sum of rows, with weights per row or per row and stage.
+    """Return the weighted sum of rows ``(site, value)``, the states of all sites in one buffer.
 
-    Parameters
-    ----------
-    rows
-        ``(site, value)`` float32, the states of all sites in one buffer.
-    weights
-        ``(site,)`` or ``(site, stage)``; each column sums to one.
-    spans
-        Which values belong to which stage (``Layout.spans``).
+    Weights are ``(site,)`` or ``(site, stage)``, and each column sums to one; ``spans`` say which
+    values belong to which stage (``Layout.spans``).
 
-    Examples
-    --------
     >>> rows = np.array([[0, 0, 0, 0], [1, 1, 2, 2]], dtype=np.float32)
     >>> combine(rows, np.array([[0.5, 1.0], [0.5, 0.0]]), [(0, 2, 0), (2, 4, 1)])
     array([0.5, 0.5, 0. , 0. ], dtype=float32)

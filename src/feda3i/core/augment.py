@@ -133,14 +133,8 @@ def draw_places(
 ) -> Places | None:
     """Draw where the pixels of a batch are taken from; ``None`` if the preset moves none.
 
-    Parameters
-    ----------
-    preset, draw
-        How much, and where the draws come from.
-    like
-        The images, ``(case, channel, *space)``.
-    voxels
-        ``(case, dimension)`` relative sizes of voxels; ``None`` where their sides are equal.
+    ``like`` are the images, ``(case, channel, *space)``, and ``voxels`` the ``(case, dimension)``
+    relative sizes of their voxels; ``None`` where sides are equal.
     """
     cases, shape = len(like), tuple(like.shape[2:])
     sides = len(shape)
@@ -254,8 +248,7 @@ def _rotations(degrees: float, draw: np.random.Generator, cases: int, sides: int
 def _between(limits: tuple[float, float], draw: np.random.Generator, cases: int) -> Floats:
     """Draw factors ``(case, 1, 1)``, uniform on a logarithmic scale."""
     low, high = (math.log(limit) for limit in limits)
-    factors: Floats = np.exp(draw.uniform(low, high, cases)).reshape(-1, 1, 1)
-    return factors
+    return np.exp(draw.uniform(low, high, cases)).reshape(-1, 1, 1)
 
 
 def _chosen(part: float, draw: np.random.Generator, cases: int) -> Floats:

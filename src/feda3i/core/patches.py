@@ -24,6 +24,8 @@ PLACES = 4096
 """Foreground voxels of a class that are remembered to draw from; a larger object is thinned out."""
 SIGMA = 0.125
 """Width of the Gaussian weight of a window, as a share of its side."""
+WINDOWS = 4
+"""Windows that go through the network together."""
 _FAINTEST = 1e-3  # smallest weight in a window: the corners count a little, too
 
 
@@ -130,22 +132,12 @@ def slide(
     forward: Callable[[Tensor], Tensor],
     fill: Tensor,
     overlap: float = 0.5,
-    batch: int = 4,
 ) -> Tensor:
     """Return the logits ``(class, *space)`` of one image ``(channel, *space)`` of any size.
 
-    Parameters
-    ----------
-    patch
-        Size of the windows.
-    forward
-        From windows ``(window, channel, *patch)`` to logits.
-    fill
-        By channel, what surrounds a case that is smaller than a window.
-    overlap
-        Share of a window that the next one covers again, 0 to below 1.
-    batch
-        Windows that go through the network together.
+    ``forward`` makes logits of windows ``(window, channel, *patch)``; each covers the share
+    ``overlap``, 0 to below 1, of the one before. ``fill`` is, by channel, what surrounds a case
+    that is smaller than a window.
     """
     space = tuple(image.shape[1:])
     size = tuple(max(n, p) for n, p in zip(space, patch, strict=True))
@@ -161,8 +153,8 @@ def slide(
         return forward(image[None])[0][(slice(None), *inner)]
     weight = window_weight(tuple(patch), image.dtype).to(image.device)
     total, weights = None, torch.zeros(size, dtype=image.dtype, device=image.device)
-    for start in range(0, len(boxes), batch):
-        some = boxes[start : start + batch]
+    for start in range(0, len(boxes), WINDOWS):
+        some = boxes[start : start + WINDOWS]
         found = forward(torch.stack([image[(slice(None), *box)] for box in some]))
         if total is None:
             total = torch.zeros((found.shape[1], *size), dtype=image.dtype, device=image.device)

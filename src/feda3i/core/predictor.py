@@ -81,14 +81,8 @@ class Predictor:
     def whole(self, image: NDArray[Any], line: Line | None = None) -> tuple[Tensor, Tensor]:
         """Return a case of any size as the network sees it, and its logits, from sliding windows.
 
-        They are ``(1, channel, *space)`` and ``(1, class, *space)``.
-
-        Parameters
-        ----------
-        image
-            ``(*space, channel)``.
-        line
-            What normalises it, if that is known.
+        From an image ``(*space, channel)``, and the line that normalises it if that is known, they
+        are ``(1, channel, *space)`` and ``(1, class, *space)``.
         """
         line = self.format.normalise.line(image) if line is None else line
         tensor = apply_lines(image_tensor(np.array(image[None]), self.device), [line])

@@ -16,16 +16,8 @@ class Ragged:
     """Cases of different shapes, read like an array with the case as its first axis.
 
     ``ragged[3]`` is an array (a view), ``ragged[2:5]`` and ``ragged[index]`` are ragged again and
-    share the buffer.
-
-    Parameters
-    ----------
-    flat
-        One dimension: the values of all cases.
-    shapes
-        ``(case, dimension)``.
-    starts
-        Where each case begins in ``flat``; by default one after the other.
+    share the buffer. ``flat`` holds the values of all cases in one dimension, ``shapes`` are
+    ``(case, dimension)``, and ``starts`` say where cases begin, by default one after the other.
 
     >>> both = Ragged.of([np.ones((2, 3)), np.zeros((4, 1))])
     >>> [one.shape for one in both]
@@ -96,12 +88,11 @@ def stacked(arrays: Sequence[NDArray[Any]]) -> Stack:
     return np.stack(arrays) if len({one.shape for one in arrays}) == 1 else Ragged.of(arrays)
 
 
-def zeros_like(stack: Stack, dtype: Any = np.uint8) -> Stack:
-    """Return zeros of the shapes of a stack."""
+def zeros_like(stack: Stack) -> Stack:
+    """Return zero bytes of the shapes of a stack."""
     if isinstance(stack, Ragged):
-        count = int(stack.shapes.prod(axis=1).sum())
-        return Ragged(np.zeros(count, dtype), stack.shapes)
-    return np.zeros(stack.shape, dtype)
+        return Ragged(np.zeros(int(stack.shapes.prod(axis=1).sum()), np.uint8), stack.shapes)
+    return np.zeros(stack.shape, np.uint8)
 
 
 def own_copy(stack: Stack) -> Stack:

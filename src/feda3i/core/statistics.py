@@ -78,15 +78,8 @@ def check_norms(network: nn.Module, layout: Layout) -> None:
 def measure(network: nn.Module, layout: Layout, batches: Iterable[Tensor]) -> Numbers:
     """Return the moments of what enters every BatchNorm layer, over all images.
 
-    Each batch is normalised by its own statistics, as in training; all else is in eval mode, and
-    the network is left as it was.
-
-    Parameters
-    ----------
-    network, layout
-        The network with the parameters to measure with.
-    batches
-        Images ``(case, channel, *space)``.
+    Each batch ``(case, channel, *space)`` is normalised by its own statistics, as in training; all
+    else is in eval mode, and the network is left as it was.
     """
     import torch
 

@@ -189,16 +189,10 @@ class FedDM(Method):
 
 
 def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tensor:
-    """Return which foreground pixels a network trusts: those of its smallest losses.
+    """Return which foreground pixels a network trusts: the share ``keep`` with the smallest losses.
 
-    Parameters
-    ----------
-    logits, masks
-        ``(case, class, *space)``; each class of each case is judged alone.
-    keep
-        Share of the foreground to trust.
-    fewest
-        Trust all of it if the share has no more pixels than this.
+    Logits and masks are ``(case, class, *space)``; each class of each case is judged alone. All of
+    its foreground is trusted if the share has no more than ``fewest`` pixels.
 
     >>> import torch
     >>> z = torch.arange(20.0).reshape(1, 1, 20)

@@ -188,14 +188,9 @@ def distances_to_clean(
 ) -> Floats:
     """Return D_i: how far each noisy site's network is from the nearest clean one, else 0.
 
-    Parameters
-    ----------
-    rows
-        ``(site, value)`` the networks of all sites.
-    spans
-        ``(start, stop)`` of each tensor; a distance is the sum of the norms of their differences.
-    is_noisy, is_clean
-        ``(site,)``; a site that is neither has distance 0 and is not compared with.
+    The networks of all sites are ``rows`` ``(site, value)``; a distance is the sum of the norms of
+    the differences of their tensors, which are at ``spans`` ``(start, stop)``. A site that is
+    neither noisy nor clean has distance 0 and is not compared with.
 
     >>> rows = np.array([[0, 0, 0], [3, 4, 1]], dtype=np.float32)
     >>> flags = np.array([False, True])

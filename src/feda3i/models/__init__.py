@@ -18,11 +18,6 @@ from feda3i.values import check_flags, keywords_of, takes_any_keyword
 if TYPE_CHECKING:
     from torch import nn
 
-    from feda3i.core.layout import Stage
-    from feda3i.models.stages import StageRow, find_stages, stage_rows
-
-__all__ = ["REGISTRY", "Stage", "StageRow", "build", "find_stages", "stage_rows"]
-
 _MONAI = "feda3i.models.monai_networks:factory"
 _GIVEN = ("channels", "classes", "shape", "dimensions")
 
@@ -106,10 +101,7 @@ def check_memory(
 ) -> None:
     """Raise ``RecipeError`` if a network that tells its footprint needs more memory than there is.
 
-    Parameters
-    ----------
-    cases
-        Cases of a training step; 0 for a pass without training.
+    ``cases`` are those of a training step; 0 for a pass without training.
     """
     width = options.get("width", 16)
     footprint = getattr(REGISTRY.get(name), "footprint", None)
@@ -179,12 +171,3 @@ def _call(
             f"{type(module).__name__}"
         )
     return module
-
-
-def __getattr__(attribute: str) -> Any:
-    """Import the functions that need torch on first use."""
-    if attribute in __all__:
-        from feda3i.models import stages
-
-        return getattr(stages, attribute)
-    raise AttributeError(f"module 'feda3i.models' has no attribute '{attribute}'")

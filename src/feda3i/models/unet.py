@@ -189,12 +189,7 @@ class UNet(nn.Module):
     ) -> Iterator[None]:
         """Drop single features after inc, down1 .. down4 within this context (training mode only).
 
-        Parameters
-        ----------
-        rates
-            Five rates in [0, 1).
-        generator
-            Where the draws come from; torch's global generator without one.
+        The five rates are in [0, 1). Without a generator, draws come from torch's global one.
         """
         if len(rates) != 5 or not all(0.0 <= rate < 1.0 for rate in rates):
             raise RecipeError(f"encoder dropout: expected five rates in [0, 1), found {rates}")

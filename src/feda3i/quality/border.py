@@ -62,16 +62,8 @@ def find_border(
     from edges and from the model's contours do not agree about who draws larger, or if the border
     is so far from the middle between the ends that it may be another one than is drawn.
 
-    Parameters
-    ----------
-    offset, error
-        ``(site,)`` offset from the model's contours and its standard error; ``NaN``: unrated.
-    edge, edge_error
-        The same from the borders that the sites' images show; ``NaN``: cannot tell.
-    size
-        ``(site,)`` share of cases.
-    side
-        Longest side of the images in pixels.
+    Arguments are those of ``balance_sites``, as arrays ``(site,)``, with shares of cases as
+    ``size``.
     """
     has_edge = np.isfinite(edge) & np.isfinite(edge_error) & (size > 0)
     has_model = np.isfinite(offset) & np.isfinite(error) & (size > 0)

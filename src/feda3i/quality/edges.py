@@ -128,12 +128,9 @@ def _spread(sums: FloatArray, width: int) -> FloatArray:
 
 
 class Evidence:
-    """What the cases of one site say about each shift of their contours.
+    """What the cases of one site, of one size and kind, say about each shift of their contours.
 
-    Parameters
-    ----------
-    profiles
-        ``(case, 2 * REACH, feature)``: the profiles of cases of one size and kind.
+    It is made of their profiles, ``(case, 2 * REACH, feature)``.
     """
 
     def __init__(self, profiles: Sequence[FloatArray] | FloatArray) -> None:

@@ -83,12 +83,8 @@ class Rating:
     def weights(self, present: Sequence[str], counts: ArrayLike) -> FloatArray:
         """Return quality weights ``(present,)`` that sum to one.
 
-        Parameters
-        ----------
-        present
-            Names of the sites that take part; names that were never surveyed count as unrated.
-        counts
-            ``(present,)`` number of cases of each.
+        ``present`` are the names of the sites that take part, ``counts`` their numbers of cases;
+        names that were never surveyed count as unrated.
         """
         place = {name: position for position, name in enumerate(self.sites)}
         here = np.array([place.get(name, len(self.sites)) for name in present], dtype=np.intp)

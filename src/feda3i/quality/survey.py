@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,7 +46,8 @@ class SiteSurvey:
 
     def q(self, statistic: Statistic = "mean") -> FloatArray:
         """Return ``(class, 2)`` for one of the two statistics."""
-        return self.mean if _known(statistic) == "mean" else self.contour
+        check_choice("survey statistic", statistic, STATISTICS)
+        return self.mean if statistic == "mean" else self.contour
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON, ``None`` for what is undefined."""
@@ -105,11 +106,11 @@ def learning_difficulty(
         raise DataError(
             f"expected logits and mask of one shape, found {values.shape} and {drawn.shape}"
         )
+    check_choice("survey statistic", statistic, STATISTICS)
     regions = find_regions(drawn, spacing)
-    column = STATISTICS.index(_known(statistic))
     if regions is None:
         return float("nan"), float("nan")
-    inner, outer = _difficulty(values, regions)[column]
+    inner, outer = _difficulty(values, regions)[STATISTICS.index(statistic)]
     return float(inner), float(outer)
 
 
@@ -210,8 +211,3 @@ def _as_logits(values: Any) -> NDArray[np.floating]:
         values = values if values.dtype.itemsize >= 4 else values.float()
     array = _as_array(values)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-
-
-def _known(statistic: str) -> Statistic:
-    check_choice("survey statistic", statistic, STATISTICS)
-    return cast(Statistic, statistic)

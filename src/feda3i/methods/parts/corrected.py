@@ -84,17 +84,10 @@ def relabel(
 ) -> Tensor:
     """Return masks in which chosen instances take the network's confident predictions.
 
-    Parameters
-    ----------
-    masks, logits
-        ``(case, class, *space)``, booleans and numbers.
-    chosen
-        The instances that may change, broadcastable to the masks; all if ``None``.
-    theta
-        An instance changes if its confidence max(p, 1 - p) exceeds this. Confidence is never below
-        one half, so 0.5 changes all and 1 none.
-    by_case
-        Judge whole cases by their mean confidence instead of single pixels.
+    Masks and logits are ``(case, class, *space)``; ``chosen``, broadcastable to them, are the
+    instances that may change, all if ``None``. One changes if its confidence max(p, 1 - p) exceeds
+    theta. Confidence is never below one half, so 0.5 changes all and 1 none. ``by_case`` judges
+    whole cases by their mean confidence instead of single pixels.
 
     >>> logits = torch.tensor([[[3.0, -3.0, 0.1]]])
     >>> relabel(torch.tensor([[[False, True, False]]]), logits, None, 0.9)

@@ -33,14 +33,8 @@ def smallest(values: Tensor, count: int) -> Tensor:
 def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tensor]:
     """Return each network's mean cross-entropy over the pixels on which the other's is smallest.
 
-    Parameters
-    ----------
-    logits
-        ``(case, class, *space)`` of both networks.
-    masks
-        Same shape, 0 and 1.
-    share
-        Share of the batch's pixels that is kept, in (0, 1].
+    Logits of both networks and masks of 0 and 1 are ``(case, class, *space)``; the share, in
+    (0, 1], is that of the batch's pixels that are kept.
     """
     pixels = [per_pixel(losses.pixel_cross_entropy(z, masks)) for z in logits]
     count = int(share * len(pixels[0]))
@@ -53,16 +47,9 @@ def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tens
 def distil(strong: Sequence[Tensor], weak: Sequence[Tensor], count: int) -> list[Tensor]:
     """Return each network's divergence from the other on the other's most reliable pixels.
 
-    The less a pixel's logits differ between the two passes, the more reliable it is.
-
-    Parameters
-    ----------
-    strong
-        Logits of disturbed images, of both networks.
-    weak
-        Logits of the plain images, warped as those are; they teach and get no gradient.
-    count
-        Number of reliable pixels in the batch, at least one.
+    The less a pixel's logits differ between the two passes, the more reliable it is; ``count``
+    pixels of the batch, at least one, are. ``strong`` are both networks' logits of disturbed
+    images, ``weak`` those of the plain ones, warped as these are; they teach and get no gradient.
     """
     taught = [z.detach() for z in weak]
     errors = [(s.detach() - z) ** 2 for s, z in zip(strong, taught, strict=True)]

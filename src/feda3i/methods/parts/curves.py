@@ -16,6 +16,8 @@ from feda3i.core.messages import Floats
 
 FEWEST = 4
 """Three parameters need at least one point more."""
+STEEP = 0.1
+"""An increase of the IoU that ends a flat head."""
 
 
 class Curve(NamedTuple):
@@ -37,17 +39,10 @@ class Curve(NamedTuple):
 
 
 def fit_curve(values: Sequence[float]) -> Curve | None:
-    """Fit a curve to values in [0, 1]; late points weigh up to a hundredfold in the squared sum.
+    """Fit a curve with 0 <= a <= 1, 0 <= b <= 1, c > 0; ``None`` if the fit fails.
 
-    Parameters
-    ----------
-    values
-        ``(point,)``; the x of m points are spread evenly over [0, m].
-
-    Returns
-    -------
-    curve
-        With 0 <= a <= 1, 0 <= b <= 1, c > 0, or ``None`` if the fit fails.
+    The x of m values in [0, 1] are spread evenly over [0, m]; late points weigh up to a hundredfold
+    in the squared sum.
 
     >>> fitted = fit_curve(0.7 * (1 - np.exp(-np.linspace(0, 12, 12) / 3)))
     >>> [round(float(parameter), 3) for parameter in fitted]
@@ -71,8 +66,8 @@ def fit_curve(values: Sequence[float]) -> Curve | None:
     return Curve(*(float(parameter) for parameter in found.x))
 
 
-def flat_head(values: Sequence[float], rise: float = 0.1, keep: int = FEWEST) -> int:
-    """Return how many leading points to cut: those before the first increase of at least ``rise``.
+def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
+    """Return how many leading points to cut: those before the first increase of at least 0.1.
 
     Zero if fewer than ``keep`` points would remain. Without that limit a curve that never rises so
     fast would be eaten up to its last point, and the switch would never fire.
@@ -81,7 +76,7 @@ def flat_head(values: Sequence[float], rise: float = 0.1, keep: int = FEWEST) ->
     (2, 0)
     """
     increases = np.diff(np.asarray(values, dtype=np.float64))
-    steep = np.flatnonzero(increases >= rise)
+    steep = np.flatnonzero(increases >= STEEP)
     cut = int(steep[0]) if len(steep) else len(increases)
     return cut if len(values) - cut >= keep else 0
 
@@ -89,18 +84,8 @@ def flat_head(values: Sequence[float], rise: float = 0.1, keep: int = FEWEST) ->
 def bend(curve: Curve, r: float, rounds: int) -> int | None:
     """Return the step after which the slope has lost more than the share ``r`` of its first value.
 
-    Parameters
-    ----------
-    r
-        Share in (0, 1].
-    rounds
-        Steps 1 to ``rounds - 1`` are looked at.
-
-    Returns
-    -------
-    step
-        1 + the number of steps whose slope has changed by no more than that share; ``None`` for a
-        curve without slope.
+    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more than
+    that share; ``None`` for a curve without slope.
     """
     slope = curve.slope(np.arange(1.0, max(rounds, 2)))
     if not slope[0] > 0 or not np.isfinite(slope).all():
@@ -113,20 +98,10 @@ def bend(curve: Curve, r: float, rounds: int) -> int | None:
 def has_bent(
     values: Sequence[float], r: float, rounds: int, *, trim: bool = True, points: int = FEWEST
 ) -> bool:
-    """Return whether early learning is over, judged by the values so far.
+    """Return whether early learning is over: the curve has lost the share ``r`` of its slope.
 
-    Parameters
-    ----------
-    values
-        ``(point,)`` IoU of the model with the given masks: the initial one and after each round.
-    r
-        The share of its slope that the curve must have lost, in (0, 1].
-    rounds
-        Rounds of the whole run.
-    trim
-        Leave out a flat head of the curve (``flat_head``).
-    points
-        Decide nothing on fewer points than these.
+    The values are the IoU of the initial model with the given masks, and after each round so far of
+    all ``rounds``. ``trim`` leaves out a flat head; fewer than ``points`` decide nothing.
 
     >>> curve = 0.7 * (1 - np.exp(-np.arange(20) / 3))
     >>> [has_bent(curve[: m + 1], 0.9, 100) for m in (8, 9)]

@@ -19,14 +19,9 @@ _TINY = 1e-12
 
 
 def deconflicted_mean(updates: Floats, history: Floats) -> Floats:
-    """Return the de-conflicted mean of updates.
+    """Return the de-conflicted mean of updates ``(site, value)``, in a fixed order of sites.
 
-    Parameters
-    ----------
-    updates
-        ``(site, value)`` what each site changed, in a fixed order of sites.
-    history
-        ``(value,)`` running mean of earlier results; it only decides who meets whom.
+    The history ``(value,)``, a running mean of earlier results, only decides who meets whom.
 
     >>> deconflicted_mean(np.array([[1.0, 0.0], [-1.0, 1.0]]), np.zeros(2))
     array([0.25, 0.75])
@@ -37,8 +32,7 @@ def deconflicted_mean(updates: Floats, history: Floats) -> Floats:
     while len(vectors) > 2:
         vectors = _level(vectors, history)
     total = vectors[0] if len(vectors) == 1 else add_pair(vectors[0], vectors[1])
-    mean: Floats = total / len(updates)
-    return mean
+    return total / len(updates)
 
 
 def add_pair(a: Floats, b: Floats) -> Floats:
@@ -53,8 +47,7 @@ def add_pair(a: Floats, b: Floats) -> Floats:
     in_a, in_b = float(a @ a), float(b @ b)
     if min(in_a, in_b) < _TINY**2:  # nothing to project on
         return a + b
-    total: Floats = (a - inner / in_b * b) + (b - inner / in_a * a)
-    return total
+    return (a - inner / in_b * b) + (b - inner / in_a * a)
 
 
 def _level(vectors: Sequence[Floats], history: Floats) -> list[Floats]:

@@ -22,17 +22,9 @@ _MAPS = 128 * 2**20
 def choose_peers(server: Server, gathered: Gathered, probes: int) -> tuple[Choice, Choice]:
     """Let random images vote on the nearest and the farthest other network of each site.
 
-    Parameters
-    ----------
-    server, gathered
-        The run, and the networks of two or more sites as they were uploaded.
-    probes
-        Number of images, uniform in 0..255; image i is always the same one in a run.
-
-    Returns
-    -------
-    near, far
-        ``(site,)`` positions of the peers; never the site itself, lowest position for equal votes.
+    The networks of two or more sites are as they were uploaded. The images are ``probes`` many,
+    uniform in 0..255; image i is always the same one in a run. Both results are ``(site,)``
+    positions: never the site itself, and the lowest for equal votes.
     """
     form = server.format
     bytes_per_probe = 4 * len(gathered) * form.classes * math.prod(form.shape)

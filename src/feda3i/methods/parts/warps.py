@@ -13,18 +13,13 @@ from torch.nn import functional
 
 from feda3i.core.messages import Floats
 
+DEGREES, ZOOM = (0.0, 60.0), (1.0, 2.0)
+"""Limits of the rotation and of the magnification, drawn uniformly."""
+
 
 @dataclass(frozen=True)
 class Warp:
     """A change of geometry: mirror some axes of space, then sample at displaced places.
-
-    Parameters
-    ----------
-    flips
-        Axes of space to mirror, counted from 0. Flips alone are exact and undo themselves.
-    places
-        ``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1] from the first
-        to the last pixel; beyond the frame the border is repeated. ``None`` leaves pixels in place.
 
     >>> x = torch.arange(4.0).reshape(1, 1, 2, 2)
     >>> Warp(flips=(1,))(x).flatten().tolist()
@@ -32,7 +27,10 @@ class Warp:
     """
 
     flips: tuple[int, ...] = ()
+    """Axes of space to mirror, counted from 0. Flips alone are exact and undo themselves."""
     places: Tensor | None = None
+    """``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1] from the first
+    to the last pixel; beyond the frame the border is repeated. ``None`` leaves pixels in place."""
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Return ``(case, channel, *space)`` warped, the same for every case and channel."""
@@ -89,11 +87,8 @@ def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tens
 def elastic(shape: Sequence[int], control: Floats) -> Tensor:
     """Return smooth displacements in pixels as an addition to places, ``(height, width, 2)``.
 
-    Parameters
-    ----------
-    control
-        ``(2, rows, columns)`` displacements in x and y at control points spread over the frame,
-        joined by bicubic interpolation.
+    ``control`` is ``(2, rows, columns)``: displacements in x and y at control points spread over
+    the frame, joined by bicubic interpolation.
     """
     height, width = shape
     pixels = functional.interpolate(
@@ -106,23 +101,14 @@ def elastic(shape: Sequence[int], control: Floats) -> Tensor:
 
 
 def draw_deformation(
-    rng: np.random.Generator,
-    shape: Sequence[int],
-    *,
-    degrees: tuple[float, float] = (0.0, 60.0),
-    zoom: tuple[float, float] = (1.0, 2.0),
-    displacement: float = 0.0,
+    rng: np.random.Generator, shape: Sequence[int], displacement: float = 0.0
 ) -> Tensor:
     """Draw a rotation, a zoom and, if asked for, displacements of 3 x 3 control points.
 
-    Parameters
-    ----------
-    degrees, zoom
-        Limits of uniform draws.
-    displacement
-        Displacements are normal; their standard deviation in pixels is drawn between 1 and this.
+    Displacements are normal; their standard deviation in pixels is drawn from 1 to
+    ``displacement``.
     """
-    places = rotation_and_zoom(shape, float(rng.uniform(*degrees)), float(rng.uniform(*zoom)))
+    places = rotation_and_zoom(shape, float(rng.uniform(*DEGREES)), float(rng.uniform(*ZOOM)))
     if displacement > 0:
         std = rng.uniform(min(1.0, displacement), displacement)
         places = places + elastic(shape, rng.normal(0.0, std, (2, 3, 3)))
