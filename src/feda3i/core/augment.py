@@ -30,41 +30,22 @@ NODES = 5
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of each change; draws are uniform within these limits unless said otherwise.
-
-    Parameters
-    ----------
-    flips
-        Axes of space that may be mirrored, counted from the last (-1), each in half of the cases.
-    rotation
-        Degrees to both sides; in three dimensions about each axis.
-    zoom
-        Limits of the magnification, drawn on a logarithmic scale.
-    elastic
-        Standard deviation of the displacement of control points, as a share of the shortest side.
-    beyond
-        What lies outside the frame: its mirror image, or its border continued.
-    brightness, noise
-        Largest shift, and largest standard deviation, as shares of the case's range of values.
-    contrast, gamma
-        Limits of the factor about the mean and of the exponent, on a logarithmic scale.
-    blur
-        Largest standard deviation of the blur, in pixels, at most 1.5.
-    part
-        Share of the cases that each of elastic, blur, noise and gamma changes.
-    """
+    """How much of each change; draws are uniform within these limits unless said otherwise."""
 
     flips: tuple[int, ...] = ()
-    rotation: float = 0.0
-    zoom: tuple[float, float] = (1.0, 1.0)
+    """Axes of space that may be mirrored, counted from the last (-1), each in half of the cases."""
+    rotation: float = 0.0  # degrees to both sides; in three dimensions about each axis
+    zoom: tuple[float, float] = (1.0, 1.0)  # of the magnification, on a logarithmic scale
     elastic: float = 0.0
+    """Standard deviation of the displacement of control points, as a share of the shortest side."""
     beyond: Literal["reflection", "border"] = "reflection"
-    brightness: float = 0.0
-    contrast: tuple[float, float] = (1.0, 1.0)
-    gamma: tuple[float, float] = (1.0, 1.0)
-    noise: float = 0.0
-    blur: float = 0.0
-    part: float = 0.3
+    """What lies outside the frame: its mirror image, or its border continued."""
+    brightness: float = 0.0  # largest shift, as a share of the case's range of values
+    contrast: tuple[float, float] = (1.0, 1.0)  # factor about the mean, on a logarithmic scale
+    gamma: tuple[float, float] = (1.0, 1.0)  # exponent, on a logarithmic scale
+    noise: float = 0.0  # largest standard deviation, as a share of the case's range of values
+    blur: float = 0.0  # largest standard deviation in pixels, at most 1.5
+    part: float = 0.3  # of the cases that each of elastic, blur, noise and gamma changes
 
 
 PRESETS: Mapping[str, Preset] = {

@@ -13,53 +13,31 @@ from feda3i.errors import DataError
 
 @dataclass(frozen=True)
 class Format:
-    """The form of the cases that a network takes.
-
-    Parameters
-    ----------
-    channels, classes
-        Channels of an image and number of foreground classes.
-    shape
-        Size of what the network takes, ``(height, width)`` or ``(depth, height, width)``: of a
-        case, or of a patch.
-    aspect
-        How a picture of other proportions is brought to that size (``feda3i.core.resize``).
-    normalise
-        How values become what the network sees.
-    patches
-        Whether the network was trained on patches: then cases keep their own sizes, and a window
-        slides over them.
-    overlap
-        Share of a window that the next one covers again.
-    size
-        Side that cases are brought to before patches are taken; ``None``: their own.
-    spacing
-        Millimetres along each side of a voxel that cases are resampled to; ``None``: as they are.
-    axis
-        Axis of a NIfTI file along which slices lie.
-    volumes
-        ``whole`` or ``slices`` if cases are read from files of volumes.
-    keeps_values
-        Whether values are as in the files, or scaled to bytes.
-
-    The spacing of the voxels of a case belongs to the case.
+    """The form of the cases that a network takes; the spacing of a case belongs to the case.
 
     >>> Format(3, 1, (64, 64)).dimensions
     2
     """
 
-    channels: int
-    classes: int
+    channels: int  # of an image
+    classes: int  # of foreground
     shape: tuple[int, ...]
+    """Size of what the network takes, ``(height, width)`` or ``(depth, height, width)``: of a case,
+    or of a patch."""
     aspect: Aspect = "squeeze"
-    normalise: Normalise = NONE
+    """How a picture of other proportions is brought to that size (``feda3i.core.resize``)."""
+    normalise: Normalise = NONE  # how values become what the network sees
     patches: bool = False
-    overlap: float = 0.5
+    """Whether the network was trained on patches: then cases keep their own sizes, and a window
+    slides over them."""
+    overlap: float = 0.5  # share of a window that the next one covers again
     size: int | None = None
+    """Side that cases are brought to before patches are taken; ``None``: their own."""
     spacing: tuple[float, ...] | None = None
-    axis: int = 2
-    volumes: str | None = None
-    keeps_values: bool = False
+    """Millimetres along each side of a voxel that cases are resampled to; ``None``: as they are."""
+    axis: int = 2  # of a NIfTI file along which slices lie
+    volumes: str | None = None  # ``whole`` or ``slices`` if cases are read from files of volumes
+    keeps_values: bool = False  # whether values are as in the files, or scaled to bytes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the format as plain values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -44,62 +44,45 @@ class Wire:
     """What a method's messages may hold besides the network's parameters.
 
     Sending anything else is an error at the site, and accepting it is one at the server.
-
-    Parameters
-    ----------
-    fit, survey
-        Names of the numbers a site sends back after training, and in answer to a survey.
-        Every fit reply also carries the number of cases and the mean training loss.
-    settings
-        Names of the flags and numbers that the server sends to a site beside the parameters.
-    networks
-        Names of further networks that the server sends to a site (FedDM's peers).
-    per_class
-        Those of the numbers that are lists with one entry per foreground class; every other number
-        is a single one. So no array of an image's size can pass as a number.
-    ranges
-        What these numbers can be, low and high: with differential privacy they are cut to that,
-        and get noise in proportion. Without it a method's numbers cannot be sent under privacy.
     """
 
     fit: tuple[str, ...] = ()
+    """Names of the numbers that a site sends back after training. Every fit reply also carries the
+    number of cases and the mean training loss."""
     survey: tuple[str, ...] = ()
+    """Names of the numbers that a site sends in answer to a survey."""
     settings: tuple[str, ...] = ()
+    """Names of the flags and numbers that the server sends to a site beside the parameters."""
     networks: tuple[str, ...] = ()
+    """Names of further networks that the server sends to a site (FedDM's peers)."""
     per_class: tuple[str, ...] = ()
+    """Those of the numbers that are lists with one entry per foreground class; every other number
+    is a single one. So no array of an image's size can pass as a number."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """What these numbers can be, low and high: with differential privacy they are cut to that, and
+    get noise in proportion. Without it a method's numbers cannot be sent under privacy."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the server asks in one round.
-
-    Parameters
-    ----------
-    sites
-        Who trains; ``None`` means every site.
-    survey
-        Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody.
-    survey_params
-        The parameters to survey with if not the current ones (late joiners).
-    act
-        Who does something before the training and sends nothing back (FedCorr's corrections).
-    gather
-        Keep all replies until the last has come, because the weights depend on all of them.
-        Otherwise each update is folded into the sum as it comes, and memory stays constant.
-    settings, site_settings, networks
-        Flags and numbers for all sites, for single sites, and further networks for single sites;
-        the names must be declared on the wire.
-    """
+    """What the server asks in one round."""
 
     sites: tuple[str, ...] | None = None
+    """Who trains; ``None`` means every site."""
     survey: tuple[str, ...] | None = ()
+    """Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody."""
     survey_params: Params | None = None
+    """The parameters to survey with if not the current ones (late joiners)."""
     act: tuple[str, ...] = ()
+    """Who does something before the training and sends nothing back (FedCorr's corrections)."""
     gather: bool = False
+    """Keep all replies until the last has come, because the weights depend on all of them.
+    Otherwise each update is folded into the sum as it comes, and memory stays constant."""
     settings: Settings = field(default_factory=dict)
     site_settings: Mapping[str, Settings] = field(default_factory=dict)
     networks: Mapping[str, Mapping[str, Params]] = field(default_factory=dict)
+    """Flags and numbers for all sites, for single sites, and further networks for single sites; the
+    names must be declared on the wire."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +151,6 @@ class Replies(Sequence[Reply]):
 
     def __getitem__(self, index: Any) -> Any:
         return self.items[index]
-
-    def __iter__(self) -> Iterator[Reply]:
-        return iter(self.items)
 
     @property
     def sites(self) -> list[str]:

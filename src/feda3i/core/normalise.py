@@ -53,26 +53,19 @@ class Line:
 class Normalise:
     """A rule with its numbers, as plain data.
 
-    Parameters
-    ----------
-    name
-        ``none``: values as they are. ``zscore``: mean 0 and standard deviation 1 of the case
-        become 128 and 64. ``percentiles``: two percentiles of the case become 0 and 255.
-        ``window``: two given values do. ``constant``: a given mean and standard deviation of the
-        data set become 128 and 64.
-    over
-        Which voxels a case's mean or percentiles are of: ``all``, or those that are not ``nonzero``
-        background; a case of zeros only counts with all its voxels.
-    by
-        The two numbers of ``percentiles``, ``window`` and ``constant``.
-
     >>> Normalise("window", by=(0.0, 100.0))(np.array([[-5.0], [50.0], [100.0]])).tolist()
     [[0.0], [127.5], [255.0]]
     """
 
     name: Rule = "none"
+    """``none``: values as they are. ``zscore``: mean 0 and standard deviation 1 of the case become
+    128 and 64. ``percentiles``: two percentiles of the case become 0 and 255. ``window``: two given
+    values do. ``constant``: a given mean and standard deviation of the data set become 128 and 64.
+    """
     over: Over = "all"
-    by: tuple[float, float] | None = None
+    """Which voxels a case's mean or percentiles are of: ``all``, or those that are not ``nonzero``
+    background; a case of zeros only counts with all its voxels."""
+    by: tuple[float, float] | None = None  # numbers of ``percentiles``, ``window``, ``constant``
 
     def __post_init__(self) -> None:
         check_choice("data.normalise", self.name, RULES)

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from feda3i.core.messages import Floats
 
 Guard = Literal["off", "clip", "leave-out"]
+Values = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 Merge = Literal["mean", "trimmed", "median"]
 _BLOCK = 1 << 16
 FEWEST = 3
@@ -31,7 +33,7 @@ def trim_count(sites: int, share: float) -> int:
     return min(math.ceil(round(share * sites, 9)), (sites - 1) // 2)
 
 
-def trimmed_mean(rows: NDArray[np.float32], cut: int) -> NDArray[np.float32]:
+def trimmed_mean(rows: Values, cut: int) -> Values:
     """Return the mean of each column without its ``cut`` smallest and largest values.
 
     >>> trimmed_mean(np.array([[0], [1], [2], [99]], dtype=np.float32), 1)
@@ -44,7 +46,7 @@ def trimmed_mean(rows: NDArray[np.float32], cut: int) -> NDArray[np.float32]:
     return out
 
 
-def column_median(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def column_median(rows: Values) -> Values:
     """Return the median of each column."""
     return trimmed_mean(rows, (len(rows) - 1) // 2)
 
@@ -62,9 +64,7 @@ class Judgement:
     cosine: float
 
 
-def judge(
-    rows: NDArray[np.float32], base: NDArray[np.float32], is_trained: NDArray[np.bool_]
-) -> tuple[list[Judgement], Floats]:
+def judge(rows: Values, base: Values, is_trained: Flags) -> tuple[list[Judgement], Floats]:
     """Return a judgement of every row, and the median norms of trained values and of buffers.
 
     Buffers (running means and variances) are judged by themselves: theirs is another scale, behind
@@ -90,18 +90,12 @@ def judge(
     return found, medians
 
 
-def _updates(rows: NDArray[np.float32], base: NDArray[np.float32], start: int) -> Floats:
+def _updates(rows: Values, base: Values, start: int) -> Floats:
     stop = start + _BLOCK
     return rows[:, start:stop].astype(np.float64) - base[start:stop]
 
 
-def _cosines(
-    rows: NDArray[np.float32],
-    base: NDArray[np.float32],
-    is_trained: NDArray[np.bool_],
-    cut: Floats,
-    squares: Floats,
-) -> Floats:
+def _cosines(rows: Values, base: Values, is_trained: Flags, cut: Floats, squares: Floats) -> Floats:
     """Return the cosine of each update u to the sum s of the others, all cut to the median norm.
 
     With t the sum of all and c u a cut update: s = t - c u, so u s and s s follow from u t and t t.

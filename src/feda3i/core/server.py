@@ -26,37 +26,21 @@ IN_MEMORY = 512 * 2**20
 
 @dataclass
 class Server:
-    """What a method sees of the server.
-
-    Attributes
-    ----------
-    params
-        The current global parameters.
-    state
-        What the method remembers: JSON values, arrays and ``Params`` in dicts and lists. It is in
-        every checkpoint; anything kept elsewhere is lost on purpose.
-    sites
-        The sites known so far and their number of cases.
-    format
-        Channels, classes and size of the cases.
-    rounds, seed
-        Of the run.
-    build
-        Makes a predictor, for methods that run a network at the server.
-    identities
-        Public keys of the sites, for secure aggregation; asked again after a resume.
-    """
+    """What a method sees of the server."""
 
     layout: Layout
-    params: Params
-    sites: Mapping[str, int]
-    format: Format
-    rounds: int
+    params: Params  # the current global ones
+    sites: Mapping[str, int]  # those known so far, and their number of cases
+    format: Format  # channels, classes and size of the cases
+    rounds: int  # of the run
     seed: int
-    build: Callable[[], Predictor]
+    build: Callable[[], Predictor]  # for methods that run a network at the server
     state: dict[str, Any] = field(default_factory=dict)
+    """What the method remembers: JSON values, arrays and ``Params`` in dicts and lists. It is in
+    every checkpoint; anything kept elsewhere is lost on purpose."""
     facts: dict[str, Any] = field(default_factory=dict)
     identities: dict[str, str] = field(default_factory=dict)
+    """Public keys of the sites, for secure aggregation; asked again after a resume."""
 
     @property
     def stages(self) -> tuple[str, ...]:

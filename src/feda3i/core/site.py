@@ -81,34 +81,19 @@ class Looked:
 
 @dataclass
 class Site:
-    """What a method sees of a site while it answers one order.
-
-    Attributes
-    ----------
-    round
-        The round of this order, counted from 1.
-    network
-        The network, already holding the received parameters.
-    received
-        The received parameters themselves.
-    networks
-        Further networks that the server sent.
-    settings
-        Flags and numbers that the server sent.
-    memory
-        Arrays that the site keeps between rounds and never sends. Index them by position of the
-        case within the site; change or add entries freely.
-    """
+    """What a method sees of a site while it answers one order."""
 
     name: str
-    round: int
+    round: int  # of this order, counted from 1
     cases: Cases
     index: Index
     predictor: Predictor
     received: Params
-    networks: Mapping[str, Params]
-    settings: Settings
+    networks: Mapping[str, Params]  # further ones that the server sent
+    settings: Settings  # flags and numbers that the server sent
     memory: dict[str, NDArray[Any]]
+    """Arrays that the site keeps between rounds and never sends. Index them by position of the case
+    within the site; change or add entries freely."""
     training: Training
     seed: int
     looked: dict[int, Looked] = field(default_factory=dict)
@@ -119,7 +104,7 @@ class Site:
 
     @property
     def network(self) -> nn.Module:
-        """Return the network that this site trains."""
+        """Return the network that this site trains; at first it holds the received parameters."""
         return self.predictor.network
 
     @property
