@@ -139,10 +139,8 @@ class Layout:
 
     def check(self, params: Params) -> None:
         """Raise ``WireError`` unless the vectors fit this network and are finite."""
-        found, expected = (
-            (params.values.shape, params.counts.shape),
-            ((self.size,), (self.integers,)),
-        )
+        found = (params.values.shape, params.counts.shape)
+        expected = ((self.size,), (self.integers,))
         if found != expected:
             raise WireError(f"expected parameters of shape {expected}, found {found}")
         if not np.isfinite(params.values.sum(dtype=np.float64)):

@@ -100,15 +100,9 @@ def own_copy(stack: Stack) -> Stack:
     return stack.copy() if isinstance(stack, Ragged) else np.array(stack)
 
 
-def form_of(stack: Stack) -> str:
-    """Return type and shape as a text, for hashes and messages."""
-    if isinstance(stack, Ragged):
-        return f"{stack.dtype}{stack.shapes.tolist()}"
-    return f"{stack.dtype}{stack.shape}"
-
-
 def hash_into(sha: hashlib._Hash, stack: Stack) -> None:
     """Add a stack to a hash, case by case: a memory-mapped set is never read whole."""
-    sha.update(form_of(stack).encode())
+    shape = stack.shapes.tolist() if isinstance(stack, Ragged) else stack.shape
+    sha.update(f"{stack.dtype}{shape}".encode())
     for case in stack:
         sha.update(np.ascontiguousarray(case).data)

@@ -31,9 +31,9 @@ def resize_image(image: Images, size: tuple[int, ...], aspect: Aspect = "squeeze
         return shaped
     is_plain = len(size) == 2 and shaped.dtype == np.uint8
     values = _resample(shaped if is_plain else shaped.astype(np.float32), size)
-    if shaped.dtype != np.uint8:  # means of values that are more than bytes are kept exactly
-        return np.ascontiguousarray(values)
-    return np.ascontiguousarray(np.rint(values).astype(np.uint8))
+    if shaped.dtype == np.uint8:  # means of values that are more than bytes are kept exactly
+        values = np.rint(values).astype(np.uint8)
+    return np.ascontiguousarray(values)
 
 
 def resize_mask(mask: Masks, size: tuple[int, ...], aspect: Aspect = "squeeze") -> Masks:

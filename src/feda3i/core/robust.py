@@ -8,17 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.messages import Floats
 
-Guard = Literal["off", "clip", "leave-out"]
 Values = NDArray[np.float32]
 Flags = NDArray[np.bool_]
-Merge = Literal["mean", "trimmed", "median"]
 _BLOCK = 1 << 16
 FEWEST = 3
 """Sites below which a median says nothing about a single one."""

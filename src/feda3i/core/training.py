@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Side = Annotated[int, Field(ge=16, le=4096)]
-
+Decay = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "poly", "cosine"]
 POWER = 0.9
 """Exponent of the ``poly`` schedule, as nnU-Net has it."""
@@ -25,10 +25,7 @@ class Training(BaseModel):
     """Cases of one optimiser step; a site with fewer takes all it has."""
     lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
     """Learning rate of the optimiser; ``schedule`` and ``warm_up`` scale it by round."""
-    betas: tuple[
-        Annotated[float, Field(ge=0, lt=1)],
-        Annotated[float, Field(ge=0, lt=1)],
-    ] = (0.9, 0.99)
+    betas: tuple[Decay, Decay] = (0.9, 0.99)
     """Decay rates of the two running means of ``adam`` and ``adamw``."""
     optimiser: Literal["adam", "adamw", "sgd"] = "adam"
     """What makes a step of a gradient; it is new in every round, and its moments with it."""

@@ -58,11 +58,8 @@ def pack(tree: Any) -> bytes:
     head += b" " * (-len(head) % 8)  # the format wants the data aligned
     # Written by hand because the library's writer copies every array three times.
     size = len(head).to_bytes(8, "little")
-    return b"".join((size, head, *(_bytes_of(array) for array in arrays.values())))
-
-
-def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    contents = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
+    return b"".join((size, head, *contents))
 
 
 def unpack(data: bytes) -> Any:

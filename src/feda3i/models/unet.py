@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,13 @@ from torch.nn import functional as F
 from feda3i.errors import RecipeError, check_choice
 from feda3i.models.inputs import InputScale
 
-_CONV: dict[int, Any] = {2: nn.Conv2d, 3: nn.Conv3d}
-_BATCH: dict[int, Any] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
-_INSTANCE: dict[int, Any] = {2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d}
+_CONV: dict[int, type[nn.Module]] = {2: nn.Conv2d, 3: nn.Conv3d}
+_BATCH: dict[int, type[nn.Module]] = {2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
+_INSTANCE: dict[int, type[nn.Module]] = {2: nn.InstanceNorm2d, 3: nn.InstanceNorm3d}
 NORMS = ("batch", "group", "instance")
 GROUPS = 8
 """Groups of channels of GroupNorm, or as many of them as divide a layer's channels."""
-_POOL: dict[int, Any] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
+_POOL: dict[int, type[nn.Module]] = {2: nn.MaxPool2d, 3: nn.MaxPool3d}
 _LINEAR = {2: "bilinear", 3: "trilinear"}
 
 
@@ -38,10 +38,8 @@ class LayerForm:
         if self.norm == "group":
             return nn.GroupNorm(math.gcd(GROUPS, channels), channels)
         if self.norm == "instance":
-            made: nn.Module = _INSTANCE[self.dimensions](channels, affine=True)
-        else:
-            made = _BATCH[self.dimensions](channels, momentum=self.momentum)
-        return made
+            return _INSTANCE[self.dimensions](channels, affine=True)
+        return _BATCH[self.dimensions](channels, momentum=self.momentum)
 
 
 class Block(nn.Sequential):

@@ -21,13 +21,7 @@ from feda3i.quality.regions import Regions, boundary_regions, find_regions
 from feda3i.quality.say import doubts, say_lines
 from feda3i.quality.shift import correction, redraw, shift_mask
 from feda3i.quality.survey import STATISTICS, SiteSurvey, learning_difficulty, survey_site
-from feda3i.quality.weights import (
-    effective_sites,
-    mix_by_stage,
-    shares,
-    site_weights,
-    stage_ramp,
-)
+from feda3i.quality.weights import effective_sites, mix_by_stage, shares, site_weights, stage_ramp
 
 __all__ = [
     "RULES",

@@ -17,14 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.quality.edges import (
-    SIDE,
-    WEAKEST,
-    Evidence,
-    colour_profile,
-    edge_offset,
-    longest_side,
-)
+from feda3i.quality.edges import SIDE, WEAKEST, Evidence, colour_profile, edge_offset, longest_side
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.seeding import rng
