@@ -98,6 +98,8 @@ class Site:
     seed: int
     looked: dict[int, Looked] = field(default_factory=dict)
     """What is known of cases by their place in ``cases``; a station keeps it between orders."""
+    masks: Sequence[NDArray[np.uint8]] | None = None
+    """Masks in place of those in ``cases``, by position of the case within the site."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -151,13 +153,15 @@ class Site:
 
     def given_masks(self, positions: Sequence[int] | Index | None = None) -> Any:
         """Return the given masks ``(case, *space)`` with values 0..C; copies."""
-        where = self.index if positions is None else self.index[np.asarray(positions)]
-        if isinstance(self.cases.masks, Ragged):
-            return stacked([np.array(self.cases.masks[k]) for k in where])
-        return self.cases.masks[where]
+        where = np.arange(len(self)) if positions is None else np.asarray(positions)
+        if self.masks is None and not self.cases.is_ragged:
+            return self.cases.masks[self.index[where]]
+        return stacked([np.array(self.mask_of(k)) for k in where.tolist()])
 
     def mask_of(self, position: int) -> NDArray[np.uint8]:
         """Return the mask ``(*space)`` of one case at its own size; not to be changed."""
+        if self.masks is not None:
+            return self.masks[position]
         mask: NDArray[np.uint8] = self.cases.masks[int(self.index[position])]
         return mask
 
@@ -169,7 +173,7 @@ class Site:
         images = image_tensor(self.cases.images[where], self.device)
         if not self.predictor.format.normalise.is_none:
             images = apply_lines(images, [self.look(k).line for k in where])
-        masks = mask_tensor(self.cases.masks[where], self.classes, self.device)
+        masks = mask_tensor(self.given_masks(positions), self.classes, self.device)
         return Batch(positions, images, masks, epoch)
 
     def look(self, place: int) -> Looked:

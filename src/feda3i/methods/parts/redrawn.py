@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import quality
-from feda3i.core.cases import Index
 from feda3i.core.format import Format
 from feda3i.core.patches import foreground_places
-from feda3i.core.ragged import stacked
-from feda3i.core.site import Batch, Looked, Site, mask_tensor
+from feda3i.core.site import Looked, Site
 from feda3i.methods.parts.corrected import pack_masks, unpack_cases
 
 MEASURED, MOVED, REDRAWN = "measured", "moved", "redrawn"
 """Entries of the site's memory: ``(class, 3)``, ``(class,)``, and masks as bits."""
-
-
-@dataclass
-class RedrawnSite(Site):
-    """A site with other masks, ``(*space)`` by position of the case within the site."""
-
-    masks: list[NDArray[np.uint8]] = field(kw_only=True)
-    drawn: dict[int, Looked] = field(default_factory=dict)
-    """As ``looked``, but of the redrawn masks, on which patches are centred."""
-
-    def given_masks(self, positions: Sequence[int] | Index | None = None) -> Any:
-        """Return the redrawn masks; copies."""
-        where = range(len(self)) if positions is None else positions
-        return stacked([np.array(self.masks[k]) for k in where])
-
-    def mask_of(self, position: int) -> NDArray[np.uint8]:
-        """Return the redrawn mask of one case."""
-        return self.masks[position]
-
-    def look(self, place: int) -> Looked:
-        """Return how a case is normalised and where its redrawn foreground is."""
-        known, place = super().look(place), int(place)
-        if not self.is_patched:
-            return known
-        if place not in self.drawn:
-            mask = self.masks[int(np.flatnonzero(self.index == place)[0])]
-            self.drawn[place] = Looked(known.line, foreground_places(mask, self.classes))
-        return self.drawn[place]
-
-    def batch(self, positions: Index, epoch: int = 0) -> Batch:
-        """Return cases, or patches of them, with their redrawn masks."""
-        given = super().batch(positions, epoch)
-        if self.is_patched:
-            return given
-        masks = np.stack([self.masks[k] for k in positions])
-        return replace(given, masks=mask_tensor(masks, self.classes, self.device))
 
 
 def measured_at(site: Site, fewest: int) -> list[quality.Offset]:
@@ -83,9 +45,13 @@ def side_of(form: Format) -> int:
 
 def _sides(site: Site) -> list[float]:
     """Return the longest side of each case, in pixels of the smallest side."""
+    return [quality.longest_side(*case) for case in zip(site.shapes, _voxels(site), strict=True)]
+
+
+def _voxels(site: Site) -> list[list[float] | None]:
+    """Return the relative sizes of each case's voxels; ``None`` where sides are equal."""
     sizes = site.voxels()
-    voxels = [None] * len(site) if sizes is None else sizes.tolist()
-    return [quality.longest_side(*case) for case in zip(site.shapes, voxels, strict=True)]
+    return [None] * len(site) if sizes is None else sizes.tolist()
 
 
 def _image_of(site: Site, place: int) -> NDArray[Any]:
@@ -122,18 +88,20 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
     bits = unpack_cases(site.memory[REDRAWN], range(len(site)), shapes)
     # Classes exclude each other, so the label map is their sum.
     masks = [(one * values).sum(axis=0, dtype=np.uint8) for one in bits]
-    return RedrawnSite(
-        **{part.name: getattr(site, part.name) for part in fields(Site)}, masks=masks
-    )
+    looked = site.looked
+    if site.is_patched:  # patches are centred on redrawn masks
+        looked = {
+            place: Looked(site.look(place).line, foreground_places(mask, site.classes))
+            for place, mask in zip(site.index.tolist(), masks, strict=True)
+        }
+    return replace(site, looked=looked, masks=masks)
 
 
 def _moved(site: Site, by: Sequence[float]) -> list[NDArray[np.uint8]]:
     """Return all masks with their contours moved, each by its own pixels."""
-    sizes = site.voxels()
-    voxels = [None] * len(site) if sizes is None else sizes.tolist()
     sides = _sides(site) if site.is_patched else [quality.SIDE] * len(site)
     scales = [side / quality.SIDE for side in sides]
     return [
-        quality.redraw(site.mask_of(k), [scale * one for one in by], voxels[k])
-        for k, scale in enumerate(scales)
+        quality.redraw(site.mask_of(k), [scale * one for one in by], sizes)
+        for k, (scale, sizes) in enumerate(zip(scales, _voxels(site), strict=True))
     ]
