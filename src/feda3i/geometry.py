@@ -29,19 +29,10 @@ def signed_distance(
     """Return the exact Euclidean distance of every pixel to the border, negative inside.
 
     The distance to the nearest pixel of the other side, less half a pixel in that direction: the
-    two pixels on either side of a straight border have -0.5 and +0.5. The frame is not a border.
-
-    Parameters
-    ----------
-    mask
-        ``(*space)``, one or more dimensions; non-zero is inside.
-    spacing
-        Size of a pixel along each axis; distances are then in its unit.
-
-    Returns
-    -------
-    distance
-        ``(*space)``; +inf everywhere if the mask is empty, -inf if it is full.
+    two pixels on either side of a straight border have -0.5 and +0.5. The frame is not a border:
+    all is +inf if the mask is empty, -inf if it is full. A mask has one or more dimensions, and
+    non-zero is inside; with ``spacing``, the size of a pixel along each axis, distances are in its
+    unit.
 
     >>> signed_distance(np.array([[0, 0, 1, 1, 1]])).tolist()
     [[1.5, 0.5, -0.5, -1.5, -2.5]]

@@ -143,12 +143,8 @@ class Predictor:
 
         The image is brought to the network's size as the training cases were; probabilities are
         brought back to its own size before they are cut at one half. Where the training cropped,
-        nothing is known of what lies outside, and the mask is empty there.
-
-        Parameters
-        ----------
-        spacing
-            Millimetres along each side of a voxel, where the training resampled.
+        nothing is known of what lies outside, and the mask is empty there. ``spacing`` is in
+        millimetres along each side of a voxel, where the training resampled.
         """
         aspect = self.format.aspect
         size = self.format.sides(pixels.shape[:-1], spacing)
