@@ -204,12 +204,7 @@ def component_boxes(labels: NDArray[np.int32], count: int) -> list[Box]:
     >>> component_boxes(np.array([[0, 1, 1], [2, 0, 1]], np.int32), 2)[1]
     (slice(1, 2, None), slice(0, 1, None))
     """
-    places = np.nonzero(labels)
-    label = labels[places] - 1
-    sides = []
-    for along, size in zip(places, labels.shape, strict=True):
-        low, high = np.full(count, size), np.zeros(count, np.intp)
-        np.minimum.at(low, label, along)
-        np.maximum.at(high, label, along + 1)
-        sides.append(list(zip(low.tolist(), high.tolist(), strict=True)))
-    return [tuple(slice(*side) for side in box) for box in zip(*sides, strict=True)]
+    from scipy import ndimage
+
+    boxes: list[Box] = ndimage.find_objects(labels, count)
+    return boxes

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any, Literal, cast
 
 import torch
@@ -165,23 +165,13 @@ class RMD(Method):
             network = getattr(site.network, name)
             seed = site.rng("dropout", name, batch.epoch, int(batch.positions[0])).integers(2**62)
             generator = torch.Generator(images.device).manual_seed(int(seed))
+            switch = getattr(network, "encoder_dropout", None)  # not every network has one
             with (
-                encoder_dropout(network, self.dropout, generator),
+                nullcontext() if switch is None else switch(self.dropout, generator),
                 nullcontext() if self.strong_statistics else statistics_at_rest(network),
             ):
                 logits.append(network(images))
         return logits
-
-
-def encoder_dropout(
-    network: nn.Module, rates: Sequence[float], generator: torch.Generator
-) -> AbstractContextManager[Any]:
-    """Return the network's dropout switched on, or nothing for networks without the switch."""
-    switch = getattr(network, "encoder_dropout", None)
-    context: AbstractContextManager[Any] = (
-        nullcontext() if switch is None else switch(rates, generator)
-    )
-    return context
 
 
 @contextmanager
