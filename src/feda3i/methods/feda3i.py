@@ -54,6 +54,7 @@ from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Site
 from feda3i.methods.base import Method
+from feda3i.methods.parts.measured import edges_at, shared_scale, side_of
 from feda3i.quality.grouping import Rule
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -190,7 +191,7 @@ class FedA3I(Method):
             return
         counts = {site: float(server.sites[site]) for site in found}
         if self.safe:
-            rating = quality.balance_by_offset(found, counts, max(server.format.shape))
+            rating = quality.balance_by_offset(found, counts, side_of(server.format))
             size = quality.shares(list(counts.values()))
             weights = rating.weights(rating.sites, list(counts.values()))
             server.state["keeps_shares"] = bool(np.array_equal(weights, size))
@@ -289,24 +290,15 @@ class FedA3I(Method):
         parts = {
             "mean": unused if self.statistic == "contour" else found.mean,
             "contour": unused if self.statistic == "mean" else found.contour,
-            "offset": unused if found.offset is None else found.offset,
-            "edge": _edges_of(site) if self.safe else unused,
+            "offset": unused if found.offset is None else found.offset * shared_scale(site),
+            "edge": np.array([(one.offset, one.error) for one in edges_at(site)])
+            if self.safe
+            else unused,
         }
         numbers: Numbers = {"usable_cases": found.cases.tolist()}
         for part, names in PAIRS.items():
             numbers.update(zip(names, parts[part].T.tolist(), strict=True))
         return {name: numbers[name] for name in SURVEY}
-
-
-def _edges_of(site: Site) -> Floats:
-    """Return ``(class, 2)`` offset from the borders that a site's images show, and its error."""
-    images = [np.asarray(site.cases.images[int(k)]) for k in site.index]  # of one size or several
-    masks = [np.asarray(mask) for mask in site.given_masks()]
-    found = [
-        quality.measure_edges(images, [mask == k for mask in masks], spacing=site.voxels())
-        for k in range(1, site.classes + 1)
-    ]
-    return np.array([(one.offset, one.error) for one in found])
 
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:

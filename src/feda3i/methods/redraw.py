@@ -53,7 +53,8 @@ from feda3i.core.site import Site
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import Method, make_method
-from feda3i.methods.parts.redrawn import measured_at, offset_of, redrawn, row_of, side_of
+from feda3i.methods.parts.measured import side_of
+from feda3i.methods.parts.redrawn import measured_at, offset_of, redrawn, row_of
 
 SENT = ("offset", "offset_error", "offset_cases")
 BORDER = ("border", "border_error", "border_cases")

@@ -11,7 +11,7 @@ from feda3i import contract, quality
 from feda3i.core.messages import Plan, Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.feda3i import _edges_of
+from feda3i.methods.parts.measured import edges_at
 
 
 def play(federation, rounds=3, lose=("", ()), **options):
@@ -202,7 +202,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
         state={"surveys": {}},
         sites={f"site-{k}": 8 for k in range(8)},
         stages=range(10),
-        format=SimpleNamespace(shape=(32, 32)),
+        format=SimpleNamespace(shape=(32, 32), patches=False),
         record=lambda **facts: recorded.update(facts),
     )
     method = make_method("feda3i", {"t1": 1})
@@ -264,6 +264,11 @@ def test_edges_are_measured_in_volumes_of_several_sizes():
         index=np.arange(8),
         given_masks=lambda: masks,
         classes=1,
-        voxels=lambda: None,
+        voxels=lambda: np.ones((8, 3)),
+        predictor=SimpleNamespace(format=SimpleNamespace(normalise=lambda image: image)),
+        shapes=[mask.shape for mask in masks],
+        is_patched=False,
     )
-    assert _edges_of(site)[0, 0] == pytest.approx(1, abs=0.3)
+    assert edges_at(site)[0].offset == pytest.approx(1, abs=0.3)
+    site.is_patched = True  # then in pixels at 256; the median case has a longest side of 25.5
+    assert edges_at(site)[0].offset == pytest.approx(256 / 25.5, abs=3)

@@ -16,7 +16,7 @@ from feda3i.core.ragged import Ragged
 from feda3i.engine.run import job_of
 from feda3i.errors import RecipeError
 from feda3i.losses import pixel_cross_entropy
-from feda3i.methods import REGISTRY
+from feda3i.methods import REGISTRY, feda3i
 from feda3i.methods.parts.corrected import current_masks, pack_masks, unpack_cases
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.metrics import dice
@@ -202,20 +202,21 @@ SIDES = ((40, 64), (96, 80), (56, 48), (72, 72), (44, 48), (90, 96))
 SHARP = {"fewest": 4}
 
 
-def disc_cases(scale=1.0, dtype=np.uint8):
-    """Return two sites of six discs each in images of unlike sizes; one site draws too large."""
+def disc_cases(scale=1.0, dtype=np.uint8, count=6):
+    """Return two sites of some discs each in images of unlike sizes; one site draws too large."""
     images, clean, drawn = [], [], []
-    for k in range(12):
+    for k in range(2 * count):
         shape = SIDES[k % 6]
         grid = np.indices(shape) - np.array([n / 2 + k % 3 for n in shape]).reshape(2, 1, 1)
         inside = np.hypot(*grid) < 0.22 * min(shape)
-        offset = DRAWN["site-1" if k < 6 else "site-2"] * max(shape) / SIDE
+        offset = DRAWN["site-1" if k < count else "site-2"] * max(shape) / SIDE
         images.append((scale * np.where(inside, 160, 60)[..., None]).astype(dtype))
         clean.append(inside.astype(np.uint8))
         drawn.append(shift_mask(inside, offset).astype(np.uint8))
-    cases = Cases(tuple(f"c{k}" for k in range(12)), Ragged.of(images), Ragged.of(drawn))
+    names = tuple(f"c{k}" for k in range(2 * count))
+    cases = Cases(names, Ragged.of(images), Ragged.of(drawn))
     test = replace(cases.take(np.arange(1)), ids=("t",))
-    sites = {"site-1": np.arange(6), "site-2": np.arange(6, 12)}
+    sites = {"site-1": np.arange(count), "site-2": np.arange(count, 2 * count)}
     return Federation(cases, sites, test, clean_masks=Ragged.of(clean))
 
 
@@ -278,6 +279,26 @@ def test_values_of_a_scanner_are_measured_as_the_network_sees_them(tmp_path):
         steps.method._moved(site)
         found.append(site.memory["moved"])
     np.testing.assert_allclose(found[0], found[1], rtol=0.05)
+
+
+@pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.uint8), (1e-4, np.float32)])
+def test_a_survey_tells_edges_of_volumes_in_pixels_at_256(scale, dtype, tmp_path, monkeypatch):
+    """Whatever the values of the scanner and the sizes of cases; the server balances in them."""
+    steps = Steps(tmp_path, "feda3i", {"t1": 1}, disc_cases(count=12), **PATCH)
+    given = recipe("feda3i", {"t1": 1}, **PATCH).to_dict()
+    given["data"]["normalise"] = "zscore"
+    steps.federation = disc_cases(scale, dtype, count=12)
+    steps.job = job_of(type(steps.job.recipe).model_validate(given), steps.federation)
+    told = [steps.method.survey(steps.site(name))["edge"][0] for name in DRAWN]
+    assert told == pytest.approx(list(DRAWN.values()), abs=3)
+    sides = []
+    balance = feda3i.quality.balance_by_offset
+    monkeypatch.setattr(
+        feda3i.quality, "balance_by_offset", lambda *args: sides.append(args[2]) or balance(*args)
+    )
+    steps = Steps(tmp_path / "run", "feda3i", {"t1": 1}, disc_cases(), **PATCH)
+    steps.play(2)
+    assert sides == [SIDE]
 
 
 def test_methods_that_say_so_refuse_patches(monkeypatch):

@@ -4,60 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import quality
-from feda3i.core.format import Format
 from feda3i.core.patches import foreground_places
 from feda3i.core.site import Looked, Site
 from feda3i.methods.parts.corrected import pack_masks, unpack_cases
+from feda3i.methods.parts.measured import edges_at, sides_of, voxels_of
 
 MEASURED, MOVED, REDRAWN = "measured", "moved", "redrawn"
 """Entries of the site's memory: ``(class, 3)``, ``(class,)``, and masks as bits."""
 
 
 def measured_at(site: Site, fewest: int) -> list[quality.Offset]:
-    """Return the site's offset for each class, in units of ``side_of``; measured once."""
+    """Return the site's offset for each class, in pixels of ``side_of``; measured once."""
     if MEASURED not in site.memory:
-        images, masks = [_image_of(site, int(k)) for k in site.index], list(site.given_masks())
-        found = [
-            quality.measure_edges(images, [m == value for m in masks], fewest, site.voxels())
-            for value in range(1, site.classes + 1)
-        ]
-        rows = np.array([row_of(one) for one in found], dtype=np.float64)
-        if site.is_patched:  # from pixels of the median case to those at 256
-            rows[:, :2] *= quality.SIDE / np.median(_sides(site))
-        site.memory[MEASURED] = rows
+        rows = [row_of(one) for one in edges_at(site, fewest)]
+        site.memory[MEASURED] = np.array(rows, dtype=np.float64)
     return [offset_of(*row) for row in site.memory[MEASURED].tolist()]
-
-
-def side_of(form: Format) -> int:
-    """Return the side of the images, in pixels, whose pixels offsets are told in.
-
-    It is that of the cases, or 256 where they have sizes of their own: the server does not know
-    these, and the offset of each case is relative to its own longest side.
-    """
-    return quality.SIDE if form.patches else max(form.shape)
-
-
-def _sides(site: Site) -> list[float]:
-    """Return the longest side of each case, in pixels of the smallest side."""
-    return [quality.longest_side(*case) for case in zip(site.shapes, _voxels(site), strict=True)]
-
-
-def _voxels(site: Site) -> list[list[float] | None]:
-    """Return the relative sizes of each case's voxels; ``None`` where sides are equal."""
-    sizes = site.voxels()
-    return [None] * len(site) if sizes is None else sizes.tolist()
-
-
-def _image_of(site: Site, place: int) -> NDArray[Any]:
-    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
-    image = np.asarray(site.cases.images[place])
-    return image if image.dtype == np.uint8 else site.predictor.format.normalise(image)
 
 
 def row_of(offset: quality.Offset) -> tuple[float, float, int]:
@@ -99,9 +65,9 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
 
 def _moved(site: Site, by: Sequence[float]) -> list[NDArray[np.uint8]]:
     """Return all masks with their contours moved, each by its own pixels."""
-    sides = _sides(site) if site.is_patched else [quality.SIDE] * len(site)
+    sides = sides_of(site) if site.is_patched else [quality.SIDE] * len(site)
     scales = [side / quality.SIDE for side in sides]
     return [
         quality.redraw(site.mask_of(k), [scale * one for one in by], sizes)
-        for k, (scale, sizes) in enumerate(zip(scales, _voxels(site), strict=True))
+        for k, (scale, sizes) in enumerate(zip(scales, voxels_of(site), strict=True))
     ]

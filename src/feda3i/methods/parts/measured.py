@@ -1,0 +1,56 @@
+"""How far a site draws outside the borders in its images, in pixels that it shares with the server.
+
+They are pixels of the cases. Where cases have sizes of their own, the server knows none of them:
+the offset of each case is then relative to its longest side, and told in pixels at 256.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i import quality
+from feda3i.core.format import Format
+from feda3i.core.site import Site
+from feda3i.quality.measure import FEWEST
+
+
+def side_of(form: Format) -> int:
+    """Return the side in pixels of the images whose pixels offsets are told in."""
+    return quality.SIDE if form.patches else max(form.shape)
+
+
+def edges_at(site: Site, fewest: int = FEWEST) -> list[quality.Offset]:
+    """Return a site's offset for each class from the borders that its images show."""
+    images, masks = [_image_of(site, int(k)) for k in site.index], list(site.given_masks())
+    found = [
+        quality.measure_edges(images, [mask == k for mask in masks], fewest, site.voxels())
+        for k in range(1, site.classes + 1)
+    ]
+    scale = shared_scale(site)
+    return [replace(one, offset=one.offset * scale, error=one.error * scale) for one in found]
+
+
+def shared_scale(site: Site) -> float:
+    """Return what brings offsets in pixels of a site's median case to those that are told."""
+    return quality.SIDE / float(np.median(sides_of(site))) if site.is_patched else 1.0
+
+
+def sides_of(site: Site) -> list[float]:
+    """Return the longest side of each case, in pixels of the smallest side."""
+    return [quality.longest_side(*case) for case in zip(site.shapes, voxels_of(site), strict=True)]
+
+
+def voxels_of(site: Site) -> list[list[float] | None]:
+    """Return the relative sizes of each case's voxels; ``None`` where sides are equal."""
+    sizes = site.voxels()
+    return [None] * len(site) if sizes is None else sizes.tolist()
+
+
+def _image_of(site: Site, place: int) -> NDArray[Any]:
+    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
+    image = np.asarray(site.cases.images[place])
+    return image if image.dtype == np.uint8 else site.predictor.format.normalise(image)
