@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -24,15 +24,17 @@ from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.spending import account_fit, account_survey
 from feda3i.engine.transport import Transport
+from feda3i.engine.validation import BestWatch
 from feda3i.errors import RunError, WireError
 from feda3i.log.console import Listener
+from feda3i.log.events import EventLog
 from feda3i.methods.base import Method
 from feda3i.metrics import SCORES
 
 
 @dataclass
 class Round:
-    """One round: who is asked what, and what the answers make of the model."""
+    """One round: who is asked what, what the answers make of the model, and how it scores."""
 
     job: Job
     server: Server
@@ -53,10 +55,11 @@ class Round:
         self.server.facts = {}
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
-            self._ask_before("survey", self.sites_of(plan.survey), plan)
+            self._survey(plan)
             plan = self.method.revise(self.server, self.number, plan)
         if plan.act:
-            self._ask_before("act", self.sites_of(plan.act), plan)
+            acted = self._ask_all("act", self.sites_of(plan.act), plan, self.server.params)
+            self.method.digest(self.server, acted)
         replies, params = self._fit(plan)
         self.server.params = params
         if self.job.recipe.privacy.on:
@@ -78,19 +81,12 @@ class Round:
             **self.server.facts,
         }
 
-    def _ask_before(self, task: Task, sites: Sequence[str], plan: Plan) -> None:
-        """Let sites answer a survey, or act, before the training."""
-        params = (plan.survey_params if task == "survey" else None) or self.server.params
-        kept: list[Reply] = []
-        missing: list[Missing] = []
-        if task == "survey" and self.job.recipe.privacy.on:
+    def _survey(self, plan: Plan) -> None:
+        sites = self.sites_of(plan.survey)
+        if self.job.recipe.privacy.on:
             account_survey(self.job, self.server, sites)
-        for answer in self.ask(task, sites, plan, params):
-            missing.append(answer) if isinstance(answer, Missing) else kept.append(answer)
-        if missing:
-            self.server.record(**{f"{task}_missing": {miss.site: miss.reason for miss in missing}})
-        replies = Replies(task, self.number, tuple(kept), tuple(missing))
-        self.method.digest(self.server, replies)
+        params = plan.survey_params or self.server.params
+        self.method.digest(self.server, self._ask_all("survey", sites, plan, params))
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
         if self.job.is_secure:
@@ -107,15 +103,16 @@ class Round:
         kept: list[Reply] = []
         missing: list[Missing] = []
         for answer in self.ask("fit", sites, plan, self.server.params):
-            if isinstance(answer, Missing) or answer.params is None:
-                missing.append(answer if isinstance(answer, Missing) else _no_params(answer))
+            if isinstance(answer, Missing):
+                missing.append(answer)
                 continue
+            assert answer.params is not None  # the check of the wire has seen to it
             if gathered is not None:
                 gathered.add(answer.params)
             else:
                 fold.add(answer.params, share[answer.site])
             # The parameters are in the sum or in the buffer; a reply must not keep them alive.
-            kept.append(Reply(**{**vars(answer), "params": None}))
+            kept.append(replace(answer, params=None))
             self.listener.site(len(kept), len(sites))
         self.check_quorum(kept, missing)
         if gathered is not None:
@@ -129,12 +126,7 @@ class Round:
         layout, guarded = self.server.layout, self.server.facts.get("guarded", {})
         is_left_out = guarded if self.job.recipe.engine.guard == "leave-out" else {}
         asked = [site for site in self.sites_of(None) if site not in is_left_out]
-        answers = list(self.ask("measure", asked, Plan(), self.server.params))
-        kept = tuple(answer for answer in answers if isinstance(answer, Reply))
-        missing = tuple(answer for answer in answers if isinstance(answer, Missing))
-        if missing:
-            self.server.record(measure_missing={miss.site: miss.reason for miss in missing})
-        replies = Replies("measure", self.number, kept, missing)
+        replies = self._ask_all("measure", asked, Plan(), self.server.params)
         self.server.params = with_statistics(self.server.params, layout, replies)
 
     def _merge(
@@ -155,6 +147,15 @@ class Round:
         self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return replies, gathered.combine(weights)
 
+    def _ask_all(self, task: Task, sites: Sequence[str], plan: Plan, params: Params) -> Replies:
+        """Return the answers to a task that sends no networks; who is missing is recorded."""
+        answers = list(self.ask(task, sites, plan, params))
+        kept = tuple(answer for answer in answers if isinstance(answer, Reply))
+        missing = tuple(answer for answer in answers if isinstance(answer, Missing))
+        if missing:
+            self.server.record(**{f"{task}_missing": {miss.site: miss.reason for miss in missing}})
+        return Replies(task, self.number, kept, missing)
+
     def ask(
         self,
         task: Task,
@@ -163,7 +164,7 @@ class Round:
         params: Params,
         told: Callable[[str], Mapping[str, Any]] = lambda site: {},
         least: int = 0,
-    ) -> Sequence[Reply | Missing] | Any:
+    ) -> Iterator[Reply | Missing]:
         """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``.
 
         ``told`` is what secure aggregation tells each site, ``least`` how many answers it needs.
@@ -206,14 +207,50 @@ class Round:
 
     def check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
         """Raise ``RunError`` if too few sites answered for the round to count."""
-        wanted, asked = self.job.recipe.engine.min_sites, len(kept) + len(missing)
-        least = asked if wanted == "all" else min(wanted, asked)  # a plan may ask fewer sites
+        asked = len(kept) + len(missing)
+        least = self.job.recipe.engine.quorum(asked)
         if len(kept) < least:
             reasons = "; ".join(f"{miss.site}: {miss.reason}" for miss in missing[:3])
             raise RunError(
                 f"round {self.number}: {len(kept)} of {asked} sites answered, "
                 f"at least {least} must (engine.min_sites). {reasons}"
             )
+
+    # -- scores -----------------------------------------------------------------------------------
+
+    def validate(self, log: EventLog, watch: BestWatch) -> dict[str, Any]:
+        """Score the global model on the validation cases if it is time; means go into the log."""
+        if not watch.is_due(self.number, self.job.recipe.rounds):
+            return {}
+        rows = self._rows("validation", False)
+        log.write("score", round=self.number, split="validation", rows=rows)
+        return watch.take(self.number, self.server.params, rows)
+
+    def score(self, log: EventLog, is_over: bool) -> dict[str, float]:
+        """Score the global model if this round is to be scored; every case goes into the log."""
+        recipe = self.job.recipe
+        is_last = is_over or self.number == recipe.rounds
+        if self.number % recipe.evaluate.every and not is_last:
+            return {}
+        started = time.perf_counter()
+        rows = self._rows("test", recipe.evaluate.distances or is_last)
+        seconds = round(time.perf_counter() - started, 3)
+        log.write("score", round=self.number, split="test", rows=rows, seconds=seconds)
+        if is_last and not recipe.privacy.on:  # means over a site's own cases have no noise
+            rows_at_sites = self._rows("train", False)
+            if rows_at_sites:
+                log.write("score", round=self.number, split="train", rows=rows_at_sites)
+        return summarise_scores(rows)
+
+    def _rows(self, split: str, distances: bool) -> list[Row]:
+        models = self.method.models(self.server)
+        if len(models) == 1:
+            return self.transport.score(next(iter(models.values())), split, distances)
+        return [
+            {**row, "model": name}
+            for name, params in models.items()
+            for row in self.transport.score(params, split, distances)
+        ]
 
 
 def _check_origin(reply: Reply, order: Order) -> None:
@@ -227,10 +264,6 @@ def _check_cases(reply: Reply, bound: int) -> None:
         raise WireError(
             f"it says it trained on {reply.cases} cases; at its first hello it had {bound}"
         )
-
-
-def _no_params(reply: Reply) -> Missing:
-    return Missing(reply.site, "the fit reply holds no parameters")
 
 
 def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:

@@ -15,7 +15,6 @@ from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
-from feda3i.engine.round_scores import score_round, validate_round
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
@@ -217,11 +216,9 @@ def play(
                 if watch.is_over:
                     break
                 _look_around(server, transport, number, log, listener)
-                event = Round(
-                    job, server, transport, number, listener, folder.path, interrupt
-                ).play()
-                event |= validate_round(job, server, transport, number, log, watch)
-                scores = score_round(job, server, transport, number, log, watch.is_over)
+                round = Round(job, server, transport, number, listener, folder.path, interrupt)
+                event = round.play() | round.validate(log, watch)
+                scores = round.score(log, watch.is_over)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()
                 folder.save(number, server.params, server.state, watch.tree())

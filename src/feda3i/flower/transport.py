@@ -141,7 +141,7 @@ class FlowerTransport:
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
         least = min(orders[0].least, len(orders)) if orders else 0
-        quorum = max(self._quorum(len(orders)) if is_fit else 0, least)
+        quorum = max(self.job.recipe.engine.quorum(len(orders)) if is_fit else 0, least)
         for answer in self._exchange(asked, quorum):
             if isinstance(answer, tuple):
                 reply, notice = answer
@@ -149,10 +149,6 @@ class FlowerTransport:
                 yield reply
             else:
                 yield answer
-
-    def _quorum(self, orders: int) -> int:
-        wanted = self.job.recipe.engine.min_sites
-        return orders if wanted == "all" else min(wanted, orders)
 
     def _exchange(self, asked: Sequence[_Asked], quorum: int) -> Iterator[Any]:
         """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""

@@ -129,6 +129,10 @@ class EngineSection(StrictSection):
     track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
     """Where the run copies its numbers by round and site while it works (extra ``tracking``)."""
 
+    def quorum(self, asked: int) -> int:
+        """Return how many sites must answer; a plan may ask fewer than all."""
+        return asked if self.min_sites == "all" else min(self.min_sites, asked)
+
     def sinks(self) -> tuple[str, ...]:
         """Return the names of the sinks to feed."""
         every = ("tensorboard", "mlflow")
