@@ -6,6 +6,7 @@ memory from before it, so that an order repeated after a crash finds what it fou
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import time
@@ -26,7 +27,6 @@ from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
-from feda3i.engine.secure_site import answer_keys, file_name_of, open_vault, secrets_of
 from feda3i.errors import RunError, WireError
 from feda3i.privacy.fixed import quantise
 from feda3i.privacy.rules import digest_of
@@ -205,3 +205,36 @@ class Station:
 
 def _key(order: Order) -> tuple[int, int]:
     return order.round, TASKS.index(order.task)
+
+
+def secrets_of(memory: Path, site: str) -> Path:
+    """Return where a site keeps its secrets of a run, beside its memory."""
+    return memory / f"secure-{file_name_of(site)}"
+
+
+def file_name_of(site: str) -> str:
+    """Return a file name for a site; names from outside must not choose a path."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", site):
+        return site
+    return "site-" + hashlib.sha256(site.encode()).hexdigest()[:24]
+
+
+def open_vault(job: Job, site: str, home: Path, secrets: Path) -> Vault:
+    """Return a site's vault: ``home`` keeps its identity, ``secrets`` those of this run."""
+    if not job.is_secure:
+        raise WireError("asked for keys in a run without secure aggregation")
+    from feda3i.privacy.vault import Vault  # needs the extra 'secure'
+
+    section = job.recipe.secure
+    return Vault(site, home, secrets, section.dropouts, section.max_weight)
+
+
+def answer_keys(vault: Vault, order: Order, cases: int) -> Reply:
+    """Answer ``introduce``, ``keys`` or ``unmask``; no network and no cases are needed."""
+    if order.task == "introduce":
+        said = vault.introduce()
+    elif order.task == "keys":
+        said = vault.offer(order.round, order.secure)
+    else:
+        said = vault.open(order.round, order.secure)
+    return Reply(order.task, order.round, order.site, cases, {}, secure=said)

@@ -23,8 +23,7 @@ from feda3i import __version__
 from feda3i.basics.files import write_file
 from feda3i.core.messages import TASKS, Order
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
-from feda3i.engine.secure_site import answer_keys, open_vault, secrets_of
-from feda3i.engine.station import Station
+from feda3i.engine.station import Station, answer_keys, open_vault, secrets_of
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
 from feda3i.flower import records
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
