@@ -16,10 +16,9 @@ import numpy as np
 from feda3i.basics.parallel import cores
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
-from feda3i.engine.devices import usual_workers
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
-from feda3i.engine.workers import WorkerPool
+from feda3i.engine.workers import WorkerPool, usual_workers
 from feda3i.errors import RunError, WireError
 
 

@@ -68,27 +68,18 @@ def _answer(
 
 def open_shared(data: dict[str, Any]) -> Federation:
     """Open the federation that ``feda3i.engine.workers.share`` described."""
+    for split in ("train", "test"):
+        fields = _with_tuples(data[split])
+        stacks = {name: open_file(fields[name]) for name in ("images", "masks")}
+        data[split] = Cases(**{**fields, **stacks})
+    if data["clean_masks"] is not None:
+        data["clean_masks"] = open_file(data["clean_masks"])
+    return Federation(**_with_tuples(data))
 
-    def cases(split: dict[str, Any]) -> Cases:
-        return Cases(
-            ids=tuple(split["ids"]),
-            images=open_file(split["images"]),
-            masks=open_file(split["masks"]),
-            sources=tuple(split["sources"]),
-            spacing=split["spacing"],
-            sites=tuple(split["sites"]),
-            zoom=split["zoom"],
-        )
 
-    clean = data["clean"]
-    return Federation(
-        train=cases(data["train"]),
-        sites=data["sites"],
-        test=cases(data["test"]),
-        classes=tuple(data["classes"]),
-        clean_masks=None if clean is None else open_file(clean),
-        validation=data["validation"],
-    )
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields as they were before they travelled: what is a list was a tuple."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from feda3i.core.cases import Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.core.trees import pack, unpack
-from feda3i.engine.devices import plan_devices
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError
@@ -181,6 +180,39 @@ class _Worker:
                     pipe.close()
 
 
+def plan_devices(wanted: str, workers: int, gpus: int) -> list[str]:
+    """Return the device of each worker; workers are spread over the GPUs in turn.
+
+    Parameters
+    ----------
+    wanted
+        ``engine.device``: ``auto``, ``cpu``, ``cuda`` (all GPUs) or one, e.g. ``cuda:1``.
+    workers, gpus
+        How many processes there are, and how many GPUs the machine has.
+
+    >>> plan_devices("auto", 3, 2)
+    ['cuda:0', 'cuda:1', 'cuda:0']
+    >>> plan_devices("cuda:1", 2, 2), plan_devices("auto", 2, 0)
+    (['cuda:1', 'cuda:1'], ['cpu', 'cpu'])
+    """
+    if wanted == "cpu" or gpus == 0:
+        return ["cpu"] * workers
+    if wanted not in ("auto", "cuda"):
+        return [wanted] * workers
+    return [f"cuda:{worker % gpus}" for worker in range(workers)]
+
+
+def usual_workers(wanted: str, cores: int, gpus: int) -> int:
+    """Return how many workers ``engine.workers=auto`` means: one per GPU in use, or per core.
+
+    >>> usual_workers("auto", 8, 2), usual_workers("cuda:0", 8, 2), usual_workers("cpu", 8, 2)
+    (2, 1, 8)
+    """
+    if wanted == "cpu" or gpus == 0:
+        return cores
+    return gpus if wanted in ("auto", "cuda") else 1
+
+
 def start_process(module: str, **options: Any) -> subprocess.Popen[Any]:
     """Start a module's ``main`` in a process of one thread, with pipes to and from it."""
     return subprocess.Popen(
@@ -213,27 +245,20 @@ def read_frame(pipe: IO[bytes]) -> bytes:
 
 def share(federation: Federation, folder: Path) -> dict[str, Any]:
     """Return a description of a federation that another process can open without a copy."""
+    described: dict[str, Any] = {**vars(federation), "notes": {}}
+    for split in ("train", "test"):
+        stacks = {
+            name: _file_of(getattr(described[split], name), folder / f"{split}-{name}.npy")
+            for name in ("images", "masks")
+        }
+        described[split] = {**vars(described[split]), **stacks}
+    for indices in ("sites", "validation"):
+        given = described[indices].items()
+        described[indices] = {site: np.asarray(index) for site, index in given}
     clean = federation.clean_masks
     same = clean is None or clean is federation.train.masks
-    described = {"train": federation.train, "test": federation.test}
-    return {
-        **{
-            split: {
-                "ids": list(cases.ids),
-                "sources": list(cases.sources),
-                "images": _file_of(cases.images, folder / f"{split}-images.npy"),
-                "masks": _file_of(cases.masks, folder / f"{split}-masks.npy"),
-                "spacing": cases.spacing,
-                "sites": list(cases.sites),
-                "zoom": cases.zoom,
-            }
-            for split, cases in described.items()
-        },
-        "clean": None if same or clean is None else _file_of(clean, folder / "train-clean.npy"),
-        "sites": {name: np.asarray(index) for name, index in federation.sites.items()},
-        "validation": {site: np.asarray(index) for site, index in federation.validation.items()},
-        "classes": list(federation.classes),
-    }
+    described["clean_masks"] = None if same else _file_of(clean, folder / "train-clean.npy")
+    return described
 
 
 def _file_of(array: Stack, path: Path) -> dict[str, Any]:
