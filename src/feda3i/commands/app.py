@@ -111,6 +111,13 @@ def write_parameters(
                 formatter.write_dl(rows)
 
 
+def complete_recipe(incomplete: str) -> list[tuple[str, str]]:
+    """Return what the shell offers after Tab: the built-in recipes, each with its title."""
+    from feda3i.recipe.finding import built_in, title_of
+
+    return [(name, title_of(name)) for name in built_in() if name.startswith(incomplete)]
+
+
 @contextmanager
 def progress_bar(title: str, quiet: bool = False) -> Iterator[Progress | None]:
     """Show a progress bar on standard error while the block runs."""

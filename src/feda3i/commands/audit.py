@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands import complete
-from feda3i.commands.app import Overrides, Quiet, TrustCode
+from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
 from feda3i.commands.run import free_folder, listener, tell_data
 from feda3i.errors import RecipeError, RunError
 
@@ -26,7 +25,7 @@ def audit(
         str,
         typer.Argument(
             help="Folder of sites (or CSV table), a run folder, or a recipe.",
-            autocompletion=complete.recipes,
+            autocompletion=complete_recipe,
         ),
     ],
     overrides: Overrides = None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from feda3i.commands import complete
 from feda3i.errors import RecipeError, nearest
 
 if TYPE_CHECKING:
@@ -47,12 +46,16 @@ def known_names() -> list[str]:
     return sorted({*named, *built_in()})
 
 
+def _complete_name(incomplete: str) -> list[str]:
+    return [name for name in known_names() if name.startswith(incomplete)]
+
+
 def explain(
     names: Annotated[
         list[str],
         typer.Argument(
             help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet.",
-            autocompletion=complete.names,
+            autocompletion=_complete_name,
         ),
     ],
     size: Annotated[int, typer.Option(help="For 'model': size of a case in pixels.")] = 64,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands import complete
-from feda3i.commands.app import Overrides, TrustCode
+from feda3i.commands.app import Overrides, TrustCode, complete_recipe
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def privacy(
         str,
         typer.Argument(
             help="A finished run folder, a .toml file, or the name of a built-in recipe.",
-            autocompletion=complete.recipes,
+            autocompletion=complete_recipe,
         ),
     ],
     overrides: Overrides = None,

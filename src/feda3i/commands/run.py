@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands import complete
-from feda3i.commands.app import Overrides, Quiet, TrustCode
+from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def run(
         str | None,
         typer.Argument(
             help="A .toml file or the name of a built-in recipe; none: list them.",
-            autocompletion=complete.recipes,
+            autocompletion=complete_recipe,
         ),
     ] = None,
     overrides: Overrides = None,
