@@ -34,22 +34,9 @@ from feda3i.commands.track import track
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-for command in (
-    demo,
-    run,
-    resume,
-    bench,
-    tables,
-    evaluate,
-    predict,
-    export,
-    report,
-    plot,
-    track,
-    audit,
-):
+COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, plot, track, audit]
+for command in (*COMMANDS, privacy):
     app.command()(command)
-app.command()(privacy)
 app.command("list")(list_names)
 app.command()(explain)
 app.command()(check)

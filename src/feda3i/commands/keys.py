@@ -35,14 +35,8 @@ def all_keys() -> list[Key]:
 
     keys = [*_of_sections(Recipe)]
     keys += [*_of_registry("data"), *_of_registry("noise"), *_of_registry("model")]
-    keys += [
-        Key(f"noise.{name}", takes, UNSET, meaning, "the annotators")
-        for name, (takes, meaning) in NOISE_OPTIONS.items()
-    ]
-    keys += [
-        Key(f"noise.{name}", takes, UNSET, meaning, "every noise model")
-        for name, (takes, meaning) in DRAWING_OPTIONS.items()
-    ]
+    for owner, of in (("the annotators", NOISE_OPTIONS), ("every noise model", DRAWING_OPTIONS)):
+        keys += [Key(f"noise.{k}", takes, UNSET, words, owner) for k, (takes, words) in of.items()]
     for name in METHODS.names():
         keys += options_of("method", name, METHODS.get(name))
     return keys

@@ -53,8 +53,8 @@ def _below_fields(kind: type) -> dict[str, str]:
 def _parameters(thing: Any) -> dict[str, str]:
     """Return the section ``Parameters`` of a docstring."""
     # Not the docstring of a base class: it is read for itself.
-    text = inspect.cleandoc(vars(thing).get("__doc__") or "" if isinstance(thing, type) else "")
-    text = text or (inspect.getdoc(thing) or "" if not isinstance(thing, type) else "")
+    own = vars(thing).get("__doc__") if isinstance(thing, type) else inspect.getdoc(thing)
+    text = inspect.cleandoc(own or "")
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|^>>>|\Z)", text, re.M | re.S)
     found: dict[str, str] = {}
     for names, body in re.findall(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from feda3i.commands.app import TrustCode
 from feda3i.errors import RecipeError
-
-if TYPE_CHECKING:
-    from feda3i.report.run.gallery import Load
 
 
 def report(
@@ -45,24 +43,16 @@ def report(
         raise RecipeError("--data says which cases to show: expected --gallery NUMBER beside it")
     pictures = None
     if gallery:
+        from feda3i.commands.evaluate import cases_of
         from feda3i.report.run.gallery import gallery_of
 
-        pictures = gallery_of(runs, gallery, trust_code, _loader(data), _tell)
+        load = None if data is None else lambda form: cases_of(data, form, "allow")
+        tell = partial(print, file=sys.stderr)
+        pictures = gallery_of(runs, gallery, trust_code, load, tell)
     name = "report-with-images.html" if pictures is not None else NAME
     target = out or (folders[0] if len(folders) == 1 else Path()) / name
     write_report(runs, target, pictures)
     print(target)
-
-
-def _loader(data: Path | None) -> Load | None:
-    """Return what reads the cases of a folder as a model takes them."""
-    from feda3i.commands.evaluate import cases_of
-
-    return None if data is None else lambda form: cases_of(data, form, "allow")
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:

@@ -14,6 +14,7 @@ from feda3i.errors import RunError
 if TYPE_CHECKING:
     from feda3i.bench.board import Board
     from feda3i.bench.result import RunResult
+    from feda3i.bench.text_table import Table
 
 
 def tables(
@@ -50,7 +51,7 @@ def tables(
         made = tables_of(board)
         print(to_markdown(board, made))
         if out is not None:
-            _write(board, out)
+            _write(board, made, out)
 
 
 def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[Board]:
@@ -66,12 +67,11 @@ def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[
     return [board_of_results(known)]
 
 
-def _write(board: Board, out: Path) -> None:
+def _write(board: Board, made: Sequence[Table], out: Path) -> None:
     from feda3i.basics.files import write_file
     from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
-    from feda3i.bench.tables import tables_of, to_markdown
+    from feda3i.bench.tables import to_markdown
 
-    made = tables_of(board)
     stem = f"{board.name}-{'-'.join(board.data)}"
     folder = out / stem
     folder.mkdir(parents=True, exist_ok=True)
