@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -117,11 +117,7 @@ def keywords_of(thing: Any) -> list[str]:
     ['size', 'seed']
     """
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C have no signature
-        return []
-    return [parameter.name for parameter in parameters if parameter.kind in kinds]
+    return [parameter.name for parameter in _parameters(thing) if parameter.kind in kinds]
 
 
 def takes_any_keyword(thing: Any) -> bool:
@@ -130,8 +126,11 @@ def takes_any_keyword(thing: Any) -> bool:
     >>> takes_any_keyword(lambda **options: None), takes_any_keyword(lambda size: None)
     (True, False)
     """
+    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in _parameters(thing))
+
+
+def _parameters(thing: Any) -> Iterable[inspect.Parameter]:
     try:
-        parameters = inspect.signature(thing).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+        return inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return ()

@@ -10,12 +10,9 @@ from feda3i.data.folder import reading_options
 from feda3i.datasets import REGISTRY
 from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
+from feda3i.values import keywords_of
 
 _FOLDERS = ("folder", "isic2017", "breast")
-_READING = (
-    *("size", "aspect", "channels", "classes"),
-    *("volumes", "axis", "values", "spacing"),
-)
 
 
 def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
@@ -38,8 +35,8 @@ def division_of(recipe: Recipe) -> Division | None:
     options |= {"seed": recipe.seed, **given}
     if options["partition"] == "by-folder":
         options["sites"] = given.get("sites") if name == "folder" else None
-    reading = {key: options[key] for key in _READING if key in options}
-    planned = {k: options[k] for k in inspect.signature(plan_cases).parameters if k in options}
+    reading = {key: options[key] for key in keywords_of(reading_options) if key in options}
+    planned = {key: options[key] for key in keywords_of(plan_cases) if key in options}
     if isinstance(reading.get("classes"), str):
         return None
     try:

@@ -24,16 +24,13 @@ from feda3i.engine.job import Job, job_for
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
 from feda3i.simulation.views import view_of
+from feda3i.values import keywords_of
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _KEYS = (
     *("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic"),
     *("require-secure", "require-privacy"),
-)
-_FOLDER_OPTIONS = (
-    *("size", "channels", "classes", "aspect"),
-    *("volumes", "axis", "values", "spacing"),
 )
 
 
@@ -169,6 +166,7 @@ def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
 
 def folder_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says about reading folders: size, channels, classes, aspect."""
+    from feda3i.data.folder import reading_options
     from feda3i.reading.decode import DEFAULT_CLASSES
 
     options = {"size": None, **recipe.data.options()}
@@ -178,7 +176,7 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
         )
     # Server and sites must agree, so that no site's dataset.json decides.
     options["classes"] = tuple(options.get("classes", DEFAULT_CLASSES))
-    return {name: options[name] for name in _FOLDER_OPTIONS if name in options}
+    return {name: options[name] for name in keywords_of(reading_options) if name in options}
 
 
 def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
