@@ -65,7 +65,7 @@ def bench(
     if show:
         _list(agenda)
     elif dry_run:
-        from feda3i.commands.bench_dry_run import print_estimate
+        from feda3i.commands.dry_run import print_estimate
 
         print_estimate(loaded, agenda, jobs)
     else:

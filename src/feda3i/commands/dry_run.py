@@ -1,4 +1,4 @@
-"""``feda3i run --dry-run``: say what would happen, and do nothing."""
+"""``--dry-run`` of ``feda3i run`` and ``feda3i bench``: say what would happen, and do nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from feda3i.recipe import Recipe
 from feda3i.report.html import size
 
 if TYPE_CHECKING:
+    from feda3i.bench.conduct import Agenda
+    from feda3i.bench.grid import Grid
     from feda3i.core.cases import Federation
     from feda3i.engine.forecast import Forecast
     from feda3i.engine.job import Job
@@ -25,16 +27,11 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
     from feda3i.engine.forecast import forecast, measure_speed
     from feda3i.engine.notes import notes_before
-    from feda3i.engine.run import job_of
     from feda3i.engine.transport import one_thread
-    from feda3i.simulation.federation import check_recipe
     from feda3i.simulation.views import as_trained
 
     with one_thread():
-        federation = check_recipe(recipe)
-        if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
-            federation = replace(federation, clean_masks=federation.train.masks)
-        job = job_of(recipe, federation)
+        job, federation = _without_noise(recipe)
         trained = as_trained(federation, job.recipe.method.name)
         job.check_memory(max(len(index) for index in trained.sites.values()))
         rows = [
@@ -47,6 +44,17 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
     notes = [("NOTE", note) for note in notes_before(job.method, recipe.rounds)]
     for name, words in [*rows, *cost_rows(recipe, found), ("folder", str(path)), *notes]:
         print(textwrap.fill(f"{name:<10}{words}", 100, subsequent_indent=" " * 10))
+
+
+def _without_noise(recipe: Recipe) -> tuple[Job, Federation]:
+    """Return job and data of a recipe; noisy masks take long to draw and change no forecast."""
+    from feda3i.engine.run import job_of
+    from feda3i.simulation.federation import check_recipe
+
+    federation = check_recipe(recipe)
+    if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
+        federation = replace(federation, clean_masks=federation.train.masks)
+    return job_of(recipe, federation), federation
 
 
 def data_rows(recipe: Recipe, federation: Federation) -> list[tuple[str, str]]:
@@ -137,6 +145,53 @@ def cost_rows(recipe: Recipe, found: Forecast) -> list[tuple[str, str]]:
             f"{size(recipe.rounds * (found.down + found.up))} in the run (over a network)",
         ),
     ]
+
+
+def print_estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
+    """Print what a bench would do; a step of each kind of run that is not known is measured."""
+    from feda3i.basics.parallel import cores
+    from feda3i.bench.conduct import times_of
+    from feda3i.bench.schedule import left
+
+    missing = agenda.missing()
+    settings = list(dict.fromkeys(cell.setting for cell in agenda.cells.values()))
+    seeds = sorted({cell.seed for cell in agenda.cells.values()})
+    data = sorted({cell.data for cell in agenda.cells.values()})
+    print(f"{grid.name}: {grid.title}")
+    print(f"settings  {', '.join(settings)}")
+    print(f"data      {', '.join(data)}")
+    print(f"seeds     {', '.join(map(str, seeds))}; protocol {grid.protocol}")
+    print(
+        f"runs      {len(agenda.cells)}, of them {len(agenda.done)} done and {len(missing)} to do"
+    )
+    if not missing:
+        return
+    tasks = {task.name: task for task in agenda.tasks}
+    played = sum(task.rounds for task in missing)
+    shared = played - left(missing, {}, tasks, {task.kind: 1.0 for task in missing})
+    print(f"rounds    {played:.0f}, of them {shared:.0f} shared with another run and not trained")
+    seconds = times_of(agenda)
+    for task in missing:
+        if task.kind not in seconds:
+            seconds[task.kind] = _seconds_of_round(agenda.cells[task.name].recipe)
+    used = jobs or cores()
+    total = left(missing, {}, tasks, seconds) / min(used, cores())
+    print(
+        f"time      about {duration(total)} on {used} cores, by results that are there or one "
+        f"measured step of each kind of run; more if the machine has other work"
+    )
+
+
+def _seconds_of_round(recipe: Recipe) -> float:
+    """Return the seconds that one core takes for a round, by one step and some scored cases."""
+    from feda3i.engine.forecast import forecast, measure_speed
+    from feda3i.engine.transport import one_thread
+
+    engine = recipe.engine.model_copy(update={"workers": 1})
+    with one_thread():
+        job, federation = _without_noise(recipe.model_copy(update={"engine": engine}))
+        found = forecast(job, federation, measure_speed(job, federation))
+    return found.seconds / recipe.rounds
 
 
 def duration(seconds: float) -> str:
