@@ -15,21 +15,19 @@ if TYPE_CHECKING:
     from feda3i.registry import Registry
 
 
-def registries() -> dict[str, Registry]:
+def by_word() -> dict[str, Registry]:
     """Return the four registries by the word that users type."""
-    from feda3i.datasets import REGISTRY as datasets
-    from feda3i.methods import REGISTRY as methods
-    from feda3i.models import REGISTRY as models
-    from feda3i.noise.noisy_masks import REGISTRY as noise
+    from feda3i.recipe.trust import registries
 
-    return {"method": methods, "dataset": datasets, "noise": noise, "model": models}
+    words = {"method": "method", "dataset": "data", "noise": "noise", "model": "model"}
+    return {word: registries()[section] for word, section in words.items()}
 
 
 def list_names() -> None:
     """List methods, data sets, noise models, networks and built-in recipes."""
     from feda3i.recipe.finding import built_in
 
-    for word, registry in registries().items():
+    for word, registry in by_word().items():
         print(f"{word + ':':9} {', '.join(registry.names())}")
     print(f"{'recipe:':9} {', '.join(built_in())}")
     print(
@@ -42,7 +40,7 @@ def known_names() -> list[str]:
     """Return every name that can be explained."""
     from feda3i.recipe.finding import built_in
 
-    named = [name for registry in registries().values() for name in registry.names()]
+    named = [name for registry in by_word().values() for name in registry.names()]
     return sorted({*named, *built_in()})
 
 
@@ -62,7 +60,7 @@ def explain(
     channels: Annotated[int, typer.Option(help="For 'model': channels of an image.")] = 3,
 ) -> None:
     """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
-    found = registries()
+    found = by_word()
     if len(names) == 2 and names[0] in (*found, "recipe", "key"):
         kind, name = names
     elif len(names) == 1:

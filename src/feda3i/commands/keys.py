@@ -76,9 +76,9 @@ def _of_sections(kind: type[BaseModel], prefix: str = "") -> Iterator[Key]:
 
 
 def _of_registry(section: str) -> Iterator[Key]:
-    from feda3i.commands.explain import registries
+    from feda3i.recipe.trust import registries
 
-    registry = registries()[{"data": "dataset"}.get(section, section)]
+    registry = registries()[section]
     for name in registry.names():
         if name.startswith("monai:"):
             continue  # MONAI documents its own

@@ -23,6 +23,7 @@ from feda3i.core.holdout import hold_out
 from feda3i.engine.job import Job, job_for
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
+from feda3i.recipe.trust import registries
 from feda3i.simulation.views import view_of
 from feda3i.values import keywords_of
 
@@ -143,17 +144,10 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
 
 def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
     """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
-    from feda3i import methods, models
-    from feda3i.datasets import REGISTRY as DATASETS
-
     if allow_plugins:
         return
-    known = {
-        "method": (recipe.method.name, methods.REGISTRY),
-        "model": (recipe.model.name, models.REGISTRY),
-        "data": (recipe.data.name, DATASETS),
-    }
-    for section, (name, registry) in known.items():
+    for section in ("method", "model", "data"):
+        name, registry = getattr(recipe, section).name, registries()[section]
         key = registry.canonical(name)
         if key not in registry.builtin and key not in registry.names():
             raise RecipeError(

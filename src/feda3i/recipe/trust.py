@@ -40,12 +40,12 @@ class Code:
 
 def named_code(recipe: Recipe) -> list[Code]:
     """Return the plug-ins that a recipe names; nothing is imported to find out."""
-    names = {section: str(getattr(recipe, section).name) for section in _registries()}
-    return [
-        Code(section, names[section], _file_of(names[section].rpartition(":")[0]))
-        for section, registry in _registries().items()
-        if registry.is_code(names[section])
-    ]
+    found = []
+    for section, registry in registries().items():
+        name = str(getattr(recipe, section).name)
+        if registry.is_code(name):
+            found.append(Code(section, name, _file_of(name.rpartition(":")[0])))
+    return found
 
 
 def check_trust(recipe: Recipe, source: Path, trust_code: bool) -> None:
@@ -65,7 +65,8 @@ def announce(recipe: Recipe) -> None:
         print(f"{code.section}: runs the code of {where}", file=sys.stderr)
 
 
-def _registries() -> Mapping[str, Registry]:
+def registries() -> Mapping[str, Registry]:
+    """Return what is known by name, by the section of a recipe that names it."""
     from feda3i import methods, models, noise
     from feda3i.datasets import REGISTRY as DATASETS
 
