@@ -35,16 +35,8 @@ from feda3i.flower.server_folder import LOCKED
 from feda3i.flower.spool import Spool
 from feda3i.metrics import SCORES
 
-TYPES = {
-    "fit": "train",
-    "survey": "query.survey",
-    "act": "query.act",
-    "measure": "query.measure",
-    "introduce": "query.introduce",
-    "keys": "query.keys",
-    "unmask": "query.unmask",
-    "score": "evaluate",
-}
+TYPES = {"fit": "train", "score": "evaluate"}
+"""Flower's types of messages; whatever else a site is asked is a query of that name."""
 _LOOK_AROUND = 1.0
 """Seconds between two looks at who is connected."""
 _SHARE, _LONGEST = 0.02, 2.0
@@ -194,7 +186,8 @@ class FlowerTransport:
         node, start = place
         if item.messages and item.start == start:
             return
-        message = Message(item.content, node, TYPES[item.kind], ttl=left)
+        kind = TYPES.get(item.kind, f"query.{item.kind}")
+        message = Message(item.content, node, kind, ttl=left)
         identifier = next(iter(self.grid.push_messages([message])), None)
         if identifier is None:
             item.reason = "the order could not be sent"

@@ -182,14 +182,14 @@ class Watch(Relay):
 
 def metrics_of(glance: Glance) -> str:
     """Return the numbers in Prometheus' text format."""
-    run = f'run="{glance.name}"'
+    run, state = f'run="{glance.name}"', glance.state
     last = glance.tally.rounds[-1] if glance.tally.rounds else {}
-    made = _Lines()
-    made.add("running", "1 while the run goes on", {run: float(glance.state == "running")})
-    made.add("done", "1 if the run has come to its end", {run: float(glance.state == "done")})
-    made.add("updated_seconds", "when this was written, Unix time", {run: time.time()})
-    made.add("rounds_planned", "rounds of the recipe", {run: glance.planned})
-    made.add("round", "rounds that are finished", {run: last.get("round", 0)})
+    lines: list[str] = []
+    lines += _metric("running", "1 while the run goes on", {run: float(state == "running")})
+    lines += _metric("done", "1 if the run has come to its end", {run: float(state == "done")})
+    lines += _metric("updated_seconds", "when this was written, Unix time", {run: time.time()})
+    lines += _metric("rounds_planned", "rounds of the recipe", {run: glance.planned})
+    lines += _metric("round", "rounds that are finished", {run: last.get("round", 0)})
     for key, words in (
         ("loss", "mean training loss"),
         ("dice", "mean Dice on the test cases"),
@@ -198,11 +198,11 @@ def metrics_of(glance: Glance) -> str:
         ("answered", "sites that answered"),
     ):
         if last.get(key) is not None:
-            made.add(f"round_{key}", f"{words}, last round", {run: last[key]})
+            lines += _metric(f"round_{key}", f"{words}, last round", {run: last[key]})
     sites = {f'{run},site="{site}"': one for site, one in glance.tally.sites.items()}
-    for state in ("present", "refused", "locked"):
-        found = {f'{run},site="{s}"': float(now == state) for s, now in glance.now.items()}
-        made.add(f"site_{state}", f"1 if the site is {state} now", found)
+    for kind in ("present", "refused", "locked"):
+        found = {f'{run},site="{s}"': float(now == kind) for s, now in glance.now.items()}
+        lines += _metric(f"site_{kind}", f"1 if the site is {kind} now", found)
     for key, name, words in (
         ("cases", "site_cases", "cases as the site says"),
         ("answered", "site_answered_total", "rounds that the site answered"),
@@ -215,16 +215,13 @@ def metrics_of(glance: Glance) -> str:
         ("answer_seconds", "site_answer_seconds", "seconds until its answer came, last round"),
     ):
         values = {label: getattr(one, key) for label, one in sites.items()}
-        made.add(name, words, {label: v for label, v in values.items() if v is not None})
-    return "\n".join([*made.lines, ""])
+        lines += _metric(name, words, {label: v for label, v in values.items() if v is not None})
+    return "\n".join([*lines, ""])
 
 
-class _Lines:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def add(self, name: str, words: str, values: Mapping[str, float]) -> None:
-        if values:
-            kind = "counter" if name.endswith("_total") else "gauge"
-            self.lines += [f"# HELP feda3i_{name} {words}", f"# TYPE feda3i_{name} {kind}"]
-            self.lines += [f"feda3i_{name}{{{label}}} {v!r}" for label, v in values.items()]
+def _metric(name: str, words: str, values: Mapping[str, float]) -> list[str]:
+    if not values:
+        return []
+    kind = "counter" if name.endswith("_total") else "gauge"
+    about = [f"# HELP feda3i_{name} {words}", f"# TYPE feda3i_{name} {kind}"]
+    return about + [f"feda3i_{name}{{{label}}} {value!r}" for label, value in values.items()]
