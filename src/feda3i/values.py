@@ -48,6 +48,15 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
         )
 
 
+def split_names(text: str) -> tuple[str, ...]:
+    """Return names separated by commas.
+
+    >>> split_names("liver, tumour,")
+    ('liver', 'tumour')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def flat_items(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield ``("train.lr", 0.005)`` for every value of nested tables."""
     for key, value in values.items():

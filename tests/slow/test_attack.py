@@ -14,8 +14,7 @@ pytest.importorskip("flwr")
 import attacks
 from deployment import events_of, names, rounds_of, small, wait_for_nodes
 from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium
-from feda3i.deploy.trial import recipe_of
+from feda3i.deploy.processes import Consortium, recipe_of
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow

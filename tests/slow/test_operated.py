@@ -16,8 +16,7 @@ import feda3i
 from deployment import names, rounds_of, small, wait_for_nodes, wait_for_round
 from feda3i.deploy import credentials
 from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium, free_port
-from feda3i.deploy.trial import recipe_of
+from feda3i.deploy.processes import Consortium, free_port, recipe_of
 from feda3i.engine.run import run as run_here
 from feda3i.errors import RunError
 from feda3i.recipe import validate

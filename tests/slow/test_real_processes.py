@@ -19,8 +19,7 @@ from deployment import (
     wait_for_round,
 )
 from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium
-from feda3i.deploy.trial import recipe_of
+from feda3i.deploy.processes import Consortium, recipe_of
 from feda3i.engine.run import run
 from feda3i.flower.server_folder import lock_site, unlock_site
 from waiting import HANG, hear_ctrl_c, wait_until

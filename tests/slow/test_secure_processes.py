@@ -7,8 +7,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium
-from feda3i.deploy.trial import recipe_of
+from feda3i.deploy.processes import Consortium, recipe_of
 from feda3i.engine.run import run
 from feda3i.log.events import read_events
 from feda3i.recipe import validate

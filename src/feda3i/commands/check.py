@@ -11,6 +11,7 @@ import typer
 
 from feda3i.commands.app import AllowUnused, Workers
 from feda3i.errors import RecipeError
+from feda3i.values import split_names
 
 
 def check(
@@ -75,7 +76,7 @@ def check_folder(
     report = check_data(
         path,
         size=size,
-        classes=[name.strip() for name in classes.split(",") if name.strip()],
+        classes=split_names(classes),
         group=group,
         unused="allow" if allow_unused else "error",
         measure=measure,

@@ -10,6 +10,7 @@ import typer
 
 from feda3i.commands.app import App, Overrides
 from feda3i.errors import RecipeError, RunError
+from feda3i.values import split_names
 
 if TYPE_CHECKING:
     from feda3i.recipe import Recipe
@@ -38,11 +39,11 @@ def init(
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
-    from feda3i.deploy.folders import split_names, write_consortium
+    from feda3i.deploy.folders import write_consortium
     from feda3i.deploy.settings import ConsortiumSettings
 
     settings = ConsortiumSettings(
-        tuple(split_names(sites)),
+        split_names(sites),
         address,
         port,
         server=(server or out / "server").absolute(),
@@ -244,7 +245,7 @@ def demo(
 ) -> None:
     """Play a consortium on this machine as real processes and compare with the local engine."""
     need_flower()
-    from feda3i.deploy.trial import play_trial
+    from feda3i.deploy.processes import play_trial
 
     play_trial(out, sites, method)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from feda3i.commands.app import AllowUnused, App, Workers, progress_bar
+from feda3i.values import split_names
 
 if TYPE_CHECKING:
     from feda3i.prepare.work import Prepared
@@ -118,7 +119,7 @@ def folder(
         size=size,
         aspect=aspect,
         channels=channels,
-        classes=tuple(name.strip() for name in classes.split(",") if name.strip()),
+        classes=split_names(classes),
         bits=bits,
         keep_empty=not drop_empty,
         volumes=volumes,

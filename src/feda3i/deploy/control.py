@@ -171,12 +171,6 @@ class Control:
                 raise RunError(f"the run ended as {status.text}: {status.details}")
             time.sleep(pause)
 
-    def stop(self, run: int) -> None:
-        """Stop a run."""
-        from flwr.proto.control_pb2 import StopRunRequest
-
-        self._ask(lambda: self._client.StopRun(StopRunRequest(run_id=run)))
-
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         import httpx
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -149,8 +149,3 @@ def _texts(place: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
             yield from _texts(item, f"{above}{item.name}/")
         else:
             yield above + item.name, item.read_text("utf-8")
-
-
-def split_names(text: str) -> Sequence[str]:
-    """Return names separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]

@@ -39,6 +39,7 @@ from feda3i.flower.transport import FlowerTransport
 from feda3i.flower.watch import Watch
 from feda3i.log.console import Listener, Live
 from feda3i.recipe import Recipe, validate
+from feda3i.values import split_names
 
 app = ServerApp()
 
@@ -63,7 +64,7 @@ class ServerSettings:
     @classmethod
     def of(cls, run_config: Mapping[str, Any], environment: Mapping[str, str]) -> ServerSettings:
         """Read the settings of the app and of the server's environment."""
-        server = Path(environment["FEDA3I_SERVER"]) if environment.get("FEDA3I_SERVER") else None
+        server = _path(environment, "FEDA3I_SERVER")
         if server is not None:  # it may have been changed since the server was started
             environment = {**environment, **read_env(server / ENV)}
         try:
@@ -76,23 +77,16 @@ class ServerSettings:
         runs = Path(environment.get("FEDA3I_RUNS", ""))
         if not runs.is_absolute():
             raise RecipeError("set FEDA3I_RUNS to an absolute folder in the server's environment")
-        sites = tuple(
-            s.strip() for s in environment.get("FEDA3I_SITES", "").split(",") if s.strip()
-        )
-        test = environment.get("FEDA3I_TEST", "")
-        is_resumed = run_config.get("resume") is True
         check_names(recipe, environment.get("FEDA3I_ALLOW_PLUGINS") == "1")
-        patience = _seconds(environment.get("FEDA3I_WAIT", ""))
-        metrics = environment.get("FEDA3I_METRICS", "")
         return cls(
             recipe,
             runs / name,
-            sites,
-            Path(test) if test else None,
-            is_resumed,
-            patience,
-            server,
-            Path(metrics) if metrics else None,
+            split_names(environment.get("FEDA3I_SITES", "")),
+            _path(environment, "FEDA3I_TEST"),
+            is_resumed=run_config.get("resume") is True,
+            patience=_seconds(environment.get("FEDA3I_WAIT", "")),
+            server=server,
+            metrics=_path(environment, "FEDA3I_METRICS"),
         )
 
     def least(self) -> int:
@@ -107,6 +101,10 @@ class ServerSettings:
     def locked(self) -> set[str]:
         """Return the sites that are locked out now."""
         return locked_sites(self.server)
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    return Path(environment[name]) if environment.get(name) else None
 
 
 def _seconds(text: str) -> float:
