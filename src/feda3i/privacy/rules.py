@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from feda3i.basics.files import write_file
 from feda3i.core.messages import Floats, Params
 from feda3i.errors import WireError, shown
 
@@ -77,6 +79,15 @@ def digest_of(params: Params) -> str:
     sha = hashlib.sha256(params.values.tobytes())
     sha.update(params.counts.tobytes())
     return sha.hexdigest()
+
+
+def note_once(path: Path, question: str, answer: str, refusal: str) -> None:
+    """Remember what was answered to a question; raise ``WireError`` if it was something else."""
+    known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    if known.get(question, answer) != answer:
+        raise WireError(refusal)
+    if question not in known:
+        write_file(path, json.dumps({**known, question: answer}).encode(), mode=0o600)
 
 
 # -- values from outside --------------------------------------------------------------------------

@@ -8,7 +8,6 @@ message has the noise multiplier of the recipe, whatever it consists of.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Floats, Numbers, Params, Task, Wire
-from feda3i.errors import WireError
+from feda3i.privacy.rules import digest_of, note_once
 from feda3i.seeding import rng
 
 Normal = Callable[[str, int], Floats]
@@ -198,19 +197,12 @@ class Shield:
 
     def _note(self, round: int, task: Task, base: Params) -> None:
         """Answer one question per round and task: a repeated one gets the same noise again."""
-        from feda3i.privacy.rules import digest_of
-
         make_private(self.folder)
-        path = self.folder / "released.json"
-        known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-        what, name = digest_of(base), f"{round} {task}"
-        if known.get(name, what) != what:
-            raise WireError(
-                f"this site has already answered the {task} of round {round} for other parameters; "
-                f"another answer would cost privacy that was not agreed on"
-            )
-        if name not in known:
-            write_file(path, json.dumps({**known, name: what}).encode(), mode=0o600)
+        refusal = (
+            f"this site has already answered the {task} of round {round} for other parameters; "
+            f"another answer would cost privacy that was not agreed on"
+        )
+        note_once(self.folder / "released.json", f"{round} {task}", digest_of(base), refusal)
 
 
 def secret_normal(key: bytes, purpose: str, count: int) -> Floats:

@@ -39,6 +39,7 @@ from feda3i.privacy.rules import (
     hex_in,
     names_in,
     needed_of,
+    note_once,
     table_in,
 )
 
@@ -215,17 +216,12 @@ class Vault:
 
     def _note_opened(self, round: int, what: str) -> None:
         """Remember which sum of a round this site helped to open; refuse to open another one."""
-        path = self.secrets / "opened.json"
-        opened: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-        if opened.get(str(round), what) != what:
-            raise WireError(
-                f"this site has already helped to open another sum of round {round}: of other "
-                f"sites, weights or parameters. Two sums of one round would tell the sites apart; "
-                f"resume with the sites that were there"
-            )
-        if str(round) not in opened:
-            opened[str(round)] = what
-            write_file(path, json.dumps(opened).encode(), mode=0o600)
+        refusal = (
+            f"this site has already helped to open another sum of round {round}: of other sites, "
+            f"weights or parameters. Two sums of one round would tell the sites apart; resume with "
+            f"the sites that were there"
+        )
+        note_once(self.secrets / "opened.json", str(round), what, refusal)
 
     # -- on disk ----------------------------------------------------------------------------------
 
