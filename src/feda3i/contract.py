@@ -147,28 +147,30 @@ def outcome_of(
             else:
                 raise AssertionError("the run ended before it could be interrupted")
         elif lose[0]:
-            sha = _play_losing(recipe, federation, path, lose)
+            with one_thread():
+                job = job_of(recipe, federation)
+                transport = _Dropping(job, as_trained(federation, recipe.method.name), path)
+                transport.lost = lose
+                sha = _play(job, federation, path, transport)
         else:
             sha = run(recipe, path, federation=federation).sha256
-        folder = RunFolder.open(path)
-        saved = folder.load()
-        assert saved is not None
-        return Outcome(saved["params"].values, sha, list(read_events(folder.events)))
+        return Outcome(_params(path).values, sha, list(read_events(path / "events.jsonl")))
 
 
-def _play_losing(
-    recipe: Recipe, federation: Federation, path: Path, lose: tuple[str, tuple[int, ...]]
-) -> str:
-    with one_thread():
-        job = job_of(recipe, federation)
-        folder = RunFolder.create(path, recipe, {"data": describe(federation)})
-        transport = _Dropping(job, as_trained(federation, job.recipe.method.name), path)
-        transport.lost = lose
-        try:
-            return play(folder, job, transport, Silent()).sha256
-        finally:
-            transport.close()
-            folder.close()
+def _play(job: Job, federation: Federation, path: Path, transport: LocalTransport) -> str:
+    """Play a run over a transport of the check's own, and return the hash of its model."""
+    folder = RunFolder.create(path, job.recipe, {"data": describe(federation)})
+    try:
+        return play(folder, job, transport, Silent()).sha256
+    finally:
+        transport.close()
+        folder.close()
+
+
+def _params(path: Path) -> Params:
+    saved: Any = RunFolder.open(path).load()
+    params: Params = saved["params"]
+    return params
 
 
 # -- the promises ---------------------------------------------------------------------------------
@@ -275,18 +277,11 @@ def learns(subject: Subject) -> None:
     federation, recipe = tiny_federation(sites=2), subject.recipe(rounds=4)
     with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary, one_thread():
         job, path = job_of(recipe, federation), Path(temporary) / "run"
-        folder = RunFolder.create(path, recipe, {"data": describe(federation)})
         seen = as_trained(federation, recipe.method.name)
         transport = _Watching(job, seen, path)
-        try:
-            play(folder, job, transport, Silent())
-        finally:
-            transport.close()
-            folder.close()
+        _play(job, federation, path, transport)
         assert not transport.idle, f"weights came back unchanged from {sorted(transport.idle)}"
-        saved = folder.load()
-        assert saved is not None
-        before, after = (_misfit(job, seen, params) for params in (job.initial, saved["params"]))
+        before, after = (_misfit(job, seen, params) for params in (job.initial, _params(path)))
     assert after < before, f"the masks are fitted no better: loss {before:.4f} -> {after:.4f}"
 
 
