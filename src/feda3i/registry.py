@@ -14,7 +14,7 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -33,7 +33,6 @@ class Registry:
     kind: str
     builtin: Mapping[str, str]
     entry_points: str
-    hint: str = field(default="run 'feda3i list' for all names")
 
     def names(self) -> list[str]:
         """Return all names that can be used without a file or module path."""
@@ -51,7 +50,7 @@ class Registry:
             if point.name == key:
                 _PLUGINS.add(point.module)
                 return _guarded(point.load, self.kind, name)
-        raise unknown(self.kind, name, self.names(), f"; {self.hint}")
+        raise unknown(self.kind, name, self.names(), "; run 'feda3i list' for all names")
 
     def is_code(self, name: str) -> bool:
         """Return whether a name stands for a file or module of Python and not for a thing known."""
@@ -155,9 +154,9 @@ def _load_file(path: Path, kind: str) -> ModuleType:
     return module
 
 
-def modules_of(package: str, attribute: str, skip: tuple[str, ...] = ("base",)) -> dict[str, str]:
+def modules_of(package: str, attribute: str) -> dict[str, str]:
     """Return ``{file name: "package.module:attribute"}`` for a package without importing it."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
     stems = sorted(file.stem for folder in folders for file in Path(folder).glob("[a-z]*.py"))
-    return {s.replace("_", "-"): f"{package}.{s}:{attribute}" for s in stems if s not in skip}
+    return {s.replace("_", "-"): f"{package}.{s}:{attribute}" for s in stems if s != "base"}

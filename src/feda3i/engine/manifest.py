@@ -20,7 +20,7 @@ from feda3i.engine.job import Job
 from feda3i.errors import RunError
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import DECIDING, deciding
-from feda3i.recipe.trust import Code, named_code
+from feda3i.recipe.trust import named_code
 from feda3i.seeding import rng
 from feda3i.values import flat_items
 
@@ -38,7 +38,7 @@ def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
         "recipe_sha256": recipe.digest(),
         "seed": recipe.seed,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "code": {code.section: _code(code) for code in named_code(recipe)},
+        "code": {c.section: {"name": c.name, "sha256": c.sha256()} for c in named_code(recipe)},
         **_versions(),
         "processor": dict(processor()),
         **facts,
@@ -59,10 +59,6 @@ def version_of(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _code(code: Code) -> dict[str, str]:
-    return {"name": code.name, "sha256": code.sha256()}
 
 
 @cache

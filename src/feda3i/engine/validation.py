@@ -36,10 +36,6 @@ class Best:
     params: Params
     waited: int = 0
 
-    def to_tree(self) -> dict[str, Any]:
-        """Return plain data for the checkpoint."""
-        return dict(vars(self))
-
     @classmethod
     def from_tree(cls, tree: Any, layout: Layout) -> Best | None:
         """Return what a checkpoint knows of the best model; it may come from elsewhere."""
@@ -95,7 +91,7 @@ class BestWatch:
 
     def tree(self) -> dict[str, Any] | None:
         """Return plain data for the checkpoint; ``None`` as long as there is no best model."""
-        return None if self.best is None else self.best.to_tree()
+        return None if self.best is None else dict(vars(self.best))
 
 
 def round_off(score: float) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,11 @@ def with_local(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     holds the data of the run is for their hash to say.
     """
     local = _read(folder / FILE)
-    data = values.get("data")
-    if not isinstance(data, dict) or not local:
+    data, known = values.get("data"), local.get("data")
+    if not isinstance(data, dict) or not isinstance(known, dict):
         return values
     cwd = Path(str(local.get("cwd", "")))
-    places = {key: _found(value, cwd) for key, value in _places(local).items() if key not in data}
+    places = {key: _found(known[key], cwd) for key in PLACES if key in known and key not in data}
     return {**values, "data": {**data, **places}}
 
 
@@ -57,12 +56,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _places(local: Mapping[str, Any]) -> dict[str, Any]:
-    data = local.get("data")
-    known = data.items() if isinstance(data, dict) else ()
-    return {key: value for key, value in known if key in PLACES}
 
 
 def _found(value: Any, cwd: Path) -> Any:
