@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from feda3i.privacy.rules import check_weights_of, digest_of, hex_in, needed_of
 
 if TYPE_CHECKING:
     from feda3i.engine.loop import Round
+
+ReadT = TypeVar("ReadT")
 
 
 class SecureFit:
@@ -52,8 +54,7 @@ class SecureFit:
         """Let the sites draw keys; if one is lost meanwhile, begin again without it."""
         known = self.server.identities
         new = [site for site in sites if site not in known]
-        for reply in self._ask("introduce", new, lambda site: {}, _check_identity):
-            known[reply.site] = reply.secure["identity"]
+        known |= self._ask("introduce", new, {}, _identity)
         present = [site for site in sites if site in known]
         while True:  # each turn has fewer sites
             needed = needed_of(len(present), self.section.dropouts)
@@ -72,8 +73,7 @@ class SecureFit:
         def read(reply: Reply) -> Offer:
             return Offer.read(reply.secure, sites - {reply.site})
 
-        replies = self._ask("keys", sorted(sites), lambda site: message, read)
-        return {reply.site: read(reply) for reply in replies}
+        return self._ask("keys", sorted(sites), message, read)
 
     def _weigh(self, opening: Opening) -> None:
         """Fix the weights before the training: they may depend on cases and surveys only."""
@@ -120,17 +120,18 @@ class SecureFit:
         lost = [site for site in opening.offers if site not in stayed]
         message = {"attempt": opening.attempt, "stayed": sorted(stayed)}
 
-        def check(reply: Reply) -> None:
+        def read(reply: Reply) -> Mapping[str, Any]:
             check_shares(reply.secure, lost, stayed)
+            return reply.secure
 
-        replies = self._ask("unmask", stayed, lambda site: message, check, opening.needed)
-        if len(replies) < opening.needed:
+        answers = self._ask("unmask", stayed, message, read, opening.needed)
+        if len(answers) < opening.needed:
             raise RunError(
-                f"round {self.round.number}: {len(replies)} sites helped to unmask the sum, "
+                f"round {self.round.number}: {len(answers)} sites helped to unmask the sum, "
                 f"{opening.needed} must (secure.dropouts).{self._reasons()} Resume to play the "
                 f"round again"
             )
-        return opening.open(stayed, {reply.site: reply.secure for reply in replies})
+        return opening.open(stayed, answers)
 
     def _mean(
         self, opening: Opening, stayed: Sequence[str], total: Integers, counts: Any
@@ -161,30 +162,28 @@ class SecureFit:
         self,
         task: Task,
         sites: Sequence[str],
-        told: Callable[[str], dict[str, Any]],
-        check: Callable[[Reply], Any],
+        message: Mapping[str, Any],
+        read: Callable[[Reply], ReadT],
         least: int = 0,
-    ) -> list[Reply]:
-        """Return the good answers about keys; the others are noted as missing."""
-        kept = []
-        for answer in self.round.ask(task, sites, Plan(), NO_PARAMS, told, least):
+    ) -> dict[str, ReadT]:
+        """Return what is read from good answers about keys, by site; others count as missing."""
+        found = {}
+        for answer in self.round.ask(task, sites, Plan(), NO_PARAMS, lambda site: message, least):
             try:
                 if isinstance(answer, Missing):
                     raise WireError(answer.reason)
-                check(answer)
-                kept.append(answer)
+                found[answer.site] = read(answer)
             except WireError as error:
-                site = answer.site
                 if task != "unmask":  # its part is in the sum already
-                    self.missing.append(Missing(site, str(error)))
-        return kept
+                    self.missing.append(Missing(answer.site, str(error)))
+        return found
 
     def _reasons(self) -> str:
         said = "; ".join(f"{miss.site}: {miss.reason}" for miss in self.missing[:3])
         return f" {said}." if said else ""
 
 
-def _check_identity(reply: Reply) -> None:
+def _identity(reply: Reply) -> str:
     if set(reply.secure) != {"identity"}:
         raise WireError("expected an identity, and nothing else")
-    hex_in(reply.secure["identity"], "identity", 32)
+    return hex_in(reply.secure["identity"], "identity", 32)

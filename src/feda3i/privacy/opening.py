@@ -15,7 +15,7 @@ from feda3i.errors import RunError, WireError
 from feda3i.privacy import sealing
 from feda3i.privacy.fixed import Integers
 from feda3i.privacy.rules import context_hash, hex_in, table_in
-from feda3i.privacy.vault import LETTER, unmask
+from feda3i.privacy.vault import LETTER, pair_key, self_key
 
 TRIES = 200
 """Choices of shares that are tried before a secret counts as lost; more than one only if a site
@@ -90,36 +90,28 @@ class Opening:
             np.add(self.total, masked, out=self.total)
 
     def open(self, stayed: Sequence[str], answers: Mapping[str, Mapping[str, Any]]) -> Integers:
-        """Return the sum without masks, from the shares of the sites that stayed."""
-        lost = [site for site in self.offers if site not in stayed]
-        shares = {site: _shares(answer, lost, stayed) for site, answer in answers.items()}
-        seeds = {
-            site: self._recover(
-                {holder: own[1][site] for holder, own in shares.items()},
-                sealing.commitment,
-                self.offers[site].check,
-            )
-            for site in stayed
-        }
-        keys = {
-            site: self._recover(
-                {holder: own[0][site] for holder, own in shares.items()},
-                lambda seed: sealing.public_of(sealing.key_of(seed)),
-                self.offers[site].key,
-            )
-            for site in lost
-        }
+        """Return the sum without masks, from the checked shares of the sites that stayed."""
         assert self.total is not None
-        total = self.total.copy()
-        unmask(total, keys, seeds, {"keys": self.keys, "context": self.context})
+        total, keys = self.total.copy(), self.keys
+        for site in stayed:
+            shares = {holder: answer["self_shares"][site] for holder, answer in answers.items()}
+            seed = self._recover(shares, sealing.commitment, self.offers[site].check)
+            sealing.add_mask(total, self_key(seed, self.context), -1)
+        for site in set(self.offers) - set(stayed):
+            shares = {holder: answer["key_shares"][site] for holder, answer in answers.items()}
+            key = sealing.key_of(self._recover(shares, _public, self.offers[site].key))
+            for other in stayed:
+                pair = pair_key(sealing.agree(key, keys[other]), self.context)
+                sealing.add_mask(total, pair, -1 if other < site else 1)
         return total
 
     def _recover(
-        self, shares: Mapping[str, bytes], seen: Callable[[bytes], str], expected: str
+        self, shares: Mapping[str, str], seen: Callable[[bytes], str], expected: str
     ) -> bytes:
         numbers = {site: number for number, site in enumerate(sorted(self.peers), 1)}
         for holders in islice(combinations(sorted(shares), self.needed), TRIES):
-            secret = sealing.put_together({numbers[one]: shares[one] for one in holders})
+            parts = {numbers[holder]: bytes.fromhex(shares[holder]) for holder in holders}
+            secret = sealing.put_together(parts)
             if seen(secret) == expected:
                 return secret
         raise RunError(
@@ -128,14 +120,8 @@ class Opening:
         )
 
 
-def _shares(
-    answer: Mapping[str, Any], lost: Sequence[str], stayed: Sequence[str]
-) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the shares of lost sites' keys and of the others' own seeds, checked before."""
-    check_shares(answer, lost, stayed)
-    tables = (answer["key_shares"], answer["self_shares"])
-    of_keys, of_seeds = ({s: bytes.fromhex(x) for s, x in table.items()} for table in tables)
-    return of_keys, of_seeds
+def _public(seed: bytes) -> str:
+    return sealing.public_of(sealing.key_of(seed))
 
 
 def check_shares(answer: Mapping[str, Any], lost: Sequence[str], stayed: Sequence[str]) -> None:

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from feda3i.basics.files import make_private, write_file
@@ -263,24 +262,3 @@ def _about(attempt: str, round: int, writer: str, reader: str, public: str) -> s
 def _halves(shares: str) -> tuple[str, str]:
     middle = len(shares) // 2
     return shares[:middle], shares[middle:]
-
-
-def unmask(
-    total: Integers,
-    lost: Mapping[str, bytes],
-    seeds: Mapping[str, bytes],
-    agreed: Mapping[str, Any],
-) -> None:
-    """Take all masks off a sum in place, from the recovered secrets.
-
-    ``lost`` are the key seeds of lost sites, ``seeds`` the own seeds of those that stayed;
-    ``agreed`` has ``keys`` and ``context`` of the round.
-    """
-    for seed in seeds.values():
-        sealing.add_mask(total, self_key(seed, agreed["context"]), -1)
-    for site, seed in lost.items():
-        key = sealing.key_of(seed)
-        for other in seeds:
-            pair = pair_key(sealing.agree(key, agreed["keys"][other]), agreed["context"])
-            sealing.add_mask(total, pair, -1 if other < site else 1)
-    assert total.dtype == np.uint64
