@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.commands.keys import all_keys, find_keys
-from feda3i.commands.meanings import meanings_of
+from feda3i.commands.keys import all_keys, find_keys, meanings_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 
