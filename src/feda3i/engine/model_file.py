@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import FORMAT
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 MAX_SIDE = 2**16
 
 
-def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
+def model_bytes(job: Job, params: Params) -> bytes:
     """Return the model as a safetensors file that says how to build its network."""
     from safetensors.torch import save
 
@@ -36,9 +35,8 @@ def model_bytes(job: Job, layout: Layout, params: Params) -> bytes:
         "shape": list(job.format.shape),
     }
     # One key only: the library writes several metadata keys in no fixed order.
-    return bytes(
-        save(layout.tensors(params), metadata={"feda3i": json.dumps(about, sort_keys=True)})
-    )
+    tensors, text = job.layout.tensors(params), json.dumps(about, sort_keys=True)
+    return bytes(save(tensors, metadata={"feda3i": text}))
 
 
 def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, Any]]:

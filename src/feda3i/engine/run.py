@@ -235,7 +235,7 @@ def play(
         ]
         _tell(notes, None, log, is_result=True)
         log.sync()
-        digest = folder.finish(job, server.layout, server.params, watch.best)
+        digest = folder.finish(job, server.params, watch.best)
     finally:
         listener.end()
         log.close()

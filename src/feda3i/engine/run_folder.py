@@ -18,7 +18,6 @@ from typing import Any
 
 from feda3i import __version__
 from feda3i.basics.files import make_private, write_file
-from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.job import Job
@@ -227,11 +226,11 @@ class RunFolder:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def finish(self, job: Job, layout: Layout, params: Params, best: Best | None = None) -> str:
+    def finish(self, job: Job, params: Params, best: Best | None = None) -> str:
         """Write the models and DONE, and drop the pixels; return the last model's SHA-256."""
         if best is not None:
-            write_best(self.path, best, model_bytes(job, layout, best.params))
-        data = model_bytes(job, layout, params)
+            write_best(self.path, best, model_bytes(job, best.params))
+        data = model_bytes(job, params)
         digest = hashlib.sha256(data).hexdigest()
         write_file(self.model, data)
         self.drop_cache()

@@ -139,8 +139,7 @@ def serve(
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
     if job is None:
         job = _job_of_sites(recipe, roster, settings.least())
-    layout = job.layout
-    roster.layout = layout.digest()
+    roster.layout = job.layout.digest()
     facts["sites"] = roster.cases()
     listener.note(f"sites and their cases, as they say: {_said(roster.cases())}")
     for site, version in roster.versions().items():
@@ -157,7 +156,6 @@ def serve(
             grid,
             roster,
             job,
-            layout,
             run,
             folder=folder.path,
             test=test,

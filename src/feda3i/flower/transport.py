@@ -21,7 +21,6 @@ from flwr.serverapp import Grid
 
 from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
-from feda3i.core.layout import Layout
 from feda3i.core.messages import NO_PARAMS, Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
 from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
@@ -72,7 +71,6 @@ class FlowerTransport:
         grid: Grid,
         roster: Roster,
         job: Job,
-        layout: Layout,
         run: str,
         *,
         folder: Path,
@@ -80,10 +78,10 @@ class FlowerTransport:
         poll: float = 0.2,
         look: Callable[[dict[str, float | None]], None] = lambda waiting: None,
     ) -> None:
-        self.grid, self.roster, self.job, self.layout, self.run = grid, roster, job, layout, run
+        self.grid, self.roster, self.job, self.run = grid, roster, job, run
         self.test, self.scratch, self.poll, self.look = test, folder / "cache", poll, look
         self._sites = folder / "state" / "sites.json"
-        self._digest = layout.digest()
+        self.layout, self._digest = job.layout, job.layout.digest()
         self._facts: dict[str, Any] = {}
         self._predictor: Predictor | None = None
 
