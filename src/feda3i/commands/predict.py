@@ -76,15 +76,18 @@ def predict(
 
 
 def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
+    from feda3i.basics.writers import write_png
+
     picture = read_picture(file, predictor.format)
     mask = predictor.picture(picture)
-    write_mask(stem.with_name(f"{stem.name}.png"), mask, predictor.format.classes)
+    shown = mask * 255 if predictor.format.classes == 1 else mask  # else the numbers of classes
+    write_png(stem.with_name(f"{stem.name}.png"), shown)
     if overlay:
-        shown = byte_picture(picture, predictor.format.normalise)
-        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), shown, mask)
+        pixels = byte_picture(picture, predictor.format.normalise)
+        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), pixels, mask)
 
 
-def image_files(path: Path, endings: tuple[str, ...] = ENDINGS) -> tuple[list[Path], list[str]]:
+def image_files(path: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[str]]:
     """Return the images at a path, sorted, and what has an image's name but is not a file."""
     if path.is_dir():
         named = sorted(f for f in path.iterdir() if f.name.lower().endswith(endings))
@@ -120,13 +123,6 @@ def read_picture(path: Path, form: Format) -> NDArray[Any]:
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return pixels
-
-
-def write_mask(path: Path, mask: NDArray[np.uint8], classes: int) -> None:
-    """Write a mask: 0 and 255 for one class, the class numbers for several."""
-    from feda3i.basics.writers import write_png
-
-    write_png(path, mask * 255 if classes == 1 else mask)
 
 
 def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8]) -> None:

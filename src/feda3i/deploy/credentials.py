@@ -6,7 +6,6 @@ Private keys are files of mode 600. They are never printed, logged or put into a
 from __future__ import annotations
 
 import ipaddress
-import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,11 +115,6 @@ def make_node_key(private: Path, public: Path, name: str) -> None:
     write_file(private, text, mode=PRIVATE)
     line = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
     write_file(public, line + b" " + name.encode() + b"\n")
-
-
-def make_secret(path: Path) -> None:
-    """Write 32 random bytes, shared by the server's processes only."""
-    write_file(path, secrets.token_bytes(32), mode=PRIVATE)
 
 
 def public_line(private: Path) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from secrets import token_bytes
 
 from feda3i.basics.files import write_file
 from feda3i.deploy import credentials
@@ -130,7 +131,8 @@ def _write_server(folder: Path, settings: ConsortiumSettings) -> None:
         (folder / part).mkdir(parents=True)
     folder.chmod(0o700)
     _write_files(folder, "server", settings.values())
-    credentials.make_secret(folder / "superexec.secret")
+    # Shared by the server's processes only.
+    write_file(folder / "superexec.secret", token_bytes(32), mode=credentials.PRIVATE)
     write_commands(folder / "bin", "server")
 
 

@@ -21,7 +21,7 @@ from feda3i.core.normalise import Normalise, Rule
 from feda3i.core.resize import ASPECTS, Aspect
 from feda3i.core.server import Server
 from feda3i.core.statistics import check_norms
-from feda3i.errors import RecipeError
+from feda3i.errors import RecipeError, check_choice
 from feda3i.methods.base import Method, make_method
 from feda3i.privacy.shield import check_declared
 from feda3i.recipe import Recipe
@@ -129,13 +129,10 @@ class Job:
 
     def network(self) -> nn.Module:
         """Build the method's network with the initialisation of the run's seed."""
-        return self.method.network(self._build)
+        return self.method.network(self.plain_network)
 
-    def first_network(self) -> nn.Module:
-        """Build one plain network as every method of this seed starts from, however many it has."""
-        return self._build(0)
-
-    def _build(self, number: int) -> nn.Module:
+    def plain_network(self, number: int) -> nn.Module:
+        """Build a plain network of this seed; every method starts from that of number 0."""
         import torch
 
         from feda3i import models
@@ -247,6 +244,8 @@ class Job:
 def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:
     """Return the format of a recipe's cases; ``shape`` is that of a case, or of a patch."""
     options, train = recipe.data.options(), recipe.train
+    aspect: Aspect = options.get("aspect", "squeeze")
+    check_choice("data.aspect", aspect, ASPECTS)
     patches, spacing = train.patch is not None, options.get("spacing")
     if patches and len(shape) != len(train.patch or ()):
         raise RecipeError(
@@ -257,7 +256,7 @@ def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int])
         channels,
         classes,
         tuple(train.patch or shape),
-        aspect_of(recipe),
+        aspect,
         normalise_of(recipe),
         patches=patches,
         overlap=0.5 if train.overlap is None else train.overlap,
@@ -297,11 +296,3 @@ def keeps_values_of(recipe: Recipe) -> bool:
     options = recipe.data.options()
     values = options.get("values")
     return values == "kept" or (values is None and options.get("volumes") is not None)
-
-
-def aspect_of(recipe: Recipe) -> Aspect:
-    """Return how the recipe's data set brings pictures to size, as far as the recipe says."""
-    aspect: Aspect = recipe.data.options().get("aspect", "squeeze")
-    if aspect not in ASPECTS:
-        raise RecipeError(f"data.aspect: expected one of {', '.join(ASPECTS)}, found {aspect!r}")
-    return aspect

@@ -97,7 +97,7 @@ def start_of(job: Job, federation: Federation) -> dict[str, str]:
 
 def _weights(job: Job) -> str:
     sha = hashlib.sha256()
-    for name, tensor in job.first_network().state_dict().items():
+    for name, tensor in job.plain_network(0).state_dict().items():
         sha.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
         sha.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
     return sha.hexdigest()

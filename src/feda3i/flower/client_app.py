@@ -22,6 +22,7 @@ from flwr.clientapp import ClientApp
 from feda3i import __version__
 from feda3i.basics.files import write_file
 from feda3i.core.messages import TASKS, Order
+from feda3i.engine.job import job_for
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
 from feda3i.engine.station import Station, answer_keys, open_vault, secrets_of
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
@@ -47,7 +48,7 @@ class Workplace:
         self.settings = settings
         self.recipe = recipe_at_site(context.run_config.get("recipe"), settings)
         self.data = open_data(self.recipe, settings)
-        self.job = self.data.job(self.recipe)
+        self.job = job_for(self.recipe, self.data.train, self.data.classes)
 
     @cached_property
     def station(self) -> Station:

@@ -20,7 +20,6 @@ import numpy as np
 from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.holdout import hold_out
-from feda3i.engine.job import Job, job_for
 from feda3i.errors import DataError, RecipeError
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import registries
@@ -115,10 +114,6 @@ class SiteData:
     classes: int
     test: Cases | None = None
     validation: Index = field(default_factory=lambda: np.zeros(0, np.intp))
-
-    def job(self, recipe: Recipe) -> Job:
-        """Return the job that fits these cases."""
-        return job_for(recipe, self.train, self.classes)
 
 
 def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
