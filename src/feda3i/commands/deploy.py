@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -252,9 +253,7 @@ def demo(
 
 def need_flower() -> None:
     """Raise ``RunError`` with the way out if the extra is not installed."""
-    import importlib.util
-
-    if importlib.util.find_spec("flwr") is None:
+    if find_spec("flwr") is None:
         raise RunError("the network engine needs Flower: pip install 'feda3i[flower]'")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from feda3i.commands.app import App, Workers, progress_bar
+from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
     from feda3i.simulation.noisy_folders import NoisyFolder
@@ -114,7 +116,6 @@ def gallery(
     quiet: Quiet = False,
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
-    from feda3i.errors import RecipeError
     from feda3i.simulation.mask_files import read_image_file, read_mask_file
     from feda3i.simulation.noise_figure import built_in_cases, draw_gallery
 
@@ -155,7 +156,6 @@ def pdn(
 
 def _options(texts: list[str] | None) -> dict[str, Any]:
     """Return ``key=value`` texts as a dictionary, with values as in a recipe."""
-    from feda3i.errors import RecipeError
     from feda3i.recipe.loading import parse_value
 
     options: dict[str, Any] = {}
@@ -169,8 +169,6 @@ def _options(texts: list[str] | None) -> dict[str, Any]:
 
 def _finish(report: NoisyFolder, text: str, quiet: bool) -> None:
     """Say what was done; exit code 1 if files had to be left out."""
-    import sys
-
     import numpy as np
 
     for problem in report.problems:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from feda3i.commands.app import AllowUnused, App, Workers, progress_bar
+from feda3i.errors import RecipeError
 from feda3i.values import split_names
 
 if TYPE_CHECKING:
@@ -141,8 +142,6 @@ def folder(
 
 
 def _window(text: str | None) -> tuple[float, float] | None:
-    from feda3i.errors import RecipeError
-
     if text is None:
         return None
     try:

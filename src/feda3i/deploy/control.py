@@ -11,15 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from feda3i.deploy.credentials import RENEW, SOON, days_left
 from feda3i.errors import RunError
 from feda3i.log.events import Event, read_events
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class Control:
         """Return the nodes that are let in; those with a former key stay in Flower's books."""
         from flwr.proto.control_pb2 import ListNodesRequest
 
-        answer = self._ask(lambda: self._client.ListNodes(ListNodesRequest()))
+        answer = self._ask(self._client.ListNodes, ListNodesRequest())
         return [node for node in answer.nodes_info if node.status != "unregistered"]
 
     def admit(self, keys: Path) -> dict[str, str]:
@@ -107,13 +104,11 @@ class Control:
             if wanted.get(node.name) == node.public_key:
                 del wanted[node.name]  # it is in already
             else:
-                request = UnregisterNodeRequest(node_id=node.node_id)
-                self._ask(partial(self._client.UnregisterNode, request))
+                self._ask(self._client.UnregisterNode, UnregisterNodeRequest(node_id=node.node_id))
                 done[node.name] = "turned away"
         for name, key in wanted.items():
-            request = RegisterNodeRequest(public_key=key, name=name)
             try:
-                self._ask(partial(self._client.RegisterNode, request))
+                self._ask(self._client.RegisterNode, RegisterNodeRequest(public_key=key, name=name))
             except RunError as error:
                 raise RunError(
                     f"the key of '{name}' is not accepted ({error}). A key that was turned away "
@@ -126,7 +121,7 @@ class Control:
         """Return Flower's numbers of the runs that are under way or about to be."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
-        answer = self._ask(lambda: self._client.ListRuns(ListRunsRequest()))
+        answer = self._ask(self._client.ListRuns, ListRunsRequest())
         return [
             int(number)
             for number, found in answer.run_dict.items()
@@ -144,14 +139,14 @@ class Control:
 
         data = build_fab_from_disk(app)
         fab = fab_to_proto(Fab(hashlib.sha256(data).hexdigest(), data, {}))
-        answer = self._ask(lambda: self._client.StartRun(StartRunRequest(fab=fab)))
+        answer = self._ask(self._client.StartRun, StartRunRequest(fab=fab))
         return int(answer.run_id)
 
     def status(self, run: int) -> Status:
         """Return the state of a run."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
-        answer = self._ask(lambda: self._client.ListRuns(ListRunsRequest(run_id=run)))
+        answer = self._ask(self._client.ListRuns, ListRunsRequest(run_id=run))
         found = answer.run_dict[run]
         text = ":".join(part for part in (found.status.status, found.status.sub_status) if part)
         return Status(text, found.status.details, found.bytes_sent, found.bytes_recv)
@@ -171,11 +166,11 @@ class Control:
                 raise RunError(f"the run ended as {status.text}: {status.details}")
             time.sleep(pause)
 
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
+    def _ask(self, question: Callable[[Any], Any], request: Any) -> Any:
         import httpx
 
         try:
-            return question()
+            return question(request)
         except httpx.HTTPStatusError as error:
             raise RunError(f"the SuperLink refused: {error.response.text[:500]}") from None
         except (httpx.HTTPError, ssl.SSLError) as error:
