@@ -22,7 +22,7 @@ from feda3i.engine.guarding import guard, merge_alike, must_gather
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
-from feda3i.engine.spending import account_fit, account_survey
+from feda3i.engine.spending import account_fit, spending_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
 from feda3i.errors import RunError, WireError
@@ -84,7 +84,7 @@ class Round:
     def _survey(self, plan: Plan) -> None:
         sites = self.sites_of(plan.survey)
         if self.job.recipe.privacy.on:
-            account_survey(self.job, self.server, sites)
+            spending_of(self.job, self.server).survey(sites)
         params = plan.survey_params or self.server.params
         self.method.digest(self.server, self._ask_all("survey", sites, plan, params))
 
@@ -185,8 +185,7 @@ class Round:
                 continue
             try:
                 check_reply(answer, wire, layout, self.server.format.classes, self.job.is_secure)
-                _check_origin(answer, order)
-                _check_cases(answer, self.server.sites[order.site])
+                _check_origin(answer, order, self.server.sites[order.site])
             except WireError as error:
                 yield Missing(order.site, str(error))
             else:
@@ -253,13 +252,10 @@ class Round:
         ]
 
 
-def _check_origin(reply: Reply, order: Order) -> None:
+def _check_origin(reply: Reply, order: Order, bound: int) -> None:
     found, expected = (reply.task, reply.round, reply.site), (order.task, order.round, order.site)
     if found != expected:
         raise WireError(f"expected an answer to {expected}, found one to {found}")
-
-
-def _check_cases(reply: Reply, bound: int) -> None:
     if reply.cases != bound:
         raise WireError(
             f"it says it trained on {reply.cases} cases; at its first hello it had {bound}"

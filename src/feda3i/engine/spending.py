@@ -6,7 +6,6 @@ The account is part of every checkpoint, under ``privacy`` in ``server.state``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from feda3i.core.messages import Replies
 from feda3i.core.server import Server
@@ -15,16 +14,12 @@ from feda3i.privacy.accountant import Spending
 from feda3i.privacy.shield import blocks_of
 
 
-def _spending(job: Job, server: Server) -> Spending:
+def spending_of(job: Job, server: Server) -> Spending:
+    """Return the account of a run; what is counted goes into the server's state."""
     section = job.recipe.privacy
     numbers = len(job.method.wire.fit) + section.send_loss
     kept = server.state.setdefault("privacy", {})
     return Spending(section.noise_multiplier, blocks_of(job.layout), numbers, kept)
-
-
-def account_survey(job: Job, server: Server, sites: Sequence[str]) -> None:
-    """Count a survey for everybody who is asked."""
-    _spending(job, server).survey(list(sites))
 
 
 def account_fit(job: Job, server: Server, replies: Replies) -> None:
@@ -33,7 +28,7 @@ def account_fit(job: Job, server: Server, replies: Replies) -> None:
     found = server.facts.get("weights", share)
     weights = {s: w if isinstance(w, list) else [w] for s, w in found.items()}
     asked = [*replies.sites, *(miss.site for miss in replies.missing)]
-    spending = _spending(job, server)
+    spending = spending_of(job, server)
     spending.fit(asked, weights, job.is_secure)
     server.record(privacy=spending.worst(job.recipe.privacy.delta))
 
@@ -42,7 +37,7 @@ def notes_of_privacy(job: Job, server: Server) -> list[str]:
     """Return what the run's privacy came to, in words."""
     if not job.recipe.privacy.on:
         return []
-    worst = _spending(job, server).worst(job.recipe.privacy.delta)
+    worst = spending_of(job, server).worst(job.recipe.privacy.delta)
     lines = [
         f"differential privacy of a whole site, delta {worst['delta']:g}: epsilon "
         f"{_shown(worst['epsilon_server'])} against the server, "

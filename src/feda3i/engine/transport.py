@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,8 +100,6 @@ def truth_of(federation: Federation) -> dict[str, tuple[Cases, Index]]:
 
     Validation cases have the masks that their sites gave them: a real site knows no better ones.
     """
-    from dataclasses import replace
-
     kept = federation.validation
     both = (*federation.sites.items(), *kept.items())
     owner = {int(k): name for name, index in both for k in index}

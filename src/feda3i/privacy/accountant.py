@@ -8,11 +8,13 @@ with 1/m^2 = sum of 1/m_i^2, exactly; its epsilon is that of ``dp_accounting``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from feda3i.core.messages import Floats
+
+VIEWS = ("server", "models")
 
 
 def epsilon_of(spent: float, delta: float) -> float:
@@ -59,16 +61,16 @@ class Spending:
     ) -> None:
         self.z, self.kept = noise_multiplier, kept
         self.of_numbers = numbers / (blocks + numbers)
-        for view in ("server", "models"):
+        for view in VIEWS:
             kept.setdefault(view, {})
 
     def _spend(self, view: str, site: str, amount: float) -> None:
         self.kept[view][site] = self.kept[view].get(site, 0.0) + amount
 
-    def survey(self, sites: list[str]) -> None:
+    def survey(self, sites: Sequence[str]) -> None:
         """Count a survey; the weights that follow from it show in the models."""
         for site in sites:
-            for view in ("server", "models"):
+            for view in VIEWS:
                 self._spend(view, site, self._one())
 
     def fit(self, asked: list[str], weights: Mapping[str, list[float]], is_secure: bool) -> None:
@@ -90,12 +92,5 @@ class Spending:
 
     def worst(self, delta: float) -> dict[str, float]:
         """Return delta and, for each kind of onlooker, the epsilon of the site that tells most."""
-        found = {
-            view: epsilon_of(max(spent.values(), default=0.0), delta)
-            for view, spent in self.kept.items()
-        }
-        return {
-            "delta": delta,
-            "epsilon_server": found["server"],
-            "epsilon_models": found["models"],
-        }
+        most = {view: max(self.kept[view].values(), default=0.0) for view in VIEWS}
+        return {"delta": delta} | {f"epsilon_{v}": epsilon_of(most[v], delta) for v in VIEWS}

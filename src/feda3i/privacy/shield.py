@@ -109,6 +109,10 @@ def release_numbers(
     return out
 
 
+def _all_as(value: float, numbers: Numbers) -> Numbers:
+    return {k: [value] * len(v) if isinstance(v, list) else value for k, v in numbers.items()}
+
+
 def check_declared(wire: Wire, used: Sequence[str]) -> str:
     """Return why a method's numbers cannot be noised; empty if they can."""
     if wire.networks:
@@ -168,15 +172,7 @@ class Shield:
         parts = sum(len(v) if isinstance(v, list) else 1 for v in asked.values())
         normal, z = self._normal(round, "survey"), self.limits.noise_multiplier
         noised = release_numbers(asked, wire.ranges, parts, z, normal)
-        all_cases: Numbers = {
-            name: [cases] * len(value) if isinstance(value, list) else cases
-            for name, value in counts.items()
-        }
-        nothing: Numbers = {
-            name: [math.nan] * len(value) if isinstance(value, list) else math.nan
-            for name, value in numbers.items()
-        }
-        return {**nothing, **all_cases, **noised}
+        return {**_all_as(math.nan, numbers), **_all_as(cases, counts), **noised}
 
     # -- noise ------------------------------------------------------------------------------------
 
