@@ -225,15 +225,15 @@ def survives_a_missing_site(subject: Subject) -> None:
         sites = as_trained(federation, subject.recipe().method.name).names()
         if len(sites) < 2:
             return
-        outcome = outcome_of(subject.recipe(rounds=4), federation, lose=(sites[1], (round,)))
-        assert np.isfinite(outcome.values).all()
-        for event in outcome.events:
-            _check_weights(event)
+        recipe = subject.recipe(rounds=4)
+        _check_outcome(outcome_of(recipe, federation, lose=(sites[1], (round,))))
 
 
-def _check_weights(event: dict[str, Any]) -> None:
-    if event["event"] == "round" and event.get("weights"):
-        weights = np.array(list(event["weights"].values()), dtype=np.float64)
+def _check_outcome(outcome: Outcome) -> None:
+    """Check that parameters are finite, and that the weights of every round sum to one."""
+    assert np.isfinite(outcome.values).all()
+    for weighted in filter(None, (event.get("weights") for event in outcome.events)):
+        weights = np.array(list(weighted.values()), dtype=np.float64)
         assert np.isfinite(weights).all(), "a weight is not finite"
         assert (weights >= 0).all(), "a weight is negative"
         assert np.allclose(weights.sum(axis=0), 1), "weights do not sum to one"
@@ -247,10 +247,7 @@ def survives_odd_sites(subject: Subject) -> None:
     masks[federation.sites["site-2"]] = 1
     sites = {**federation.sites, "site-3": federation.sites["site-3"][:1]}
     odd = replace(federation, train=replace(federation.train, masks=masks), sites=sites)
-    outcome = outcome_of(subject.recipe(rounds=3), odd)
-    assert np.isfinite(outcome.values).all()
-    for event in outcome.events:
-        _check_weights(event)
+    _check_outcome(outcome_of(subject.recipe(rounds=3), odd))
 
 
 class _Watching(LocalTransport):
