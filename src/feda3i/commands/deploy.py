@@ -40,8 +40,7 @@ def init(
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
-    from feda3i.deploy.folders import write_consortium
-    from feda3i.deploy.settings import ConsortiumSettings
+    from feda3i.deploy.folders import ConsortiumSettings, write_consortium
 
     settings = ConsortiumSettings(
         split_names(sites),

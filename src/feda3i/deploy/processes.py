@@ -23,8 +23,7 @@ import tomli_w
 
 from feda3i.basics.files import write_file
 from feda3i.deploy.control import Control, round_line
-from feda3i.deploy.folders import write_consortium, write_site
-from feda3i.deploy.settings import ConsortiumSettings
+from feda3i.deploy.folders import ConsortiumSettings, write_consortium, write_site
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.settings_app import write_app
 from feda3i.recipe import Recipe, validate

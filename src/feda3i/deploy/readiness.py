@@ -19,7 +19,7 @@ from typing import Any
 
 from feda3i import __version__
 from feda3i.deploy.credentials import RENEW
-from feda3i.deploy.settings import FILE, read_settings
+from feda3i.deploy.folders import FILE, read_settings
 from feda3i.errors import FedA3IError
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings

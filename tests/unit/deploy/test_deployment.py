@@ -25,10 +25,10 @@ from typer.testing import CliRunner
 
 from consortium import tiny
 from feda3i.commands.deploy import app as deploy
+from feda3i.deploy.folders import ConsortiumSettings as Settings
 from feda3i.deploy.folders import add_site, renew, write_consortium
 from feda3i.deploy.processes import free_port
 from feda3i.deploy.readiness import check_site
-from feda3i.deploy.settings import ConsortiumSettings as Settings
 from feda3i.errors import RecipeError, WireError
 from feda3i.flower.guard import CLIENT, SERVER, check_app
 from feda3i.flower.server_app import ServerSettings

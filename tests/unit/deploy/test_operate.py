@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 from feda3i.commands.deploy import app as deploy
 from feda3i.deploy import credentials
 from feda3i.deploy.control import main as register
-from feda3i.deploy.folders import renew, write_consortium
-from feda3i.deploy.settings import ConsortiumSettings
+from feda3i.deploy.folders import ConsortiumSettings, renew, write_consortium
 from feda3i.errors import RecipeError
 
 
