@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -54,8 +54,21 @@ def all_keys() -> list[Key]:
 
 def options_of(section: str, name: str, thing: Any) -> list[Key]:
     """Return the options of a method, a noise model, a data set or a network."""
-    has_fields = section in ("method", "noise")
-    return [*(_of_fields if has_fields else _of_parameters)(section, name, thing)]
+    meanings, hints = meanings_of(thing), _hints(section, thing)
+    keys = []
+    for option, default in _defaults(section, thing).items():
+        is_seed = section == "data" and option == "seed"
+        usual = UNSET if default is MISSING else value_text(default)
+        keys.append(
+            Key(
+                f"{section}.{option}",
+                takes(hints.get(option, Any)),
+                "the run's" if is_seed else usual,
+                meanings.get(option, ""),
+                name,
+            )
+        )
+    return keys
 
 
 def find_keys(name: str) -> list[Key]:
@@ -95,46 +108,17 @@ def _of_registry(section: str) -> Iterator[Key]:
         yield from options_of(section, name, registry.get(name))
 
 
-def _of_parameters(section: str, name: str, thing: Any) -> Iterator[Key]:
-    """Yield the options of a function or of a class that is no dataclass."""
+def _defaults(section: str, thing: Any) -> dict[str, Any]:
+    """Return what a recipe may set of a thing, with defaults; ``MISSING`` where it has none."""
+    if section == "noise":
+        found = {field.name: field.default for field in fields(thing)}
+        return {k: v for k, v in found.items() if not _comes_from_annotators(thing, k, v)}
+    if section == "method":
+        declared = thing.model_fields.items()
+        return {k: MISSING if one.is_required() else one.default for k, one in declared}
     given = ("channels", "classes", "dimensions", "shape") if section == "model" else ()
-    meanings = meanings_of(thing)
-    hints = _hints(getattr(thing, "__init__", thing) if isinstance(thing, type) else thing)
-    for option, parameter in inspect.signature(thing).parameters.items():
-        if option not in given:
-            default = UNSET if parameter.default is inspect.Parameter.empty else parameter.default
-            is_seed = section == "data" and option == "seed"
-            yield Key(
-                f"{section}.{option}",
-                takes(hints.get(option, Any)),
-                "the run's" if is_seed else value_text(default),
-                meanings.get(option, ""),
-                name,
-            )
-
-
-def _of_fields(section: str, name: str, thing: Any) -> Iterator[Key]:
-    """Yield the options of a method or of a dataclass that a recipe may set."""
-    meanings, hints = meanings_of(thing), _hints(thing)
-    for option, default in _defaults(thing).items():
-        if section == "noise" and _comes_from_annotators(thing, option, default):
-            continue
-        yield Key(
-            f"{section}.{option}",
-            takes(hints[option]),
-            UNSET if default is MISSING else value_text(default),
-            meanings.get(option, ""),
-            name,
-        )
-
-
-def _defaults(thing: Any) -> dict[str, Any]:
-    if is_dataclass(thing):
-        return {field.name: field.default for field in fields(thing)}
-    return {
-        option: MISSING if field.is_required() else field.default
-        for option, field in thing.model_fields.items()
-    }
+    taken = inspect.signature(thing).parameters.items()
+    return {k: MISSING if p.default is p.empty else p.default for k, p in taken if k not in given}
 
 
 def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:
@@ -149,7 +133,9 @@ def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:
     return False
 
 
-def _hints(thing: Any) -> dict[str, Any]:
+def _hints(section: str, thing: Any) -> dict[str, Any]:
+    if section in ("data", "model") and isinstance(thing, type):
+        thing = getattr(thing, "__init__", thing)
     try:
         return get_type_hints(thing, include_extras=True)
     except NameError:  # a name that only type checkers see
