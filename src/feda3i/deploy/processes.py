@@ -39,12 +39,7 @@ class Consortium:
     all sites before it begins with those that came.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        sites: Sequence[str],
-        patience: float = 120.0,
-    ) -> None:
+    def __init__(self, folder: Path, sites: Sequence[str], patience: float = 120.0) -> None:
         self.folder = folder.resolve()
         self.sites = list(sites)
         self.server = self.folder / "server"

@@ -188,9 +188,8 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
     from feda3i.data.folder import load_folder
 
     test = load_folder(settings.test, **options)
-    classes = len(options.get("classes", ("lesion",)))
     facts = {"test": len(test), "test_sha256": test.digest()}
-    return job_for(recipe, test, classes), test, facts
+    return job_for(recipe, test, len(options["classes"])), test, facts
 
 
 def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from feda3i import __version__
 from feda3i.basics.files import write_file
@@ -21,32 +20,19 @@ def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = Fals
     """Write the app of a run, whose recipe names no path; ``flwr run FOLDER`` starts it."""
     import tomli_w
 
-    folder.mkdir(parents=True, exist_ok=True)
-    text = tomli_w.dumps(settings(recipe, run, is_resumed=is_resumed))
-    write_file(folder / "pyproject.toml", text.encode())
-    return folder
-
-
-def settings(recipe: Recipe, run: str, *, is_resumed: bool = False) -> dict[str, Any]:
-    """Return the content of the app's ``pyproject.toml``."""
-    return {
-        "project": {
-            "name": "feda3i-run",
-            "version": __version__,
-            "description": "Settings of a feda3i run; the code is installed at server and sites",
-            "license": "Apache-2.0",
-        },
-        "tool": {
-            "flwr": {
-                "app": {
-                    "publisher": "feda3i",
-                    "components": {"serverapp": SERVER, "clientapp": CLIENT},
-                    "config": {
-                        "recipe": json.dumps(recipe.to_dict(), sort_keys=True),
-                        "run": run,
-                        "resume": is_resumed,
-                    },
-                }
-            }
-        },
+    project = {
+        "name": "feda3i-run",
+        "version": __version__,
+        "description": "Settings of a feda3i run; the code is installed at server and sites",
+        "license": "Apache-2.0",
     }
+    text = json.dumps(recipe.to_dict(), sort_keys=True)
+    app = {
+        "publisher": "feda3i",
+        "components": {"serverapp": SERVER, "clientapp": CLIENT},
+        "config": {"recipe": text, "run": run, "resume": is_resumed},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}})
+    write_file(folder / "pyproject.toml", settings.encode())
+    return folder

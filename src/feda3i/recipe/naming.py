@@ -41,18 +41,18 @@ def name_of(recipe: Recipe, base: Recipe, source: str) -> RunName:
     elif _noise(recipe) != _noise(base):
         title = _replaced(title, _noise(base), _spoken(_noise(recipe)), ", ")
         stem = _replaced(stem, _noise(base), _noise(recipe), "-")
-    data = _data(recipe)
+    data = [] if _data(recipe) == _data(base) else [_data(recipe)]
     changes = [f"{key.rpartition('.')[2]} {_text(value)}" for key, value in _changes(recipe, base)]
     if len(changes) > SHOWN:
         changes[SHOWN:] = [f"{len(changes) - SHOWN} more changes"]
     method = recipe.method.name.rpartition(":")[2]
     told = [
-        *([data] if data != _data(base) else []),
+        *data,
         *([method] if recipe.method.name != base.method.name else []),
         *changes,
         *([f"seed {recipe.seed}"] if recipe.seed != base.seed else []),
     ]
-    parts = [stem, *([data] if data != _data(base) else []), method, *changes]
+    parts = [stem, *data, method, *changes]
     folder = "-".join(filter(None, map(slug, parts)))[:LONGEST].rstrip("-.")
     return RunName(", ".join([title, *told]), f"{folder}-seed{recipe.seed}")
 

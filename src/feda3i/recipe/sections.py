@@ -14,8 +14,6 @@ from feda3i.core.training import Training
 
 PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
-
-
 LATER = {
     "train": (
         "optimiser",
