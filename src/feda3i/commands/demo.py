@@ -30,18 +30,20 @@ def demo(
     """See it work in minutes: synthetic cases, several sites, a table and pictures."""
     from feda3i.commands.run import free_folder
     from feda3i.recipe import load
+    from feda3i.simulation.annotation import true_offsets
     from feda3i.simulation.federation import federation_of
 
     base = load("demo", [f"seed={seed}"])
     folder = free_folder(out.parent, out.name)
     federation = federation_of(base)
-    _introduce(base, federation)
+    mu = true_offsets(federation.notes)
+    _introduce(base, federation, mu)
     try:
         results = _runs(base, folder, federation, quiet)
     except KeyboardInterrupt:
         print(f"\ninterrupted; finished runs are in {folder}", file=sys.stderr)
         sys.exit(130)
-    _show(folder, base, federation, results)
+    _show(folder, federation, results, mu)
 
 
 def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> dict[str, Result]:
@@ -76,10 +78,7 @@ def _with_method(base: Recipe, method: str) -> Recipe:
     return validate({**values, "method": {"name": method, **kept}})
 
 
-def _introduce(recipe: Recipe, federation: Federation) -> None:
-    from feda3i.simulation.annotation import true_offsets
-
-    mu = true_offsets(federation.notes)
+def _introduce(recipe: Recipe, federation: Federation, mu: dict[str, float]) -> None:
     size = federation.train.shape[0]
     print(
         f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
@@ -93,29 +92,29 @@ def _introduce(recipe: Recipe, federation: Federation) -> None:
         )
 
 
-def _show(folder: Path, recipe: Recipe, federation: Federation, results: dict[str, Result]) -> None:
+def _show(
+    folder: Path, federation: Federation, results: dict[str, Result], mu: dict[str, float]
+) -> None:
     from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
     from feda3i.log.events import read_events
     from feda3i.report.plots import draw_curves, draw_weights
     from feda3i.report.survey_plot import draw_survey
-    from feda3i.simulation.annotation import true_offsets
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)
     print("\n" + table)
     write_file(folder / "table.md", (table + "\n").encode())
-    mu = true_offsets(federation.notes) or None
     draw_curves({ROWS[m]: [e] for m, e in events.items()}, folder / "curves.png")
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
         stages = next(read_events(results["feda3i"].path / "events.jsonl", "start"))["stages"]
-        draw_survey(surveyed[-1]["survey"], folder / "survey.png", mu)
-        draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu)
-        print("\n" + grouping_text(surveyed[-1]["survey"], mu))
+        draw_survey(surveyed[-1]["survey"], folder / "survey.png", mu or None)
+        draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu or None)
+        print("\n" + grouping_text(surveyed[-1]["survey"], mu or None))
         if mu:
             print(bias_text(surveyed[-1]["survey"], mu, federation))
-    _draw_examples(folder, federation, results)
+    _draw_examples(folder, federation, results, mu)
     for method, result in results.items():
         for note in result.notes:
             print(f"\nNOTE  {ROWS[method]}: {note}")
@@ -180,14 +179,15 @@ def bias_text(survey: dict[str, Any], mu: dict[str, float], federation: Federati
     )
 
 
-def _draw_examples(folder: Path, federation: Federation, results: dict[str, Result]) -> None:
+def _draw_examples(
+    folder: Path, federation: Federation, results: dict[str, Result], mu: dict[str, float]
+) -> None:
     """Draw what annotators drew, and what the models answer, beside the truth."""
     import numpy as np
 
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
     from feda3i.report.plots import draw_cases
-    from feda3i.simulation.annotation import true_offsets
 
     test = federation.test
     images = np.asarray(test.images[:6])
@@ -197,15 +197,10 @@ def _draw_examples(folder: Path, federation: Federation, results: dict[str, Resu
             predictor = open_predictor(results[method].path)
             contours[ROWS[method].split()[0]] = predictor.masks(images)
     draw_cases(images, contours, folder / "predictions.png", truth="truth")
-    if federation.clean_masks is not None:
-        mu = true_offsets(federation.notes)
+    if federation.clean_masks is not None and mu:
         ranked = sorted(mu, key=lambda site: mu[site])
-        chosen = [ranked[round(k * (len(ranked) - 1) / 5)] for k in range(6)] if ranked else []
+        chosen = [ranked[round(k * (len(ranked) - 1) / 5)] for k in range(6)]
         where = np.array([federation.sites[site][0] for site in chosen], dtype=np.intp)
-        if len(where):
-            drawn = {
-                "truth": federation.clean_masks[where],
-                "as drawn": federation.train.masks[where],
-            }
-            titles = [f"{site}, mu {mu[site]:+.1f}" for site in chosen]
-            draw_cases(federation.train.images[where], drawn, folder / "masks.png", titles)
+        drawn = {"truth": federation.clean_masks[where], "as drawn": federation.train.masks[where]}
+        titles = [f"{site}, mu {mu[site]:+.1f}" for site in chosen]
+        draw_cases(federation.train.images[where], drawn, folder / "masks.png", titles)
