@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,11 +161,8 @@ def outcome_of(
 def _play(job: Job, federation: Federation, path: Path, transport: LocalTransport) -> str:
     """Play a run over a transport of the check's own, and return the hash of its model."""
     folder = RunFolder.create(path, job.recipe, {"data": describe(federation)})
-    try:
+    with closing(folder), closing(transport):
         return play(folder, job, transport, Silent()).sha256
-    finally:
-        transport.close()
-        folder.close()
 
 
 def _params(path: Path) -> Params:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,7 @@ def resume(
     from somebody else.
     """
     listener = listener or Silent()
-    folder = RunFolder.open(path, to_write=True)
-    try:
+    with closing(RunFolder.open(path, to_write=True)) as folder:
         if folder.manifest().get("engine") == "flower":
             raise RunError(
                 f"'{path}' was run over the network, and its sites keep their memory; go on at its "
@@ -124,8 +124,6 @@ def resume(
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
             job, changed = job_of(recipe, federation), moved(folder.manifest())
             return _carry_out(folder, job, federation, listener, changed)
-    finally:
-        folder.close()
 
 
 def finished(folder: RunFolder) -> Result:
@@ -172,11 +170,8 @@ def _carry_out(
 ) -> Result:
     """Play all rounds that are left, on the local engine."""
     federation = as_trained(federation, job.recipe.method.name)
-    transport = LocalTransport(job, federation, folder.path)
-    try:
+    with closing(LocalTransport(job, federation, folder.path)) as transport:
         return play(folder, job, transport, listener, changed)
-    finally:
-        transport.close()
 
 
 def play(

@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def serve(
             f"digits; install the same version everywhere"
         )
     folder, run = _open(settings, facts)
-    try:
+    with closing(folder):
         if folder.is_done:
             return finished(folder)
         watch = Watch(listener, folder.path, roster, OperatorPage(), settings.metrics)
@@ -170,8 +171,6 @@ def serve(
             raise
         watch.finish()
         return result
-    finally:
-        folder.close()
 
 
 def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[str, Any]]:
