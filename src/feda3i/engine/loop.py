@@ -185,7 +185,7 @@ class Round:
                 continue
             try:
                 check_reply(answer, wire, layout, self.server.format.classes, self.job.is_secure)
-                _check_origin(answer, order, self.server.sites[order.site])
+                _check_answer(answer, order, self.server.sites[order.site])
             except WireError as error:
                 yield Missing(order.site, str(error))
             else:
@@ -252,7 +252,7 @@ class Round:
         ]
 
 
-def _check_origin(reply: Reply, order: Order, bound: int) -> None:
+def _check_answer(reply: Reply, order: Order, bound: int) -> None:
     found, expected = (reply.task, reply.round, reply.site), (order.task, order.round, order.site)
     if found != expected:
         raise WireError(f"expected an answer to {expected}, found one to {found}")
