@@ -108,10 +108,9 @@ def check_method(arguments: Sequence[str]) -> None:
     section = load(None, [f"method={name}", *(f"method.{option}" for option in options)]).method
     make_method(section.name, section.options())
     outcome = contract.check_method(section.name, section.options())
-    promises = {promise.__name__: promise.__doc__ for promise in contract.PROMISES}
-    for promise, trouble in outcome.items():
-        told = (promises[promise] or "").strip()
-        print(f"{'broken' if trouble else 'kept  '}  {told}")
+    for promise in contract.PROMISES:
+        trouble = outcome[promise.__name__]
+        print(f"{'broken' if trouble else 'kept  '}  {(promise.__doc__ or '').strip()}")
         if trouble:
             print(f"        {trouble}")
     broken = sum(bool(trouble) for trouble in outcome.values())

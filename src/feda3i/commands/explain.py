@@ -68,14 +68,11 @@ def explain(
     else:
         kinds = ", ".join((*found, "recipe", "key"))
         raise RecipeError(f"expected NAME, or one of {kinds} and NAME; found '{' '.join(names)}'")
-    if kind == "method":
-        print(method_card(name))
+    cards = {"method": method_card, "recipe": recipe_card, "key": key_card}
+    if kind in cards:
+        print(cards[kind](name))
     elif kind == "model":
         print(network_card(name, size, channels))
-    elif kind == "recipe":
-        print(recipe_card(name))
-    elif kind == "key":
-        print(key_card(name))
     else:
         thing = found[kind].get(name)
         print(f"{name} ({kind})\n\n{inspect.getdoc(thing) or 'No description.'}")
