@@ -15,9 +15,9 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO, cast
 
 from feda3i.basics.files import is_full
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
@@ -46,8 +46,7 @@ class FileEntry:
     folder named after the archive."""
     place: str  # the file on disk: the file itself or its archive
     size: int
-    member: str = ""  # name in a zip archive
-    offset: int = 0  # where the bytes begin (tar archives; 0 for plain files)
+    member: str = ""  # name in the archive
     mtime: int = 0
 
 
@@ -103,24 +102,32 @@ class Reader:
     """Read entries; archives stay open between reads. Use it in a ``with`` statement."""
 
     def __init__(self) -> None:
-        self._zips: dict[str, zipfile.ZipFile] = {}
+        self._archives: dict[str, zipfile.ZipFile | tarfile.TarFile] = {}
+        self._members: dict[str, dict[str, tarfile.TarInfo]] = {}  # tarfile itself looks at each
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for archive in self._zips.values():
+        for archive in self._archives.values():
             archive.close()
-        self._zips.clear()
+        self._archives.clear()
 
     def open(self, entry: FileEntry) -> IO[bytes]:
         """Open an entry; its first byte is at position 0."""
+        place = entry.place
         if not entry.member:
-            file = open(entry.place, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-            return io.BufferedReader(Stretch(file, entry.offset, entry.size))
-        if entry.place not in self._zips:
-            self._zips[entry.place] = zipfile.ZipFile(entry.place)
-        return self._zips[entry.place].open(entry.member)
+            return open(place, "rb")
+        if place not in self._archives:
+            is_zip = split_archive(place)[1] == ".zip"
+            self._archives[place] = zipfile.ZipFile(place) if is_zip else tarfile.TarFile(place)
+        archive = self._archives[place]
+        if isinstance(archive, zipfile.ZipFile):
+            return archive.open(entry.member)
+        if place not in self._members:
+            self._members[place] = {info.name: info for info in archive}
+        # It is None for a folder, and folders are not listed.
+        return cast(IO[bytes], archive.extractfile(self._members[place][entry.member]))
 
     def read(self, entry: FileEntry) -> bytes:
         """Return the bytes of an entry, at most ``MAX_FILE_BYTES``."""
@@ -140,43 +147,6 @@ class Reader:
                 "half-copied file", f"expected {entry.size} bytes, found {len(data)}: copy it again"
             )
         return data
-
-
-class Stretch(io.RawIOBase):
-    """Part of a file, read as if it were a file itself: a member of a tar archive.
-
-    Decoders go to positions counted from the beginning, which must be the member's.
-    """
-
-    def __init__(self, file: io.FileIO, start: int, size: int) -> None:
-        self._file, self._start, self._size, self._at = file, start, size, 0
-
-    def readable(self) -> bool:
-        """Say that reading works."""
-        return True
-
-    def seekable(self) -> bool:
-        """Say that seeking works."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position within this part."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Read up to the end of this part."""
-        view = memoryview(buffer)[: max(0, self._size - self._at)]
-        self._file.seek(self._start + self._at)
-        count = self._file.readinto(view) or 0
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        """Close the underlying file."""
-        self._file.close()
-        super().close()
 
 
 def read_file(path: Path) -> bytes:
@@ -248,8 +218,8 @@ def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[FileEnt
         names.add(entry.name)
     hidden = [e for e in found if any(p.startswith(".") or p in _JUNK for p in e.name.split("/"))]
     return [
-        FileEntry(prefix + e.name, e.place, e.size, e.member, e.offset, e.mtime)
-        for e in sorted(set(found) - set(hidden), key=lambda e: e.name)
+        replace(entry, name=prefix + entry.name)
+        for entry in sorted(set(found) - set(hidden), key=lambda e: e.name)
     ]
 
 
@@ -277,7 +247,7 @@ def _list_tar(path: Path) -> list[FileEntry]:
                 raise CaseError("unsafe archive", f"refused: '{info.name}' is a link or a device")
             if info.isfile():
                 name = unicodedata.normalize("NFC", info.name.removeprefix("./"))
-                found.append(FileEntry(name, str(path), info.size, offset=info.offset_data))
+                found.append(FileEntry(name, str(path), info.size, info.name))
                 if info.offset_data + info.size > path.stat().st_size:
                     raise CaseError("half-copied archive", f"it ends within '{name}'")
     return found
