@@ -7,7 +7,7 @@ import io
 import os
 import posixpath
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from feda3i.errors import DataError
@@ -69,20 +69,18 @@ def is_table(path: Path) -> bool:
 
 def has_columns(table: bytes) -> bool:
     """Return whether the first line of a table names the columns image and mask."""
-    return {"image", "mask"} <= set(_names(table))
+    return {"image", "mask"} <= set(_columns(table)[0])
 
 
 def _read(
     table: bytes, find: Find, where: str, group: str | None
 ) -> tuple[list[Pair], list[Problem]]:
-    names = _names(table)
+    names, rows = _columns(table)
     if not {"image", "mask"} <= set(names):
         raise DataError(
             "the table needs a first line with the columns image and mask, found "
             f"{', '.join(names[:8]) or 'nothing'}"
         )
-    rows = csv.reader(io.StringIO(_text(table)), delimiter=_delimiter(table))
-    next(rows)
     pairs, problems = [], []
     for number, row in enumerate(rows, start=2):
         given = zip(names, (cell.strip() for cell in row), strict=False)
@@ -119,16 +117,11 @@ def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) 
     )
 
 
-def _names(table: bytes) -> list[str]:
-    rows = csv.reader(io.StringIO(_text(table)), delimiter=_delimiter(table))
+def _columns(table: bytes) -> tuple[list[str], Iterator[list[str]]]:
+    """Return the names of a table's columns, and the rows below them."""
+    text = table.decode("utf-8-sig", "replace")
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
     found = [name.strip().lower() for name in next(rows, [])]
-    return [_ALIASES[n] if n in _ALIASES and _ALIASES[n] not in found else n for n in found]
-
-
-def _delimiter(table: bytes) -> str:
-    first = _text(table).split("\n", 1)[0]
-    return max(",;\t", key=first.count)
-
-
-def _text(table: bytes) -> str:
-    return table.decode("utf-8-sig", "replace")
+    names = [_ALIASES[n] if n in _ALIASES and _ALIASES[n] not in found else n for n in found]
+    return names, rows
