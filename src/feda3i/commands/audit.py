@@ -196,7 +196,7 @@ def _of_data(
 
 def own_recipe(source: Path) -> str:
     """Return the recipe that reads a folder of one's own: of pictures, or of volumes."""
-    from feda3i.reading.volume_headers import holds_volumes
+    from feda3i.reading.listing import holds_volumes
 
     return "own-volumes" if holds_volumes(source.expanduser()) else "own"
 

@@ -21,12 +21,11 @@ from feda3i.doctor.volume_classes import judge_classes, settle_classes
 from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
 from feda3i.doctor.volume_summary import judge_scales
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
-from feda3i.reading.listing import Listed, Listing, list_cases
+from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.masks import mask_values
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import CaseError, Level, Problem, errors_of
 from feda3i.reading.usage import Unused, Usage, without
-from feda3i.reading.volume_headers import holds_volumes
 
 WIDTH = 16
 VOLUME_WIDTH, VOLUME_EPOCHS = 8, 3

@@ -13,9 +13,9 @@ from feda3i.doctor.facts import Facts, VolumeFacts
 from feda3i.doctor.side_by_side import measure_objects
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, RawCase
 from feda3i.reading.listing import Listed, Listing
+from feda3i.reading.nifti import Geometry, geometry_of
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import CaseError, Level
-from feda3i.reading.volume_headers import Geometry, geometry_of
 
 ANY_CLASS = tuple(f"class-{value}" for value in range(1, 256))
 """Names for all values that a mask may hold, until it is known which there are."""

@@ -11,13 +11,11 @@ from feda3i.data.cards import OWN
 from feda3i.data.split import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.prepare.work import Prepared, Work, prepare
-from feda3i.reading.archive import FileEntry, Reader
-from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
+from feda3i.reading.archive import FileEntry
+from feda3i.reading.csv_table import is_table, read_table_file
 from feda3i.reading.decode import Options
-from feda3i.reading.dicom import find_dicom
-from feda3i.reading.listing import LAYOUT, TABLE, unlisted
-from feda3i.reading.names import DICOM, split_extension
-from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.listing import LAYOUT, find_any
+from feda3i.reading.pairs import Pair
 from feda3i.reading.patterns import compile_group
 from feda3i.reading.prepared import is_prepared
 from feda3i.reading.problems import Problem, errors_of
@@ -64,7 +62,9 @@ def prepare_folder(
         if is_table(source):
             pairs, problems = read_table_file(source, group)
         else:
-            pairs, problems = find_any(entries, chosen.volumes, group)
+            pairs, problems = find_any(entries, group, chosen.volumes)
+            if not pairs and not problems:
+                problems = [Problem("error", "layout unknown", ".", LAYOUT)]
         usage.extend(usage_of(entries, pairs, problems))
         paired.update({pair.name: pair for pair in pairs})
         if per_site:
@@ -84,22 +84,3 @@ def prepare_folder(
     spoilt = [(paired[p.name], p.kind) for p in errors_of(result.problems) if p.name in paired]
     found = without(with_empty(usage, source) if source.is_dir() else usage, spoilt)
     return replace(result, usage=tuple(found))
-
-
-def find_any(
-    entries: Sequence[FileEntry], volumes: bool, group: str | None = None
-) -> tuple[list[Pair], list[Problem]]:
-    """Pair files by a table if there is one, else by folders, and DICOM by its references."""
-    with Reader() as reader:
-        for entry in entries:
-            if entry.name == TABLE and has_columns(data := reader.read(entry)):
-                # Other programs write an index.csv, too: without these columns it is none of ours.
-                pairs, problems = read_table(data, entries, group=group)
-                return pairs, problems + unlisted(entries, pairs)
-        pairs, problems = find_pairs(entries, group)
-        if any(split_extension(entry.name)[1] in DICOM for entry in entries):
-            more, wrong = find_dicom(entries, reader, volumes)
-            pairs, problems = pairs + more, problems + wrong
-    if not pairs and not problems:
-        problems = [Problem("error", "layout unknown", ".", LAYOUT)]
-    return pairs, problems

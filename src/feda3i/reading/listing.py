@@ -15,7 +15,8 @@ from feda3i.errors import DataError, RecipeError
 from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, split_archive
 from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case
-from feda3i.reading.names import DICOM, split_extension, unique_ids
+from feda3i.reading.dicom import find_dicom
+from feda3i.reading.names import DICOM, NIFTI, split_extension, unique_ids
 from feda3i.reading.nifti import count_slices
 from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.pairs import Pair, find_pairs
@@ -39,7 +40,6 @@ LAYOUT = (
     "perhaps in one folder per site or in train/ and test/; or a CSV table of image and mask"
 )
 TABLE = "index.csv"
-_START = 2**16  # bytes of a file that hold its header, packed or not
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,8 @@ class Listing:
         spacing = tuple(float(s) for s in row.spacing_mm.split())
         zoom = self._zoom(row, mask.shape)
         raw = RawCase(image, mask, spacing=spacing, zoom=zoom)
-        return resize_case(raw, self.options) if self._resizes else raw
-
-    @property
-    def _resizes(self) -> bool:
-        return self.options.size is not None or self.options.spacing is not None
+        keeps_size = self.options.size is None and self.options.spacing is None
+        return raw if keeps_size else resize_case(raw, self.options)
 
     def _zoom(self, row: IndexRow, shape: tuple[int, ...]) -> tuple[float, ...]:
         """Return the size of a prepared pixel in pixels of the published file, if that is known."""
@@ -132,45 +129,43 @@ def list_cases(
         return listing, judge_unused(problems, unused)
     if is_unfinished(root):
         raise DataError(f"'{root}' is only half prepared: repeat 'feda3i prepare' to continue")
-    entries, pairs, problems = _find(root, group)
-    if options.in_place and not is_table(root):
-        found, wrong = _find_dicom(entries, options.volumes)
-        pairs, problems = pairs + found, problems + wrong
+    entries, pairs, problems = _find(root, group, options)
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
     if not options.in_place:
         _need_pictures(root, pairs, entries)
     options = settle(options, entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
-    cases = [
-        one
-        for i, p in zip(ids, pairs, strict=True)
-        for one in _cut(
-            Listed(i, p.name, p.source, p.site, p.split, p.group, _files(p), pair=p),
-            options,
-            problems,
-        )
-    ]
+    cases: list[Listed] = []
+    for i, p in zip(ids, pairs, strict=True):
+        case = Listed(i, p.name, p.source, p.site, p.split, p.group, _files(p), pair=p)
+        cases += _cut(case, p, options, problems)
+    cases.sort(key=lambda case: case.id)
     usage = usage_of(entries, pairs, problems)
-    place = root.parent if is_table(root) else root
-    return (
-        Listing(
-            place,
-            tuple(sorted(cases, key=lambda c: c.id)),
-            options,
-            usage=tuple(usage if is_table(root) else with_empty(usage, root)),
-        ),
-        judge_unused(problems, unused),
-    )
+    if is_table(root):
+        listing = Listing(root.parent, tuple(cases), options, usage=tuple(usage))
+    else:
+        listing = Listing(root, tuple(cases), options, usage=tuple(with_empty(usage, root)))
+    return listing, judge_unused(problems, unused)
 
 
-def _cut(case: Listed, options: Options, problems: list[Problem]) -> list[Listed]:
+def holds_volumes(root: Path) -> bool:
+    """Return whether there is a NIfTI or DICOM file in a folder (not a prepared one) or table."""
+    if is_table(root):
+        text = root.read_bytes().lower()
+        return any(ending.encode() in text for ending in (*NIFTI, *DICOM))
+    if not root.is_dir() or is_prepared(root):
+        return False
+    found = (split_extension(entry.name)[1] for entry in list_entries(root)[0])
+    return any(ending in (*NIFTI, *DICOM) for ending in found)
+
+
+def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) -> list[Listed]:
     """Return the slices of a NIfTI volume as cases, or the case itself."""
-    if case.pair is None or case.pair.kind != "nifti" or options.volumes:
+    if pair.kind != "nifti" or options.volumes:
         return [case]
     try:
-        with Reader() as reader, reader.open(case.pair.images[0]) as file:
-            count = count_slices(file.read(_START), options.axis)
+        count = count_slices(pair.images[0], options.axis)
     except CaseError as error:
         problems.append(error.problem(case.name))
         return []
@@ -179,15 +174,6 @@ def _cut(case: Listed, options: Options, problems: list[Problem]) -> list[Listed
     return [
         replace(case, id=f"{case.id}_z{k:0{digits}d}", group=group, part=k) for k in range(count)
     ]
-
-
-def _find_dicom(entries: Sequence[FileEntry], volumes: bool) -> tuple[list[Pair], list[Problem]]:
-    if not any(split_extension(entry.name)[1] in DICOM for entry in entries):
-        return [], []
-    from feda3i.reading.dicom import find_dicom
-
-    with Reader() as reader:
-        return find_dicom(entries, reader, volumes)
 
 
 def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
@@ -205,25 +191,42 @@ def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
     return tuple((file.name, file.size, file.mtime) for file in (*pair.images, *pair.masks))
 
 
-def _find(root: Path, group: str | None) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
+def _find(
+    root: Path, group: str | None, options: Options
+) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
     """Return the files of a folder or table, their pairs, and what is wrong."""
     if is_table(root):
         pairs, problems = read_table_file(root, group)
         return [], pairs, problems
     entries, problems = list_entries(root)
-    table = next((entry for entry in entries if entry.name == TABLE), None)
-    if table is not None and has_columns(data := _bytes(table)):
-        pairs, wrong = read_table(data, entries, group=group)
-        wrong += unlisted(entries, pairs)
-    else:
-        pairs, wrong = find_pairs(entries, group)
+    pairs, wrong = find_any(entries, group, options.volumes if options.in_place else None)
     text = "unpack it, or read it with 'feda3i prepare folder'"
     packed = [entry.name for entry in entries if split_archive(entry.name)[1]]
     wrong += [Problem("error", "archive not read", name, text) for name in packed]
     return entries, pairs, problems + wrong
 
 
-def unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:
+def find_any(
+    entries: Sequence[FileEntry], group: str | None, volumes: bool | None
+) -> tuple[list[Pair], list[Problem]]:
+    """Pair files by a table if there is one, else by folders, and DICOM by its references.
+
+    ``volumes`` says whether DICOM series are volumes or slices; ``None``: DICOM is not read.
+    """
+    with Reader() as reader:
+        for entry in entries:
+            if entry.name == TABLE and has_columns(data := reader.read(entry)):
+                # Other programs write an index.csv, too: without these columns it is none of ours.
+                pairs, problems = read_table(data, entries, group=group)
+                return pairs, problems + _unlisted(entries, pairs)
+        pairs, problems = find_pairs(entries, group)
+        if volumes is not None:
+            more, wrong = find_dicom(entries, reader, volumes)
+            pairs, problems = pairs + more, problems + wrong
+    return pairs, problems
+
+
+def _unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:
     """Return the pictures and volumes of a folder that its table does not name."""
     known = {file.name for pair in pairs for file in (*pair.images, *pair.masks)}
     text = f"{TABLE} does not name it"

@@ -1,4 +1,4 @@
-"""Read NIfTI volumes (``.nii``, ``.nii.gz``), whole or slice by slice. Needs nibabel."""
+"""Read NIfTI volumes (``.nii``, ``.nii.gz``), whole or by slices, or a header. Needs nibabel."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import io
 import math
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
+from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
 from feda3i.reading.masks import binarise, exact_classes
 from feda3i.reading.picture import Note
@@ -22,7 +24,37 @@ if TYPE_CHECKING:
     from feda3i.reading.decode import Options, RawCase
 
 _HEADER_BYTES = 4096
+_START = 2**16  # bytes of a file that hold its header, packed or not
 _GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The size of a file's voxels and where they lie.
+
+    Parameters
+    ----------
+    shape, spacing
+        Along the axes of the file's array.
+    affine
+        From voxels to millimetres; ``None`` if the file does not say.
+    unit
+        Of lengths: ``mm``, ``meter``, ``micron`` or ``unknown``.
+    """
+
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    affine: NDArray[np.float64] | None
+    unit: str
+
+    def gap(self, other: Geometry) -> float:
+        """Return how far apart the two put a corner of the volume, in sides of a voxel."""
+        if self.affine is None or other.affine is None:
+            return 0.0
+        ends = np.array(np.meshgrid(*[(0, side - 1) for side in self.shape])).reshape(3, -1)
+        corners = np.vstack([ends, np.ones(ends.shape[1])])
+        apart = np.linalg.norm(((self.affine - other.affine) @ corners)[:3], axis=0)
+        return float(apart.max() / min(self.spacing))
 
 
 def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
@@ -61,9 +93,7 @@ def read_volume(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[floa
 
 def write_like(data: bytes, mask: NDArray[np.uint8], axis: int) -> bytes:
     """Return a mask ``(slice, row, column)`` as a packed file with the geometry of its image."""
-    import nibabel
-
-    image, _ = _open(data, nibabel)
+    image, _ = _open(data)
     order = (axis, *reversed([a for a in range(3) if a != axis]))
     turned = np.ascontiguousarray(mask.transpose(np.argsort(order)))
     made = type(image)(turned, image.affine, image.header)
@@ -73,22 +103,27 @@ def write_like(data: bytes, mask: NDArray[np.uint8], axis: int) -> bytes:
     return gzip.compress(made.to_bytes(), mtime=0)
 
 
-def count_slices(start: bytes, axis: int) -> int:
+def count_slices(entry: FileEntry, axis: int) -> int:
     """Return how many slices a file holds along an axis, from its first bytes."""
-    import nibabel
-
     with reading("corrupt volume"):
-        shape = _header(start, nibabel)[1].get_data_shape()
+        shape = _first_header(entry).get_data_shape()
         if len(shape) != 3 or min(shape) < 1:
             raise CaseError("not a volume", f"expected three dimensions, found {len(shape)}")
         return int(shape[axis])
 
 
-def volume_header(start: bytes) -> Any:
-    """Return nibabel's header of a file, as it is and uncorrected, from its first bytes."""
-    import nibabel
-
-    return _header(start, nibabel)[1]
+def geometry_of(entry: FileEntry) -> Geometry:
+    """Return the geometry of a NIfTI file, from its first bytes."""
+    with reading("corrupt volume"):
+        header = _first_header(entry)
+        is_placed = int(header["sform_code"]) > 0 or int(header["qform_code"]) > 0
+        affine = np.asarray(header.get_best_affine(), np.float64) if is_placed else None
+        return Geometry(
+            tuple(int(side) for side in header.get_data_shape()),
+            tuple(float(side) for side in np.atleast_1d(header["pixdim"])[1:4]),
+            affine if affine is not None and np.isfinite(affine).all() else None,
+            str(header.get_xyzt_units()[0]),
+        )
 
 
 def as_kept(values: NDArray[Any]) -> NDArray[Any]:
@@ -136,17 +171,12 @@ def exact_labels(values: NDArray[Any], classes: int, notes: list[Note]) -> NDArr
 
 def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:
     """Return values ``(slice, row, column)`` and the spacing in the same order, in millimetres."""
-    try:
-        import nibabel
-    except ModuleNotFoundError:
-        raise DataError(
-            "NIfTI files need the package nibabel: pip install 'feda3i[nifti]'"
-        ) from None
     with reading("corrupt volume"):
-        image, spacing = _open(data, nibabel)
+        image, spacing = _open(data)
         kind = image.header.get_data_dtype().kind
         if kind not in "biuf":
-            raise CaseError("volume values", f"expected one number per voxel, found {_type(image)}")
+            found = image.header.get_value_label("datatype")
+            raise CaseError("volume values", f"expected one number per voxel, found {found}")
         values = np.asarray(image.dataobj, np.float32)
     if not np.isfinite(values).all():
         raise CaseError(
@@ -157,9 +187,9 @@ def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...
     return np.ascontiguousarray(values.transpose(order)), tuple(spacing[a] for a in order)
 
 
-def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
+def _open(data: bytes) -> tuple[Any, list[float]]:
     """Return the volume, its numbers not yet read, and the spacing along its axes."""
-    kind, header = _header(data, nibabel)
+    kind, header = _header(data)
     packed = data[:2] == _GZIP
     shape = header.get_data_shape()
     if len(shape) != 3 or min(shape) < 1:
@@ -177,8 +207,20 @@ def _open(data: bytes, nibabel: Any) -> tuple[Any, list[float]]:
     return kind.from_bytes(_inflate(data, need) if packed else data), spacing
 
 
-def _header(data: bytes, nibabel: Any) -> tuple[Any, Any]:
+def _first_header(entry: FileEntry) -> Any:
+    """Return nibabel's header of a file, as it is and uncorrected."""
+    with Reader() as reader, reader.open(entry) as file:
+        return _header(file.read(_START))[1]
+
+
+def _header(data: bytes) -> tuple[Any, Any]:
     """Return the kind of file and its header, from its first bytes."""
+    try:
+        import nibabel
+    except ModuleNotFoundError:
+        raise DataError(
+            "NIfTI files need the package nibabel: pip install 'feda3i[nifti]'"
+        ) from None
     start = data[:_HEADER_BYTES]
     if data[:2] == _GZIP:
         start = zlib.decompressobj(wbits=31).decompress(data, _HEADER_BYTES)
@@ -186,10 +228,6 @@ def _header(data: bytes, nibabel: Any) -> tuple[Any, Any]:
     is_new = 540 in (int.from_bytes(start[:4], "little"), int.from_bytes(start[:4], "big"))
     kind: Any = nibabel.Nifti2Image if is_new else nibabel.Nifti1Image
     return kind, kind.header_class(start[: 540 if is_new else 348], check=False)
-
-
-def _type(image: Any) -> str:
-    return str(image.header.get_value_label("datatype"))
 
 
 def _inflate(data: bytes, need: int) -> bytes:

@@ -199,3 +199,13 @@ def test_the_doctor_reads_series_and_names_those_without_a_mask(tmp_path):
     assert bare == [f"north/images/s2{number}.dcm" for number in range(4)]
     rows = {usage.folder: usage for usage in report.usage}
     assert rows["north/images"].reasons == {"series without mask": 4}
+
+
+def test_a_table_in_the_folder_says_it_all(tmp_path):
+    images, masks = slices()
+    write(tmp_path, images, segmentation(images, masks.astype(np.uint8)))
+    rows = [f"images/i{number}.dcm,masks/m.dcm\n" for number in range(len(images))]
+    (tmp_path / "index.csv").write_text("".join(["image,mask\n", *rows]))
+    cases = load_folder(tmp_path, volumes="slices", cache=False)
+    assert len(cases) == len(images)
+    np.testing.assert_array_equal(cases.masks, masks)
