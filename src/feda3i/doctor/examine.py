@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +12,12 @@ import numpy as np
 from feda3i.basics.parallel import ordered_map
 from feda3i.data.division import as_test, home
 from feda3i.data.split import split_cases
-from feda3i.doctor.duplicates import find_duplicates, fingerprint
+from feda3i.doctor.duplicates import find_duplicates
 from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
-from feda3i.doctor.facts import Facts
-from feda3i.doctor.side_by_side import SiteFacts, measure_objects, site_facts
+from feda3i.doctor.facts import Facts, SiteFacts, case_facts, site_facts
 from feda3i.doctor.suggestion import Suggestion, suggest
-from feda3i.doctor.volume_classes import judge_classes, settle_classes
 from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
-from feda3i.doctor.volume_summary import judge_scales
+from feda3i.doctor.volume_summary import judge_classes, judge_scales, settle_classes
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.masks import mask_values
@@ -47,7 +45,7 @@ class Checkup:
     duplicates: tuple[tuple[int, int], ...] = ()
     cost: Estimate | None = None
     size: int | None = None
-    channels: int = field(default=1)
+    channels: int = 1
     usage: tuple[Usage, ...] = ()
     suggestion: Suggestion | None = None  # of volumes
 
@@ -59,17 +57,13 @@ class Checkup:
     def side_by_side(self) -> dict[str, SiteFacts]:
         """Return foreground and objects of every folder (site or source), by name."""
         is_mm = bool(self.facts) and all(fact.spacing for fact in self.facts)
+        unit = "mm" if is_mm else "px"
         rows: dict[str, list[int]] = defaultdict(list)
         for place, case in enumerate(self.cases):
             rows[home(case) or "all"].append(place)
         return {
-            name: site_facts(
-                [self.split[i] for i in rows[name]],
-                [self.facts[i].share for i in rows[name]],
-                [self.facts[i].objects for i in rows[name]],
-                "mm" if is_mm else "px",
-            )
-            for name in sorted(rows)
+            name: site_facts([self.split[i] for i in own], [self.facts[i] for i in own], unit)
+            for name, own in sorted(rows.items())
         }
 
     def site_sizes(self) -> dict[str, int]:
@@ -82,11 +76,9 @@ def check_data(
     path: str | Path,
     *,
     size: int | None = None,
-    channels: int | None = None,
     classes: Sequence[str] = (),
     group: str | None = None,
     unused: Unused = "error",
-    epochs: int | None = None,
     width: int | None = None,
     measure: bool = True,
     workers: int | None = None,
@@ -97,11 +89,11 @@ def check_data(
     ----------
     size
         Side in pixels that training will use; without it all cases must have one size.
-    channels, classes, group, unused
+    classes, group, unused
         As for loading.
-    epochs, width
-        Epochs per round and width of the U-Net that the estimate of time and traffic assumes;
-        by default those of the paper for pictures, of the recipe ``own-volumes`` for volumes.
+    width
+        Of the U-Net that the estimate of time and traffic assumes; by default, like the epochs per
+        round, that of the paper for pictures, of the recipe ``own-volumes`` for volumes.
     measure
         Train a few steps to tell minutes per round.
     workers
@@ -110,7 +102,13 @@ def check_data(
     root = Path(path).expanduser()
     check_size(size)
     are_volumes = holds_volumes(root)
-    options = _options(channels, classes, are_volumes)
+    options = Options(  # at the size of the files, volumes whole and with their values
+        size=None,
+        classes=tuple(classes),
+        volumes=are_volumes,
+        keep_values=are_volumes,
+        in_place=are_volumes,
+    )
     listing, problems = list_cases(root, options, group, unused)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
@@ -142,8 +140,8 @@ def check_data(
     if measure and facts:
         shape = (size,) * len(facts[0].shape) if size else facts[0].shape
         shape = advice.trained_on if advice else shape
-        usual = (WIDTH, EPOCHS) if advice is None else (VOLUME_WIDTH, VOLUME_EPOCHS)
-        cost = estimate(shape, deep, len(names), width=width or usual[0], epochs=epochs or usual[1])
+        usual, epochs = (WIDTH, EPOCHS) if advice is None else (VOLUME_WIDTH, VOLUME_EPOCHS)
+        cost = estimate(shape, deep, len(names), width=width or usual, epochs=epochs)
     return Checkup(
         root=root,
         cases=tuple(good),
@@ -158,18 +156,6 @@ def check_data(
         channels=deep,
         usage=tuple(without(listing.usage, spoilt)),
         suggestion=advice,
-    )
-
-
-def _options(channels: int | None, classes: Sequence[str], are_volumes: bool) -> Options:
-    """Return how to read: at the size of the files, volumes whole and with their values."""
-    return Options(
-        size=None,
-        channels=channels,
-        classes=tuple(classes),
-        volumes=are_volumes,
-        keep_values=are_volumes,
-        in_place=are_volumes,
     )
 
 
@@ -188,23 +174,13 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             if listing.options.in_place:
                 return look_at_volume(listing, case)
             raw = listing.read(case)
-            image, mask = raw.image, raw.mask
         except CaseError as error:
             return error.problem(case.name)
-        values = set(np.unique(mask).tolist())
+        values = set(np.unique(raw.mask).tolist())
         if case.pair is not None:
             files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
             values = {value for data in files for value in mask_values(data)}
-        return Facts(
-            shape=mask.shape,
-            channels=image.shape[-1],
-            share=float(np.count_nonzero(mask)) / mask.size,
-            values=frozenset(values),
-            print=fingerprint(image),
-            objects=measure_objects(mask, raw.spacing),
-            spacing=raw.spacing,
-            notes=raw.notes,
-        )
+        return case_facts(raw, float(np.count_nonzero(raw.mask)) / raw.mask.size, values)
 
     batch = 1 if listing.options.in_place else _BATCH
     found = ordered_map(facts, listing.cases, workers, way="threads", batch=batch)

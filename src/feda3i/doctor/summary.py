@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 
 from feda3i.doctor.examine import Checkup
-from feda3i.doctor.side_by_side import table_lines
-from feda3i.doctor.volume_classes import class_lines, class_rows
-from feda3i.doctor.volume_summary import summarise_volumes, volume_lines
+from feda3i.doctor.facts import table_lines
+from feda3i.doctor.volume_summary import (
+    class_lines,
+    class_rows,
+    ranges,
+    summarise_volumes,
+    volume_lines,
+)
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import usage_lines
+
+_NO_SHARE = {"min": 0.0, "median": 0.0, "max": 0.0}
 
 
 def summarise_checkup(report: Checkup) -> dict[str, Any]:
@@ -48,7 +55,7 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
         "mask_values": _few(sorted({value for fact in report.facts for value in fact.values})),
         "empty_masks": int((shares == 0).sum()),
         "full_masks": int((shares == 1).sum()),
-        "foreground_share": _quantiles(shares),
+        "foreground_share": next(iter(ranges(shares[:, None])), _NO_SHARE),
         "near_duplicates": {"pairs": len(report.duplicates), "across_train_and_test": across},
         "problems": [
             {"level": level, "kind": kind, "count": count}
@@ -153,14 +160,3 @@ def _command_lines(report: Checkup) -> list[str]:
 def _few(values: list[int]) -> str:
     text = ", ".join(str(value) for value in values[:6])
     return text if len(values) <= 6 else f"{text}, ... ({len(values)} values)"
-
-
-def _quantiles(shares: Any) -> dict[str, float]:
-    if not len(shares):
-        return {"min": 0.0, "median": 0.0, "max": 0.0}
-    low, middle, high = np.quantile(shares, (0, 0.5, 1))
-    return {
-        "min": round(float(low), 4),
-        "median": round(float(middle), 4),
-        "max": round(float(high), 4),
-    }

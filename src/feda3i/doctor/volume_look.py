@@ -7,10 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from feda3i.core.cases import Images
-from feda3i.doctor.duplicates import fingerprint
-from feda3i.doctor.facts import Facts, VolumeFacts
-from feda3i.doctor.side_by_side import measure_objects
+from feda3i.doctor.facts import Facts, VolumeFacts, case_facts
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, RawCase
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.nifti import Geometry, geometry_of
@@ -34,18 +31,10 @@ def look_at_volume(listing: Listing, case: Listed) -> Facts:
         raise CaseError("picture among volumes", text)
     counts = np.bincount(raw.mask.reshape(-1), minlength=1)
     voxels = {int(value): int(counts[value]) for value in np.flatnonzero(counts)}
-    low, high = _percentiles(raw.image)
-    return Facts(
-        shape=raw.mask.shape,
-        channels=raw.image.shape[-1],
-        share=1 - voxels.get(0, 0) / raw.mask.size,
-        values=frozenset(voxels),
-        print=fingerprint(raw.image),
-        objects=measure_objects(raw.mask, raw.spacing),
-        spacing=raw.spacing,
-        notes=raw.notes,
-        volume=VolumeFacts(voxels, low, high, is_cut, tuple(_findings(raw, case.pair))),
-    )
+    flat = raw.image.reshape(-1)
+    low, high = np.percentile(flat[:: math.ceil(flat.size / _SAMPLE)], (0.5, 99.5)).tolist()
+    volume = VolumeFacts(voxels, low, high, is_cut, tuple(_findings(raw, case.pair)))
+    return case_facts(raw, 1 - voxels.get(0, 0) / raw.mask.size, voxels, volume)
 
 
 def _read(listing: Listing, case: Listed) -> tuple[RawCase, bool]:
@@ -60,12 +49,6 @@ def _read(listing: Listing, case: Listed) -> tuple[RawCase, bool]:
             return one.read(case), True
         except CaseError:
             raise error from None
-
-
-def _percentiles(image: Images) -> tuple[float, float]:
-    flat = image.reshape(-1)
-    low, high = np.percentile(flat[:: math.ceil(flat.size / _SAMPLE)], (0.5, 99.5))
-    return float(low), float(high)
 
 
 def _findings(raw: RawCase, pair: Pair | None) -> list[Finding]:
