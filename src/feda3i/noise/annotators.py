@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
@@ -109,12 +109,9 @@ def annotators_of_setting(
     names = sorted(sites)
     drawn = draw_annotators(
         len(names),
-        setting.mu_max,
-        setting.mu_min,
-        setting.sigma_max,
-        setting.p_d,
-        seeding.rng(seed, "annotators"),
-        assignment,
+        **asdict(setting),
+        rng=seeding.rng(seed, "annotators"),
+        assignment=assignment,
         scale=max(shape) / SIDE,
     )
     return dict(zip(names, drawn, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from feda3i.core.resize import resize_mask
-from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel, check_integer
+from feda3i.noise.model import Mask, NoiseModel
 from feda3i.seeding import Draws, generator
 
 
@@ -33,15 +33,3 @@ class DrawnAtSize:
         sides = tuple(max(1, round(side * self.factor)) for side in mask.shape)
         drawn = self.model(resize_mask(mask.astype("uint8"), sides), generator(rng))
         return resize_mask(drawn, mask.shape).astype(mask.dtype)
-
-
-def annotator_at(annotator: Annotator, side: int) -> tuple[Annotator, float]:
-    """Return the annotator in pictures of this longest side, and how much larger those are.
-
-    >>> annotator_at(Annotator(-2.0, 1.0, scale=0.25), 256)
-    (Annotator(mu=-8.0, sigma=4.0, scale=1.0), 4.0)
-    """
-    check_integer("noise.drawn_at", side, 16, 4096)
-    factor = side / SIDE / annotator.scale
-    larger = Annotator(annotator.mu * factor, annotator.sigma * factor, annotator.scale * factor)
-    return larger, factor

@@ -49,6 +49,14 @@ class Annotator:
         check_number("sigma", self.sigma, low=0.0)
         check_number("scale", self.scale, low=0.0, is_open=True)
 
+    def scaled(self, factor: float) -> Annotator:
+        """Return the same annotator for images ``factor`` times the size.
+
+        >>> Annotator(-2.0, 1.0, scale=0.25).scaled(4)
+        Annotator(mu=-8.0, sigma=4.0, scale=1.0)
+        """
+        return Annotator(self.mu * factor, self.sigma * factor, self.scale * factor)
+
 
 def check_number(
     name: str,

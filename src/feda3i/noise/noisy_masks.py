@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,13 +16,15 @@ from feda3i import seeding
 from feda3i.basics.parallel import ordered_map
 from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise.at_size import DrawnAtSize, annotator_at
+from feda3i.noise.at_size import DrawnAtSize
 from feda3i.noise.calibrate import mean_dice
-from feda3i.noise.model import Annotator, Mask, NoiseModel
+from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel, check_integer
 from feda3i.registry import Registry
 
 Masks = NDArray[np.uint8]
 Sites = Mapping[str, NDArray[np.intp]]
+PortionTask = tuple[str, Annotator, list[str], list[Masks], list[list[float] | None]]
+"""Some cases of a site: its name and annotator, their ids, masks and sizes of voxels."""
 
 REGISTRY = Registry(
     kind="noise model",
@@ -83,8 +85,10 @@ def build_model(
     """
     given = dict(options or {})
     if DRAWN_AT in given:
-        larger, factor = annotator_at(annotator, given.pop(DRAWN_AT))
-        return DrawnAtSize(build_model(name, larger, given), factor)
+        side = given.pop(DRAWN_AT)
+        check_integer(f"noise.{DRAWN_AT}", side, 16, 4096)
+        factor = side / SIDE / annotator.scale
+        return DrawnAtSize(build_model(name, annotator.scaled(factor), given), factor)
     kind = REGISTRY.get(name)
     if not _makes_noise(kind):
         raise RecipeError(
@@ -180,55 +184,40 @@ def apply_noise(
     missing = sorted(set(sites) - set(annotators))
     if missing:
         raise RecipeError(f"expected an annotator for every site, found none for {missing[0]}")
-    noisy, rows = own_copy(masks), []
-    jobs = list(_jobs(sites, annotators, name, dict(options or {}), seed))
+    chosen = dict(options or {})
+    portions: list[tuple[str, NDArray[np.intp]]] = []
+    for site in sorted(sites):
+        build_model(name, annotators[site], chosen)  # wrong options fail here, not in a process
+        own = np.asarray(sites[site])
+        portions += [(site, own[first : first + CHUNK]) for first in range(0, len(own), CHUNK)]
     tasks = (
         (
             site,
-            maker,
-            [np.asarray(masks[i]) for i in positions],
-            [ids[i] for i in positions],
-            None if spacing is None else spacing[positions],
+            annotators[site],
+            [ids[i] for i in places],
+            [np.asarray(masks[i]) for i in places],
+            [None if spacing is None else spacing[i].tolist() for i in places],
         )
-        for site, maker, positions in jobs
+        for site, places in portions
     )
-    results = ordered_map(_noise_of, tasks, min(max(workers, 1), len(jobs) or 1))
-    for (_, _, positions), (changed, table) in zip(jobs, results, strict=True):
-        for position, one in zip(positions, changed, strict=True):
-            noisy[int(position)] = one
-        rows.extend(table)
+    draw = partial(_draw_portion, name=name, options=chosen, seed=seed)
+    results = ordered_map(draw, tasks, min(max(workers, 1), len(portions) or 1))
+    noisy, rows = own_copy(masks), []
+    for (_, places), drawn in zip(portions, results, strict=True):
+        for place, (mask, row) in zip(places, drawn, strict=True):
+            noisy[int(place)] = mask
+            rows.append(row)
         if progress:
-            progress(len(positions))
+            progress(len(places))
     return NoisyMasks(noisy, tuple(rows))
 
 
-Maker = tuple[str, Annotator, dict[str, Any], int]
-Portion = tuple[str, Maker, NDArray[np.intp]]
-PortionTask = tuple[str, Maker, list[Masks], list[str], NDArray[np.float64] | None]
-
-
-def _jobs(
-    sites: Sites,
-    annotators: Mapping[str, Annotator],
-    name: str,
-    options: dict[str, Any],
-    seed: int,
-) -> Iterator[Portion]:
-    for site in sorted(sites):
-        build_model(name, annotators[site], options)  # wrong options fail here, not in a process
-        positions = np.asarray(sites[site])
-        for first in range(0, len(positions), CHUNK):
-            maker = (name, annotators[site], options, seed)
-            yield site, maker, positions[first : first + CHUNK]
-
-
-def _noise_of(task: PortionTask) -> tuple[list[Mask], list[NoisyCase]]:
-    site, (name, annotator, options, seed), masks, ids, spacing = task
+def _draw_portion(
+    task: PortionTask, *, name: str, options: Mapping[str, Any], seed: int
+) -> list[tuple[Mask, NoisyCase]]:
+    site, annotator, ids, masks, voxels = task
     model = build_model(name, annotator, options)
-    noisy, rows = [], []
-    for k, case in enumerate(ids):
-        voxel = None if spacing is None else spacing[k].tolist()
-        drawn, row = noisy_case(model, annotator, masks[k], seed, site, case, voxel)
-        noisy.append(drawn)
-        rows.append(row)
-    return noisy, rows
+    return [
+        noisy_case(model, annotator, mask, seed, site, case, voxel)
+        for case, mask, voxel in zip(ids, masks, voxels, strict=True)
+    ]

@@ -88,8 +88,7 @@ def _evolve(
             "expected an image with a mask of its size and with foreground, found image "
             f"{image.shape}, mask {mask.shape} with {int(np.count_nonzero(mask))} pixels"
         )
-    scale = max(mask.shape) / SIDE
-    annotator = Annotator(mu * scale, sigma * scale, scale)
+    annotator = Annotator(mu, sigma).scaled(max(mask.shape) / SIDE)
     model = ContourEvolution.for_annotator(annotator, mode=mode)
     return model.evolve(mask, seeding.rng(seed, "gallery", case, f"{mu:g} {sigma:g}"))
 
