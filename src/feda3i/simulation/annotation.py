@@ -11,7 +11,7 @@ from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
 from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
-from feda3i.noise.noisy_masks import DRAWN_AT, apply_noise, build_model
+from feda3i.noise.noisy_masks import DRAWN_AT, build_model
 from feda3i.recipe import Recipe
 from feda3i.simulation.cache import cached_noise
 
@@ -108,17 +108,16 @@ def with_noise(
     the number of processes, so that every method of a comparison sees the same masks.
     """
     cases = federation.train
-    arguments: dict[str, Any] = {
-        "seed": _seed(recipe),
-        "name": recipe.noise.name,
-        "options": _model_options(recipe),
-        "spacing": cases.voxels(),
-    }
-    where = (cases.masks, cases.ids, federation.sites, annotators)
-    noisy = (
-        apply_noise(*where, **arguments)
-        if folder is None
-        else cached_noise(folder, *where, **arguments)
+    noisy = cached_noise(
+        folder,
+        cases.masks,
+        cases.ids,
+        federation.sites,
+        annotators,
+        seed=_seed(recipe),
+        name=recipe.noise.name,
+        options=_model_options(recipe),
+        spacing=cases.voxels(),
     )
     dice = [row.dice for row in noisy.table]
     return federation.with_masks(

@@ -42,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 
 def cached_noise(
-    folder: Path,
+    folder: Path | None,
     masks: Stack,
     ids: Sequence[str],
     sites: Sites,
@@ -51,9 +51,12 @@ def cached_noise(
 ) -> NoisyMasks:
     """Return ``apply_noise(...)``, read from ``folder/noise-KEY.npz`` if it was drawn before.
 
-    The file is checked against the hash written with it; a damaged one is an error rather than
-    silently drawn again, because results that were made with it are then in doubt.
+    Without a folder it is drawn each time. The file is checked against the hash written with it; a
+    damaged one is an error rather than silently drawn again, because results that were made with
+    it are then in doubt.
     """
+    if folder is None:
+        return apply_noise(masks, ids, sites, annotators, **how)
     key = noise_key(masks, ids, sites, annotators, **how)
     path = folder / f"noise-{key[:16]}.npz"
     if path.is_file():

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i import seeding
 from feda3i.basics.files import PART
 from feda3i.basics.parallel import Progress, cores, ordered_map
 from feda3i.basics.writers import write_array
+from feda3i.data.division import as_test
+from feda3i.data.partition import iid
 from feda3i.data.split import TEST_SHARE, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
+from feda3i.reading.decode import Options
+from feda3i.reading.listing import Listed, Listing, list_cases
 from feda3i.reading.names import folder_name
-from feda3i.simulation.mask_files import (
-    find_masks,
-    read_mask_file,
-    write_picture,
-    write_table,
-)
+from feda3i.reading.problems import raise_errors
+from feda3i.simulation.mask_files import find_masks, read_mask_file, write_picture, write_table
 
-if TYPE_CHECKING:
-    from feda3i.reading.listing import Listed, Listing
-
-FileJob = tuple[str, "Listing", Annotator | None]
+FileJob = tuple[str, Listing, Annotator | None]
 CASES_PER_PROCESS = 64  # fewer are finished before another process has started
 
 
@@ -52,10 +50,7 @@ class Drawing:
 
     def annotator_for(self, annotator: Annotator, shape: Sequence[int]) -> Annotator:
         """Return the annotator in the pixels of a mask of this shape."""
-        if not self.is_relative:
-            return annotator
-        scale = max(shape) / SIDE
-        return Annotator(annotator.mu * scale, annotator.sigma * scale, scale)
+        return annotator.scaled(max(shape) / SIDE) if self.is_relative else annotator
 
     def draw(
         self, mask: NDArray[Any], annotator: Annotator, site: str, case: str
@@ -122,9 +117,6 @@ def federate_folder(
     ``cases.csv``. The folder appears when it is complete. A noisy mask must not serve as truth: if
     the data set has no test cases of its own, ``test_share`` of its cases are set aside.
     """
-    from feda3i import seeding
-    from feda3i.data.partition import iid
-
     listing = _list(source, drawing.classes)
     train, tests = _divide(listing, test_share, drawing.seed)
     if out.exists():
@@ -151,12 +143,11 @@ def federate_folder(
 
 
 def _annotator_rows(
-    annotators: Mapping[str, Annotator], rows: Iterable[NoisyCase]
+    annotators: Mapping[str, Annotator], rows: Sequence[NoisyCase]
 ) -> list[dict[str, Any]]:
-    table = list(rows)
     out = []
     for site, annotator in sorted(annotators.items()):
-        own = [row for row in table if row.site == site]
+        own = [row for row in rows if row.site == site]
         out.append(
             {
                 "site": site,
@@ -205,7 +196,7 @@ def _draw_file(
 
 def _draw_listed(job: FileJob, *, out: Path, drawing: Drawing) -> NoisyCase | str | None:
     site, listing, annotator = job
-    case: Listed = listing.cases[0]
+    case = listing.cases[0]
 
     def write(folder: str, pixels: NDArray[np.uint8], is_binary: bool) -> None:
         home = out / folder_name(site)
@@ -219,22 +210,19 @@ def _draw_listed(job: FileJob, *, out: Path, drawing: Drawing) -> NoisyCase | st
     is_binary = drawing.classes == 1
     try:
         raw = listing.read(case)
-        image, mask = raw.image, raw.mask
-        noisy, row = (mask, None)
+        noisy, row = raw.mask, None
         if annotator is not None:
-            noisy, row = drawing.draw(mask, annotator, site, case.id)
-            write("clean", mask, is_binary)
+            noisy, row = drawing.draw(raw.mask, annotator, site, case.id)
+            write("clean", raw.mask, is_binary)
     except DataError as error:
         return f"{case.name}: {error}"
-    write("images", image, False)
+    write("images", raw.image, False)
     write("masks", noisy, is_binary)
     return row
 
 
 def _divide(listing: Listing, share: float, seed: int) -> tuple[list[Listed], list[Listed]]:
     """Return the cases to draw noise on, and those that keep their clean masks for testing."""
-    from feda3i.data.division import as_test
-
     given = as_test(listing.cases)
     if share and "test" not in given:
         sources = [case.source for case in listing.cases]
@@ -245,10 +233,6 @@ def _divide(listing: Listing, share: float, seed: int) -> tuple[list[Listed], li
 
 
 def _list(source: Path, classes: int) -> Listing:
-    from feda3i.reading.decode import Options
-    from feda3i.reading.listing import list_cases
-    from feda3i.reading.problems import raise_errors
-
     names = tuple(f"class-{k}" for k in range(1, classes + 1))
     listing, problems = list_cases(source, Options(size=None, classes=names))
     raise_errors(problems, source)
