@@ -9,7 +9,7 @@ pictures of the earlier ones as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,10 +32,6 @@ class _Family:
     channels: int
     draw: Callable[[np.random.Generator, int, str], tuple[Images, Masks]]
     sources: tuple[str, ...] = ()
-
-
-_SKIN = _Family("synthetic-skin", 3, lambda rng, size, _: skin_case(rng, size))
-_BREAST = _Family("synthetic-breast", 1, breast_case, SOURCES)
 
 
 def synthetic_skin(
@@ -70,7 +66,7 @@ def synthetic_skin(
     """
     if not 0.05 <= softness <= 20:
         raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
-    family = replace(_SKIN, draw=lambda rng, size, _: skin_case(rng, size, softness))
+    family = _Family("synthetic-skin", 3, lambda rng, size, _: skin_case(rng, size, softness))
     return _federation(family, sites=sites, cases=cases, test=test, size=size, seed=seed)
 
 
@@ -96,7 +92,8 @@ def synthetic_breast(
     >>> made.train.sources
     ('scanner-a', 'scanner-b', 'scanner-c')
     """
-    return _federation(_BREAST, sites=sites, cases=cases, test=test, size=size, seed=seed)
+    family = _Family("synthetic-breast", 1, breast_case, SOURCES)
+    return _federation(family, sites=sites, cases=cases, test=test, size=size, seed=seed)
 
 
 def _federation(
