@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,6 @@ class Card:
     ask: str  # where and how to get it; nothing is ever downloaded
     licence: str  # what the publisher says, and where the binding text is
     cite: str
-
-    def record(self) -> dict[str, str]:
-        """Return the card as JSON values."""
-        return asdict(self)
 
     def text(self) -> str:
         """Return three lines that tell a reader how to get the set."""

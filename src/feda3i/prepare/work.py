@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -249,7 +249,7 @@ def _manifest(
     manifest = {
         "format": FORMAT,
         **record,
-        "card": card.record(),
+        "card": asdict(card),
         "cases": {side: count[side] for side in _WORDS if count[side] or side != "validation"},
         "sources": dict(Counter(row.source for row in rows)),
         "problems": {"errors": len(errors_of(problems)), "all": len(problems)},

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from feda3i.errors import DataError
 from feda3i.reading.archive import FileEntry
-from feda3i.reading.names import SPLITS, split_extension
-from feda3i.reading.pairs import Pair, group_in, kind_of
+from feda3i.reading.names import SPLITS, group_of, split_extension
+from feda3i.reading.pairs import Pair, kind_of
 from feda3i.reading.problems import Problem
 
 COLUMNS = ("image", "mask", "name", "source", "site", "split", "group")
@@ -112,7 +112,7 @@ def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) 
         source=cells["source"],
         site=cells["site"],
         split=SPLITS.get(cells["split"].lower(), ""),
-        group=cells["group"] or group_in(stem, group),
+        group=cells["group"] or group_of(stem, group),
         kind=kind_of(extension),
     )
 

@@ -27,6 +27,9 @@ _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
 _META_BYTES = 4096
 _CORRUPT = "corrupt DICOM"
 
+Slices = dict[str, tuple[FileEntry, Any]]  # UID of an image -> its file and header
+Drawn = dict[str, list[FileEntry]]  # UID of an image -> the segmentations that refer to it
+
 
 def find_dicom(
     entries: Sequence[FileEntry], reader: Reader, volumes: bool = False
@@ -36,8 +39,8 @@ def find_dicom(
     Folders above a file name its source and split, as for pictures; ``images`` and ``masks`` among
     them are ignored. All slices of a series belong to one group of the split.
     """
-    images: dict[str, tuple[FileEntry, Any]] = {}
-    masks: dict[str, list[FileEntry]] = defaultdict(list)
+    images: Slices = {}
+    masks: Drawn = defaultdict(list)
     problems: list[Problem] = []
     drawn: list[tuple[FileEntry, list[str]]] = []
     for entry in entries:
@@ -63,8 +66,8 @@ def find_dicom(
         text = "no DICOM-SEG file refers to this image"
         problems.append(Problem("note", "image without mask", images[uid][0].name, text))
     problems += _bare_series(images, masks) if volumes else []
-    make = _volume_pairs if volumes else _slice_pairs
-    return make(images, masks), problems
+    pairs = _volume_pairs(images, masks) if volumes else _slice_pairs(images, masks)
+    return sorted(pairs, key=lambda pair: pair.name), problems
 
 
 def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Iterator[RawCase]:
@@ -91,9 +94,7 @@ def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Ite
     yield RawCase(np.stack(planes), labels, spacing=full)
 
 
-def _bare_series(
-    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
-) -> list[Problem]:
+def _bare_series(images: Slices, masks: Drawn) -> list[Problem]:
     """Return a finding for every image of the series that no segmentation refers to."""
     drawn = {str(images[uid][1].SeriesInstanceUID) for uid in masks}
     text = "no DICOM-SEG file refers to an image of this series"
@@ -104,19 +105,15 @@ def _bare_series(
     ]
 
 
-def _slice_pairs(
-    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
-) -> list[Pair]:
+def _slice_pairs(images: Slices, masks: Drawn) -> list[Pair]:
     pairs = []
     for uid, files in masks.items():
         entry, header = images[uid]
         pairs.append(_pair((entry,), tuple(files), str(header.SeriesInstanceUID)))
-    return sorted(pairs, key=lambda pair: pair.name)
+    return pairs
 
 
-def _volume_pairs(
-    images: dict[str, tuple[FileEntry, Any]], masks: dict[str, list[FileEntry]]
-) -> list[Pair]:
+def _volume_pairs(images: Slices, masks: Drawn) -> list[Pair]:
     series: dict[str, list[str]] = defaultdict(list)
     for uid, (_, header) in images.items():
         series[str(header.SeriesInstanceUID)].append(uid)
@@ -126,7 +123,7 @@ def _volume_pairs(
         files = dict.fromkeys(file for uid in ordered for file in masks.get(uid, ()))
         if files:
             pairs.append(_pair(tuple(images[uid][0] for uid in ordered), tuple(files), name))
-    return sorted(pairs, key=lambda pair: pair.name)
+    return pairs
 
 
 def _pair(images: tuple[FileEntry, ...], masks: tuple[FileEntry, ...], group: str) -> Pair:

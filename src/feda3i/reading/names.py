@@ -104,13 +104,13 @@ def image_keys(stem: str) -> tuple[list[str], list[str]]:
     )
 
 
-def group_of(name: str, pattern: str = GROUP) -> str:
-    """Return what keeps cases together in a split: the pattern's group, or the name itself.
+def group_of(name: str, pattern: str | None = None) -> str:
+    """Return what keeps cases together in a split: the group by a pattern, or the name itself.
 
     >>> group_of("bus_0358-l"), group_of("ISIC_0000001")
     ('bus_0358', 'ISIC_0000001')
     """
-    if pattern != GROUP:
+    if pattern:
         return match_group(pattern, name) or name
     found = re.fullmatch(GROUP, name)  # ours ends for sure
     return found.group("group") if found else name

@@ -123,11 +123,6 @@ def kind_of(extension: str) -> str:
     return "nifti" if extension in NIFTI else "dicom" if extension in DICOM else "picture"
 
 
-def group_in(stem: str, pattern: str | None) -> str:
-    """Return the group of a stem by a pattern, or by the default one."""
-    return group_of(stem, pattern) if pattern else group_of(stem)
-
-
 def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
     """Return pictures and volumes; report files that look like one but cannot be read."""
     files, problems = [], []
@@ -168,7 +163,7 @@ def _pair(branch: str, one: Matched, group: str | None) -> Pair:
         masks=one.masks,
         source=source,
         split=split,
-        group=posixpath.join(source, group_in(one.stem, group)),
+        group=posixpath.join(source, group_of(one.stem, group)),
         kind=kind_of(split_extension(one.images[0].name)[1]),
     )
 
