@@ -18,12 +18,6 @@ from feda3i.errors import DataError, RecipeError
 PART = ".part-"  # beginning of the names of files that are being written
 
 
-def need_file_name(path: Path) -> None:
-    """Raise ``RecipeError`` for an empty path, which would mean the working directory."""
-    if not path.name:
-        raise RecipeError(f"expected the name of a file to write, found '{path}'")
-
-
 def write_file(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o666) -> None:
     """Write a file atomically: under a temporary name, which is then renamed.
 
@@ -36,7 +30,8 @@ def write_file(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o6
     mode
         Permissions, less those that the user's umask takes away; 0o600 for secrets.
     """
-    need_file_name(path)
+    if not path.name:  # an empty path would mean the working directory
+        raise RecipeError(f"expected the name of a file to write, found '{path}'")
     part = path.with_name(f"{PART}{os.getpid()}-{path.name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

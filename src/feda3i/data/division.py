@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 
 from feda3i.core.cases import Index
-from feda3i.data.partition import Parts, divide
-from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.data.partition import TEST_SHARE, Parts, divide, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.reading.decode import Options
 from feda3i.reading.listing import Listed, Listing, list_cases
@@ -76,7 +75,8 @@ def plan_cases(
             )
     sides = _sides(listing, test_share, split_seed, validation)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
-    name = partition or _usual_partition(listing.cases, sites)
+    has_folders = len({home(case) for case in listing.cases}) > 1
+    name = partition or ("by-folder" if sites is None and has_folders else "iid")
     parts, homes = _divide_sites(train, name, sites, alpha, seed)
     if homes and unused == "error":
         _need_training(listing, homes)
@@ -139,11 +139,6 @@ def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed,
     if not found:
         raise DataError(f"'{listing.root}' has no {side} cases: add some, or remove the split")
     return found
-
-
-def _usual_partition(cases: Sequence[Listed], sites: int | None) -> str:
-    folders = {home(case) for case in cases}
-    return "by-folder" if sites is None and len(folders) > 1 else "iid"
 
 
 def _divide_sites(

@@ -13,7 +13,7 @@ from feda3i.core.resize import Aspect
 from feda3i.data.cards import Card
 from feda3i.data.division import Division, Validation, as_test, home, list_folder, plan_cases
 from feda3i.data.packed import Packed, pack_cases
-from feda3i.data.split import TEST_SHARE
+from feda3i.data.partition import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.reading.decode import Options
 from feda3i.reading.listing import Listing

@@ -1,21 +1,70 @@
-"""Divide cases among sites: pure functions of counts, sources and a generator.
+"""Divide cases: set test cases aside, and deal the others out to sites.
 
-Sites are called ``site-01``, ``site-02``, ... with as many digits as the number of sites needs;
-real sites (``by_folder``) keep the names of their folders, and those of a source (``by_source``)
-the name of the source, with a number where it has several.
+Of every source a share is set aside, patients kept whole. Sites are called ``site-01``,
+``site-02``, ... with as many digits as the number of sites needs; real sites (``by_folder``) keep
+the names of their folders, and those of a source (``by_source``) the name of the source, with a
+number where it has several.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
+from feda3i import seeding
 from feda3i.core.cases import Index
 from feda3i.errors import DataError, RecipeError, unknown
 
 Parts = dict[str, Index]
 PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
+TEST_SHARE = 0.2  # 8:2, as the paper divides BREAST
+
+
+def check_share(share: float) -> None:
+    """Raise ``RecipeError`` unless some cases can be set aside and some be kept.
+
+    >>> check_share(0.2)
+    """
+    if not 0 < share < 1:
+        raise RecipeError(f"expected a test share between 0 and 1, found {share}")
+
+
+def split_cases(
+    sources: Sequence[str],
+    groups: Sequence[str],
+    given: Sequence[str] | None = None,
+    *,
+    share: float = TEST_SHARE,
+    seed: int = 0,
+) -> list[str]:
+    """Return ``"train"`` or ``"test"`` for every case.
+
+    In each source whole groups are drawn until at least ``share`` of the cases (rounded up) are
+    test cases, so images of one patient never lie on both sides. What is given stays.
+
+    >>> split_cases(["a"] * 5 + ["b"] * 6, [str(i) for i in range(11)]).count("test")
+    3
+    """
+    check_share(share)
+    result = list(given or [""] * len(sources))
+    members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for i, (source, group) in enumerate(zip(sources, groups, strict=True)):
+        if not result[i]:
+            members[source][group].append(i)
+    for source in sorted(members):
+        names = sorted(members[source])
+        wanted = math.ceil(share * sum(len(members[source][name]) for name in names))
+        taken = 0
+        for place in seeding.rng(seed, "split", source).permutation(len(names)):
+            cases = members[source][names[place]]
+            side = "test" if taken < wanted else "train"
+            taken += len(cases) if side == "test" else 0
+            for i in cases:
+                result[i] = side
+    return result
 
 
 def site_names(sites: int, of: str = "site") -> list[str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.resize import Aspect, resize_image, resize_mask
 from feda3i.data.division import home, plan_cases
-from feda3i.data.split import TEST_SHARE
+from feda3i.data.partition import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.reading.decode import DEFAULT_CLASSES, Options
 from feda3i.reading.listing import Listed, Listing
@@ -22,11 +22,6 @@ from feda3i.reading.names import SPLITS
 Pixels = NDArray[np.uint8]
 
 _MASK_KEYS = ("mask", "label", "segmentation", "target")
-
-
-def is_dataset(thing: Any) -> bool:
-    """Return whether a thing is a data set in torch's sense, or a table of them by site."""
-    return hasattr(thing, "__getitem__") and hasattr(thing, "__len__")
 
 
 def gives_items(thing: Any) -> bool:
@@ -123,7 +118,7 @@ def _items(data: Any, options: Options) -> Iterator[tuple[Listed, Pixels, Pixels
     by_site = data.items() if isinstance(data, Mapping) else [("", data)]
     names: set[str] = set()
     for site, one in by_site:
-        if not is_dataset(one):
+        if not (hasattr(one, "__getitem__") and hasattr(one, "__len__")):
             raise DataError(f"expected a data set with len() and [i], found {type(one).__name__}")
         for i in range(len(one)):
             image, mask, facts = _parts(one[i], i)

@@ -14,7 +14,7 @@ from feda3i.core.cases import Federation
 from feda3i.core.resize import Aspect
 from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT
 from feda3i.data.folder import folder, need_path
-from feda3i.data.split import TEST_SHARE
+from feda3i.data.partition import TEST_SHARE
 from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry
 from feda3i.reading.decode import Options

@@ -11,7 +11,7 @@ import numpy as np
 
 from feda3i.basics.parallel import ordered_map
 from feda3i.data.division import as_test, home
-from feda3i.data.split import split_cases
+from feda3i.data.partition import split_cases
 from feda3i.doctor.duplicates import find_duplicates
 from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
 from feda3i.doctor.facts import Facts, SiteFacts, case_facts, site_facts

@@ -114,23 +114,12 @@ def summary_text(summary: dict[str, Any]) -> str:
 
 def report_text(report: Checkup) -> str:
     """Return the summary and, below it, the names, which stay at the site."""
-    text = "\n".join(
-        [
-            summary_text(summarise_checkup(report)),
-            "",
-            *(usage_lines(report.usage) if report.usage else ()),
-            "",
-            *table_lines(report.side_by_side()),
-            *_class_table(report),
-        ]
-    )
-    return "\n".join([str(report.root), text, *_named_lines(report), *_command_lines(report)])
-
-
-def _class_table(report: Checkup) -> list[str]:
-    if report.suggestion is None:
-        return []
-    return ["", *class_lines(class_rows(report.classes, report.facts))]
+    lines = [str(report.root), summary_text(summarise_checkup(report)), ""]
+    lines += usage_lines(report.usage) if report.usage else []
+    lines += ["", *table_lines(report.side_by_side())]
+    if report.suggestion is not None:
+        lines += ["", *class_lines(class_rows(report.classes, report.facts))]
+    return "\n".join([*lines, *_named_lines(report), *_command_lines(report)])
 
 
 def _named_lines(report: Checkup) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from feda3i.data.cards import OWN
-from feda3i.data.split import TEST_SHARE
+from feda3i.data.partition import TEST_SHARE
 from feda3i.errors import DataError
 from feda3i.prepare.work import Prepared, Work, prepare
 from feda3i.reading.archive import FileEntry

@@ -17,10 +17,16 @@ from typing import Any, TypedDict, Unpack
 from feda3i.basics.files import explain_full_disk, hash_bytes, hash_pixels
 from feda3i.basics.parallel import Progress, ordered_map
 from feda3i.data.cards import Card
-from feda3i.data.split import TEST_SHARE, check_share, split_cases
+from feda3i.data.partition import TEST_SHARE, check_share, split_cases
 from feda3i.errors import DataError
-from feda3i.prepare.journal import PairResult, remove_cases, start_journal, write_journal
-from feda3i.prepare.target import check_places, open_target
+from feda3i.prepare.target import (
+    PairResult,
+    check_places,
+    open_target,
+    remove_cases,
+    start_journal,
+    write_journal,
+)
 from feda3i.reading.archive import FileEntry, Reader, list_entries
 from feda3i.reading.csv_table import is_table
 from feda3i.reading.decode import Options, decode_pair

@@ -71,7 +71,10 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
         if other.shape != values.shape:
             raise CaseError("sizes differ", f"image {values.shape}, mask {other.shape}")
     notes: list[Note] = []
-    labels = np.maximum.reduce([exact_labels(d, len(options.classes), notes) for d in drawn])
+    count = len(options.classes)
+    labels = np.maximum.reduce(
+        [binarise(d, notes) if count == 1 else exact_classes(d, count) for d in drawn]
+    )
     kept = as_kept(values) if options.keep_values else window_to_bytes(values, options.window)
     pixels = kept[..., None]
     pixels = np.repeat(pixels, 3, axis=-1) if options.channels == 3 else pixels
@@ -162,11 +165,6 @@ def check_spacing(spacing: tuple[float, ...]) -> None:
         raise CaseError(
             "spacing", f"expected millimetres above 0, found {found}: correct the file's header"
         )
-
-
-def exact_labels(values: NDArray[Any], classes: int, notes: list[Note]) -> NDArray[np.uint8]:
-    """Return 0..classes; with one class a mask of 0 and any other single value is taken."""
-    return binarise(values, notes) if classes == 1 else exact_classes(values, classes)
 
 
 def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:

@@ -18,8 +18,7 @@ from feda3i.basics.files import PART
 from feda3i.basics.parallel import Progress, cores, ordered_map
 from feda3i.basics.writers import write_array
 from feda3i.data.division import as_test
-from feda3i.data.partition import iid
-from feda3i.data.split import TEST_SHARE, split_cases
+from feda3i.data.partition import TEST_SHARE, iid, split_cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
 from feda3i.noise.model import SIDE, Annotator
@@ -48,15 +47,11 @@ class Drawing:
     classes: int = 1
     is_relative: bool = False
 
-    def annotator_for(self, annotator: Annotator, shape: Sequence[int]) -> Annotator:
-        """Return the annotator in the pixels of a mask of this shape."""
-        return annotator.scaled(max(shape) / SIDE) if self.is_relative else annotator
-
     def draw(
         self, mask: NDArray[Any], annotator: Annotator, site: str, case: str
     ) -> tuple[NDArray[Any], NoisyCase]:
         """Return the noisy mask and what was done to it."""
-        scaled = self.annotator_for(annotator, mask.shape)
+        scaled = annotator.scaled(max(mask.shape) / SIDE) if self.is_relative else annotator
         model = build_model(self.name, scaled, self.options)
         return noisy_case(model, scaled, mask, self.seed, site, case)
 

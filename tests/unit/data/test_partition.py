@@ -3,8 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.data.partition import by_folder, by_source, dirichlet, divide, iid, site_names
-from feda3i.data.split import split_cases
+from feda3i.data.partition import (
+    by_folder,
+    by_source,
+    dirichlet,
+    divide,
+    iid,
+    site_names,
+    split_cases,
+)
 from feda3i.errors import DataError, RecipeError
 
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 60)).filter(lambda t: t[0] >= t[1])
