@@ -115,13 +115,13 @@ def as_test(cases: Sequence[Listed], validation: Validation = "auto") -> list[st
     By default they are test cases where their site has no others, and are left aside where it has.
     """
     tested = {home(case) for case in cases if case.split == "test"}
-    side = {"train": "train", "test": "test"}
-    return [
-        side.get(validation, "validation" if home(case) in tested else "test")
-        if case.split == "validation"
-        else case.split
-        for case in cases
-    ]
+
+    def side(case: Listed) -> str:
+        if case.split != "validation" or (validation == "auto" and home(case) in tested):
+            return case.split
+        return "test" if validation == "auto" else validation
+
+    return [side(case) for case in cases]
 
 
 def _sides(listing: Listing, share: float, seed: int, validation: Validation) -> list[str]:

@@ -15,6 +15,7 @@ from feda3i.noise.annotators import (
     draw_annotators,
     get_setting,
 )
+from feda3i.noise.bias import ContourPart, Evolution
 from feda3i.noise.calibrate import Calibration, calibrate
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
@@ -31,7 +32,6 @@ from feda3i.noise.noisy_masks import (
     noisy_case,
 )
 from feda3i.noise.pdn import PixelDependence, pixel_dependence
-from feda3i.noise.record import ContourPart, Evolution
 
 __all__ = [
     "REGISTRY",

@@ -9,6 +9,7 @@ import numpy as np
 
 from feda3i.errors import DataError, RecipeError, check_choice
 from feda3i.geometry import Binary
+from feda3i.noise.bias import ContourPart, Evolution
 from feda3i.noise.model import (
     Annotator,
     Mask,
@@ -20,7 +21,6 @@ from feda3i.noise.model import (
     noise_by_class,
 )
 from feda3i.noise.published import evolve_published
-from feda3i.noise.record import ContourPart, Evolution
 from feda3i.noise.sweep import evolve_by_sweep
 from feda3i.seeding import Draws, generator
 

@@ -25,9 +25,8 @@ from feda3i.geometry import (
     label_components,
     outer_contours,
 )
-from feda3i.noise.bias import draw_bias
+from feda3i.noise.bias import ContourPart, draw_bias
 from feda3i.noise.model import NoiseWarning
-from feda3i.noise.record import ContourPart
 
 if TYPE_CHECKING:
     from feda3i.noise.contour import ContourEvolution

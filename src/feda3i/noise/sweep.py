@@ -28,9 +28,8 @@ from feda3i.geometry import (
     outer_contours,
     signed_distance,
 )
-from feda3i.noise.bias import draw_bias
+from feda3i.noise.bias import ContourPart, Fate, draw_bias
 from feda3i.noise.model import core_of
-from feda3i.noise.record import ContourPart, Fate
 
 if TYPE_CHECKING:
     from feda3i.noise.contour import ContourEvolution

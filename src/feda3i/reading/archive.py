@@ -216,10 +216,10 @@ def _list_archive(path: Path, prefix: str, scratch: Path | None) -> list[FileEnt
         if entry.name in names:
             raise CaseError("unsafe archive", f"refused: it holds '{entry.name}' twice")
         names.add(entry.name)
-    hidden = [e for e in found if any(p.startswith(".") or p in _JUNK for p in e.name.split("/"))]
     return [
         replace(entry, name=prefix + entry.name)
-        for entry in sorted(set(found) - set(hidden), key=lambda e: e.name)
+        for entry in sorted(found, key=lambda e: e.name)
+        if not any(part.startswith(".") or part in _JUNK for part in entry.name.split("/"))
     ]
 
 

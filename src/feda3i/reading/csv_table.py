@@ -23,7 +23,7 @@ Find = Callable[[str], FileEntry | None]
 
 
 def read_table(
-    table: bytes, entries: Sequence[FileEntry], folder: str = "", group: str | None = None
+    table: bytes, entries: Sequence[FileEntry], group: str | None = None
 ) -> tuple[list[Pair], list[Problem]]:
     """Read pairs from a table inside a folder or archive; paths must stay inside.
 
@@ -32,7 +32,7 @@ def read_table(
     known = {entry.name: entry for entry in entries}
 
     def find(path: str) -> FileEntry | None:
-        return known.get(posixpath.normpath(posixpath.join(folder, path)))
+        return known.get(posixpath.normpath(path))
 
     return _read(table, find, "inside the folder", group)
 

@@ -217,7 +217,7 @@ def find_any(
         for entry in entries:
             if entry.name == TABLE and has_columns(data := reader.read(entry)):
                 # Other programs write an index.csv, too: without these columns it is none of ours.
-                pairs, problems = read_table(data, entries, group=group)
+                pairs, problems = read_table(data, entries, group)
                 return pairs, problems + _unlisted(entries, pairs)
         pairs, problems = find_pairs(entries, group)
         if volumes is not None:
