@@ -18,7 +18,7 @@ from feda3i.core.cases import Cases, Federation
 from feda3i.core.resize import resize_mask
 from feda3i.data.folder import load_folder
 from feda3i.errors import DataError
-from feda3i.reading.masks import read_mask
+from feda3i.reading.picture import read_mask
 from feda3i.seeding import rng
 
 

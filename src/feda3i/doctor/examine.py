@@ -20,8 +20,8 @@ from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
 from feda3i.doctor.volume_summary import judge_classes, judge_scales, settle_classes
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
-from feda3i.reading.masks import mask_values
 from feda3i.reading.pairs import Pair
+from feda3i.reading.picture import mask_values
 from feda3i.reading.problems import CaseError, Level, Problem, errors_of
 from feda3i.reading.usage import Unused, Usage, without
 

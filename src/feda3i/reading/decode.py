@@ -13,9 +13,8 @@ from feda3i.core.cases import Images, Masks
 from feda3i.core.format import sides_at
 from feda3i.core.resize import ASPECTS, Aspect, resize_image, resize_mask, resize_spacing
 from feda3i.errors import RecipeError
-from feda3i.reading.masks import read_mask
 from feda3i.reading.pairs import Pair
-from feda3i.reading.picture import Decoded, Note, read_image
+from feda3i.reading.picture import Decoded, Note, read_image, read_mask
 from feda3i.reading.problems import CaseError
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels

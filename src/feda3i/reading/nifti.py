@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from feda3i.errors import DataError
 from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
-from feda3i.reading.masks import binarise, exact_classes
-from feda3i.reading.picture import Note
+from feda3i.reading.picture import Note, binarise, exact_classes
 from feda3i.reading.problems import CaseError, reading
 
 if TYPE_CHECKING:

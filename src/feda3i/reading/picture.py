@@ -1,6 +1,9 @@
-"""Read images from PNG, JPEG, TIFF and BMP, whatever way they were saved.
+"""Read images and masks from PNG, JPEG, TIFF and BMP, whatever way they were saved.
 
 What had to be corrected is returned as notes; what cannot be corrected raises ``CaseError``.
+
+Grey masks: bright is foreground, or the value is the class. Palette masks: the index is the class.
+Colours: one colour on black is one class. A file that can be read in two ways is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +24,16 @@ GREY = frozenset({"1", "L", "I;16", "I;16B", "I;16L", "I", "F", "LA", "La"})
 DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 _ORIENTATION = 0x0112
 _DEEP = ("I;16", "LA;16", "RGB;16", "RGBA;16", "RGBX;16")  # how Pillow unpacks 16 bits per channel
+# Masks with more than two values are cut at half of their maximum, if that is at least this bright:
+# JPEG smears 0/255, but 0, 1, 2, 3 are classes or instances and must be declared.
+_BRIGHT = 128
+# Parts of 255 by which the hue of one colour may vary, and the share of pixels that may lie beyond:
+# rounding in files that keep colours; JPEG stores colours at half the resolution.
+_EXACT, _LOSSY = (4, 0.0), (96, 0.1)
+_COLOURS = (
+    "found {} colours where one class is declared: declare all classes, and save the mask as "
+    "0, 1, 2, ... or with a palette"
+)
 
 
 @dataclass(frozen=True)
@@ -141,3 +154,150 @@ def _to_bytes(picture: Image.Image, bits: int, notes: list[Note]) -> NDArray[np.
         picture = picture.convert("RGB")
     array = np.asarray(picture)
     return array[..., None] if array.ndim == 2 else array
+
+
+def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded:
+    """Decode a mask to 0 (background) and 1..classes.
+
+    With one class anything above half of the maximum is foreground; files with a few small values
+    such as 0, 1, 2, or with several colours, are refused, because they hold several classes. With
+    several classes the values (of a palette: the indices) 0..classes are taken as they are and any
+    other value is refused.
+    """
+    opened = open_picture(io.BytesIO(data))
+    tolerance = _LOSSY if opened.format == "JPEG" else _EXACT
+    notes: list[Note] = []
+    picture = decode(opened, upright, notes)
+    if classes > 1:
+        values = np.asarray(picture) if picture.mode == "P" else _levels(picture, None, notes)
+        return Decoded(exact_classes(values, classes), tuple(notes))
+    values = _from_palette(picture) if picture.mode == "P" else _levels(picture, tolerance, notes)
+    return Decoded(binarise(values, notes), tuple(notes))
+
+
+def mask_values(data: bytes) -> tuple[int, ...]:
+    """Return the values that a mask file holds, before they are mapped to classes."""
+    picture = decode(open_picture(io.BytesIO(data)), False, [])
+    values = np.asarray(picture)
+    if values.ndim == 3:
+        values = _visible(_common(picture), []).max(axis=-1)
+    return tuple(int(v) for v in np.unique(values))
+
+
+def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
+    """Return 1 where a mask exceeds half of its maximum; note values in between."""
+    low, top = values.min(), values.max()
+    if not np.isfinite(values).all() or low < 0:
+        raise CaseError("mask values", f"expected 0 and one more value, found {low}..{top}")
+    foreground = values > top / 2
+    # A constant mask (empty or full) and one with 0 and a maximum are exact.
+    between = int(((values != low) & (values != top)).sum()) if low != top else 0
+    if between or low not in (0, top):
+        found = np.unique(values)
+        if top < _BRIGHT:
+            few = ", ".join(str(v) for v in found[:6])
+            raise CaseError(
+                "mask values",
+                f"found {few}{', ...' if len(found) > 6 else ''} where one class is declared: "
+                "declare all classes (data.classes, --classes), or save the mask with 0 and 255",
+            )
+        if low > top / 2 and top - low > top / 8:  # more than a full mask that JPEG has smeared
+            raise CaseError("mask values", f"expected a dark background, found {low} to {top}")
+        text = (
+            f"{len(found)} values, {between / values.size:.1%} of the pixels between; cut at half"
+        )
+        notes.append(("mask with values between", text))
+    return np.asarray(foreground, np.uint8)
+
+
+def exact_classes(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
+    """Return values 0..classes as they are; refuse any other."""
+    found = np.unique(values)
+    if not set(found.tolist()) <= set(range(classes + 1)):
+        few = ", ".join(f"{v:g}" for v in found[:8])
+        raise CaseError(
+            "mask values", f"expected 0 to {classes} (one per class), found {few}: relabel the mask"
+        )
+    return values.astype(np.uint8)
+
+
+def _from_palette(picture: Image.Image) -> NDArray[np.uint8]:
+    """Return 0 and 1, or grey levels, of a mask with one class that is stored with a palette.
+
+    The index 0 is background and any other one foreground. If all colours are grey it may also be
+    a grey picture that some program has stored in this way, whose bright pixels are foreground;
+    where the two readings differ the file is refused: only its author knows which is right.
+    """
+    index = np.asarray(picture)
+    used, first, place = np.unique(index, return_index=True, return_inverse=True)
+    with reading("corrupt picture"):
+        colours = np.asarray(picture.convert("RGBA")).reshape(-1, 4)[first].astype(int)
+    alpha = colours[:, 3]
+    levels = alpha if len(set(alpha.tolist())) > 1 else colours[:, 0]
+    table = np.array(picture.getpalette("RGB")).reshape(-1, 3)  # unused entries tell its kind, too
+    is_grey = levels is alpha or (table == table[:, :1]).all()
+    if is_grey and len(set(levels.tolist())) == len(used):
+        by_sight = levels > levels.max() / 2
+        differs = by_sight[0] if used[0] == 0 else len(used) == 1 and not by_sight[0]
+        if differs or (used[0] == 0 and levels[0] != levels.min()):
+            raise CaseError(
+                "mask palette",
+                "by its index the background is bright (or visible), by its colours dark: save "
+                "the mask without palette, as 0 and 255",
+            )
+        return np.asarray(levels[place.reshape(index.shape)], np.uint8)
+    if np.count_nonzero(used) > 1:
+        raise CaseError("mask values", _COLOURS.format(np.count_nonzero(used)))
+    return np.asarray(index != 0, np.uint8)
+
+
+def _levels(
+    picture: Image.Image, tolerance: tuple[int, float] | None, notes: list[Note]
+) -> NDArray[Any]:
+    """Return a mask's values ``(height, width)``; colours must be shades of one (or of grey).
+
+    ``tolerance`` says how far hues may differ, and which share of pixels more than that; ``None``:
+    grey only.
+    """
+    values = np.asarray(picture)
+    if values.ndim == 2 and picture.mode != "P":
+        return values.astype(np.uint8) if values.dtype == bool else values
+    values = _visible(_common(picture), notes)
+    if (values == values[..., :1]).all():
+        return np.asarray(values[..., 0])
+    top = values.max(axis=-1)
+    if tolerance is None:
+        raise CaseError(
+            "mask values", "found colours: save classes as 0, 1, 2, ... or with a palette"
+        )
+    bright = top > top.max() / 2 if top.max() >= _BRIGHT else top > 0
+    hues = np.rint(values[bright] * (255.0 / top[bright])[:, None])
+    apart = (np.abs(hues - np.median(hues, axis=0)) > tolerance[0]).any(axis=-1)
+    if apart.mean() > tolerance[1]:
+        raise CaseError("mask values", _COLOURS.format("several"))
+    return np.asarray(top)
+
+
+def _common(picture: Image.Image) -> Image.Image:
+    """Return the picture with grey or red, green and blue channels, and perhaps alpha."""
+    if picture.mode in ("LA", "RGB", "RGBA"):
+        return picture
+    with reading("corrupt picture"):
+        return picture.convert("RGBA" if picture.mode[-1] in "aA" else "RGB")
+
+
+def _visible(picture: Image.Image, notes: list[Note]) -> NDArray[np.uint8]:
+    """Return ``(height, width, 1 or 3)`` with black for what the alpha channel hides."""
+    values = np.asarray(picture)
+    if picture.mode not in ("LA", "RGBA"):
+        return values
+    colour, alpha = values[..., :-1], values[..., -1]
+    if (alpha == alpha[0, 0]).all():
+        notes.append(("alpha channel", "dropped"))
+        return colour
+    shown = colour[alpha > alpha.max() / 2]
+    if (shown == shown[0]).all():  # some annotation tools paint the alpha channel only
+        notes.append(("alpha channel", "the mask was taken from it"))
+        return alpha[..., None]
+    notes.append(("alpha channel", "what it hides is background"))
+    return np.where(alpha[..., None] > 127, colour, 0).astype(np.uint8)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from feda3i.basics.writers import write_csv, write_png
 from feda3i.errors import DataError
+from feda3i.reading.picture import read_image, read_mask
 
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
 
@@ -44,8 +45,6 @@ def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
         except (ValueError, OSError, EOFError) as error:
             raise DataError(f"cannot be read as an array: {error}") from None
         return array
-    from feda3i.reading.masks import read_mask
-
     return read_mask(file.read_bytes(), classes=classes).pixels
 
 
@@ -68,8 +67,6 @@ def write_table(path: Path, rows: Sequence[Any], **more: Any) -> None:
 
 def read_image_file(file: Path) -> NDArray[np.uint8]:
     """Read a picture as ``(row, column, channel)``."""
-    from feda3i.reading.picture import read_image
-
     if not file.is_file():
         raise DataError(f"there is no file '{file}'")
     return read_image(file.read_bytes()).pixels

@@ -11,7 +11,7 @@ from PIL import Image
 from test_pictures import encode, kinds
 
 from data_files import lesion
-from feda3i.reading.masks import mask_values, read_mask
+from feda3i.reading.picture import mask_values, read_mask
 from feda3i.reading.problems import CaseError
 
 BLACK, WHITE, RED, GREEN = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0)
