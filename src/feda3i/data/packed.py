@@ -18,6 +18,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from platformdirs import user_cache_path
 
 from feda3i.basics.files import PART, hash_text, write_file
 from feda3i.basics.parallel import cores, ordered_map
-from feda3i.core.cases import Images, Masks
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.data.store import FileStore, Form, Forms, Store
 from feda3i.reading.listing import Listed, Listing
@@ -192,14 +192,7 @@ def _own_sizes(form: Form) -> list[list[int]] | None:
 
 
 def _forms(listing: Listing, workers: int) -> Forms:
-    options = listing.options
-    if not options.keep_values and (options.size is not None or not options.in_place):
-        # Every case must be as the first one is.
-        first = _first(listing)
-        return {
-            kind: Form((array.shape,) * len(listing.cases), np.dtype(np.uint8))
-            for kind, array in zip(("images", "masks"), first, strict=True)
-        }
+    options, count = listing.options, len(listing.cases)
 
     def look(place: int) -> tuple[tuple[int, ...], str] | Problem:
         case = listing.cases[place]
@@ -209,13 +202,17 @@ def _forms(listing: Listing, workers: int) -> Forms:
             return error.problem(case.name)
         return image.shape, image.dtype.str
 
-    found = _each(look, len(listing.cases), workers)
+    found: list[Any] = []
+    if not options.keep_values and (options.size is not None or not options.in_place):
+        # Every case must be as the first one is that can be read.
+        readable = (one for one in map(look, range(count)) if not isinstance(one, Problem))
+        found = list(islice(readable, 1)) * count
+    found = found or _each(look, count, workers)
     raise_errors([one for one in found if isinstance(one, Problem)], listing.root)
-    good = [one for one in found if not isinstance(one, Problem)]
-    shapes = tuple(shape for shape, _ in good)
+    shapes = tuple(shape for shape, _ in found)
     if not options.in_place and len(set(shapes)) > 1:
         shapes = shapes[:1] * len(shapes)  # pictures of several sizes are named when they are read
-    dtype = np.result_type(*{np.dtype(kind) for _, kind in good})
+    dtype = np.result_type(*{np.dtype(kind) for _, kind in found})
     return {
         "images": Form(shapes, dtype),
         "masks": Form(tuple(shape[:-1] for shape in shapes), np.dtype(np.uint8)),
@@ -225,19 +222,6 @@ def _forms(listing: Listing, workers: int) -> Forms:
 def _each(work: Callable[[int], Any], count: int, workers: int) -> list[Any]:
     crew = max(min(workers, count // _FEW), 1)
     return list(ordered_map(work, range(count), crew, way="fork", batch=_BATCH))
-
-
-def _first(listing: Listing) -> tuple[Images, Masks]:
-    problems = []
-    for case in listing.cases:
-        try:
-            raw = listing.read(case)
-        except CaseError as error:
-            problems.append(error.problem(case.name))
-        else:
-            return raw.image, raw.mask
-    raise_errors(problems, listing.root)
-    raise CaseError("no cases", f"'{listing.root}' holds no case")
 
 
 def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, list[Problem]]:
