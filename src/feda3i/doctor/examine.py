@@ -22,7 +22,7 @@ from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.pairs import Pair
 from feda3i.reading.picture import mask_values
-from feda3i.reading.problems import CaseError, Level, Problem, errors_of
+from feda3i.reading.problems import CaseError, Level, Problem, by, errors_of
 from feda3i.reading.usage import Unused, Usage, without
 
 WIDTH = 16
@@ -217,7 +217,7 @@ def _judge_sizes(
     if size is not None:
         return []
     small = [
-        Problem("error", "image too small", case.name, f"{_by(fact.shape)}: add --size {MIN_SIZE}")
+        Problem("error", "image too small", case.name, f"{by(fact.shape)}: add --size {MIN_SIZE}")
         for case, fact in zip(cases, facts, strict=True)
         if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE
     ]
@@ -230,7 +230,7 @@ def _judge_sizes(
             "error",
             "sizes differ between cases",
             case.name,
-            f"{_by(fact.shape)}, most have {_by(usual)}: {text}",
+            f"{by(fact.shape)}, most have {by(usual)}: {text}",
         )
         for case, fact in zip(cases, facts, strict=True)
         if fact.shape != usual
@@ -259,7 +259,3 @@ def _judge_set(split: Sequence[str]) -> list[Problem]:
             level: Level = "error" if side == "train" else "note"
             problems.append(Problem(level, f"no {side} cases", ".", text))
     return problems
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(str(side) for side in shape)

@@ -12,7 +12,7 @@ from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, RawCase
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.nifti import Geometry, geometry_of
 from feda3i.reading.pairs import Pair
-from feda3i.reading.problems import CaseError, Level
+from feda3i.reading.problems import CaseError, Level, by
 
 ANY_CLASS = tuple(f"class-{value}" for value in range(1, 256))
 """Names for all values that a mask may hold, until it is known which there are."""
@@ -57,7 +57,7 @@ def _findings(raw: RawCase, pair: Pair | None) -> list[Finding]:
         text = f"all voxels are {raw.image.min():g}: there is nothing to see; export it again"
         found.append(("note", "constant volume", text))
     if min(raw.mask.shape) < MIN_SIZE:
-        text = f"{_by(raw.mask.shape)}: patches have {MIN_SIZE} voxels a side, so it is surrounded"
+        text = f"{by(raw.mask.shape)}: patches have {MIN_SIZE} voxels a side, so it is surrounded"
         found.append(("note", f"side below {MIN_SIZE} voxels", text))
     if not raw.spacing:
         text = "the file has no voxel size: distances are counted in voxels"
@@ -88,14 +88,10 @@ def _beside(image: Geometry, mask: Geometry) -> list[Finding]:
         text = "its header does not say where its voxels lie; they are taken to match the image's"
         return [("note", "mask without geometry", text)]
     if not np.allclose(image.spacing, mask.spacing, rtol=_SAME, atol=0):
-        text = f"image {_by(image.spacing)} mm, mask {_by(mask.spacing)} mm: {fix}"
+        text = f"image {by(image.spacing)} mm, mask {by(mask.spacing)} mm: {fix}"
         return [("error", "mask with another spacing", text)]
     gap = image.gap(mask)
     if gap > _SHIFT:
         text = f"the headers put the same voxel up to {gap:.1f} voxels apart (affine): {fix}"
         return [("error", "mask in another place", text)]
     return []
-
-
-def _by(sides: tuple[float, ...]) -> str:
-    return " x ".join(f"{side:g}" for side in sides)

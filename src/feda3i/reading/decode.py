@@ -15,7 +15,7 @@ from feda3i.core.resize import ASPECTS, Aspect, resize_image, resize_mask, resiz
 from feda3i.errors import RecipeError
 from feda3i.reading.pairs import Pair
 from feda3i.reading.picture import Decoded, Note, read_image, read_mask
-from feda3i.reading.problems import CaseError
+from feda3i.reading.problems import CaseError, by
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
 DEFAULT_CLASSES = ("lesion",)
@@ -182,7 +182,7 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
         if mask.pixels.shape != shape:
             raise CaseError(
                 "sizes differ",
-                f"image {_text(shape)}, mask {_text(mask.pixels.shape)} (height x width)",
+                f"image {by(shape)}, mask {by(mask.pixels.shape)} (height x width)",
             )
     merged = np.maximum.reduce([mask.pixels for mask in drawn])
     notes = [*picture.notes, *(note for mask in drawn for note in mask.notes)]
@@ -199,7 +199,7 @@ def resize_case(case: RawCase, options: Options) -> RawCase:
     mask = resize_mask(case.mask, size, options.aspect)
     notes = case.notes
     if case.mask.any() and not mask.any():
-        notes = (*notes, ("lesion lost", f"nothing is left of it at {_text(size)} pixels"))
+        notes = (*notes, ("lesion lost", f"nothing is left of it at {by(size)} pixels"))
     spacing = resize_spacing(case.spacing, shape, size, options.aspect) if case.spacing else ()
     zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size, options.aspect)
     return RawCase(image, mask, case.part, shape, spacing, notes, zoom)
@@ -223,7 +223,3 @@ def _wanted(case: RawCase, options: Options) -> tuple[int, ...] | None:
             "data.spacing out, or correct the file's header",
         )
     return sides_at(case.mask.shape, case.spacing, options.spacing)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return " x ".join(str(side) for side in shape)

@@ -17,7 +17,7 @@ from feda3i.errors import DataError
 from feda3i.reading.archive import FileEntry, Reader
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
 from feda3i.reading.picture import Note, binarise, exact_classes
-from feda3i.reading.problems import CaseError, reading
+from feda3i.reading.problems import CaseError, by, reading
 
 if TYPE_CHECKING:
     from feda3i.reading.decode import Options, RawCase
@@ -160,10 +160,8 @@ def check_spacing(spacing: tuple[float, ...]) -> None:
     >>> check_spacing((0.8, 0.8))
     """
     if not all(math.isfinite(side) and side > 0 for side in spacing):
-        found = " x ".join(f"{side:g}" for side in spacing)
-        raise CaseError(
-            "spacing", f"expected millimetres above 0, found {found}: correct the file's header"
-        )
+        text = f"expected millimetres above 0, found {by(spacing)}: correct the file's header"
+        raise CaseError("spacing", text)
 
 
 def _load(data: bytes, axis: int) -> tuple[NDArray[np.float32], tuple[float, ...]]:
@@ -190,8 +188,8 @@ def _open(data: bytes) -> tuple[Any, list[float]]:
     packed = data[:2] == _GZIP
     shape = header.get_data_shape()
     if len(shape) != 3 or min(shape) < 1:
-        by = " x ".join(str(side) for side in shape)
-        raise CaseError("not a volume", f"expected three dimensions, found {by or 'none'}")
+        found = by(shape) or "none"
+        raise CaseError("not a volume", f"expected three dimensions, found {found}")
     if np.prod(shape, dtype=float) > MAX_VOXELS:
         raise CaseError("volume too large", f"{shape}; at most {MAX_VOXELS} voxels are decoded")
     offset = int(header["vox_offset"])
