@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -285,9 +286,8 @@ def _list_prepared(root: Path, options: Options) -> tuple[Listing, list[Problem]
     return Listing(root, tuple(cases), options, manifest, usage), problems
 
 
-def _strange(names: Sequence[str], kind: str) -> dict[str, int]:
-    count = sum(name.startswith(f"{kind}/") for name in names)
-    return {"not in index": count} if count else {}
+def _strange(names: Sequence[str], kind: str) -> Counter[str]:
+    return Counter("not in index" for name in names if name.startswith(f"{kind}/"))
 
 
 def _scan(folder: Path) -> dict[str, tuple[int, int]]:

@@ -20,14 +20,14 @@ Unused = Literal["error", "allow"]
 _MANY = 4  # this many folders of one case side by side are summed up in one line
 
 
-@dataclass(frozen=True)
+@dataclass
 class Usage:
     """The files of one folder (or of many small ones beside each other)."""
 
     folder: str
     images: int = 0
     masks: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
     others: int = 0
     folders: int = 1
 
@@ -46,7 +46,7 @@ class Usage:
             self.folder,
             self.images + other.images,
             self.masks + other.masks,
-            dict(Counter(self.reasons) + Counter(other.reasons)),
+            self.reasons + other.reasons,
             self.others + other.others,
             self.folders + other.folders,
         )
@@ -66,40 +66,35 @@ def usage_of(
     images = {file.name for pair in pairs for file in pair.images}
     masks = {file.name for pair in pairs for file in pair.masks}
     reasons = {problem.name: problem.kind for problem in problems}
-    found: dict[str, list[Usage]] = defaultdict(list)
+    found: dict[str, Usage] = {}
     for name in sorted({entry.name for entry in entries} | images | masks):
         folder = posixpath.dirname(name) or "."
-        one = Usage(folder)
+        own = found.setdefault(folder, Usage(folder))
         if name in images or name in masks:
-            one = replace(one, images=int(name in images), masks=int(name in masks))
+            own.images += name in images
+            own.masks += name in masks
         elif split_extension(name)[1]:
-            one = replace(one, reasons={reasons.get(name, "belongs to no case"): 1})
+            own.reasons[reasons.get(name, "belongs to no case")] += 1
         else:
-            one = replace(one, others=1)
-        found[folder].append(one)
-    folders = [replace(reduce(add, own), folders=1) for own in found.values()]
-    return _joined(folders)
+            own.others += 1
+    return _joined(list(found.values()))
 
 
 def without(usages: Sequence[Usage], spoilt: Sequence[tuple[Pair, str]]) -> list[Usage]:
     """Count the files of pairs that could not be read as not used, by the kind of finding."""
-    found = {(usage.folder, usage.folders > 1): usage for usage in usages}
+    copies = [replace(usage, reasons=usage.reasons.copy()) for usage in usages]
+    found = {(usage.folder, usage.folders > 1): usage for usage in copies}
     for pair, kind in spoilt:
-        for role, files in (("images", pair.images), ("masks", pair.masks)):
+        for is_image, files in ((True, pair.images), (False, pair.masks)):
             for file in files:
                 own = posixpath.dirname(file.name) or "."
                 above = posixpath.dirname(own) or "."
-                place = (own, False) if (own, False) in found else (above, True)
-                if place in found:
-                    found[place] = _moved(found[place], role, kind)
-    return list(found.values())
-
-
-def _moved(usage: Usage, role: str, kind: str) -> Usage:
-    reasons = {**usage.reasons, kind: usage.reasons.get(kind, 0) + 1}
-    if role == "images":
-        return replace(usage, images=usage.images - 1, reasons=reasons)
-    return replace(usage, masks=usage.masks - 1, reasons=reasons)
+                usage = found.get((own, False)) or found.get((above, True))
+                if usage is not None:
+                    usage.images -= is_image
+                    usage.masks -= not is_image
+                    usage.reasons[kind] += 1
+    return copies
 
 
 def with_empty(usages: Sequence[Usage], root: Path) -> list[Usage]:
