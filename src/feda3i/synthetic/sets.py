@@ -79,12 +79,10 @@ def synthetic_breast(
     ----------
     sites
         Number of sites, named ``site-01`` and so on; scanners are given in turn.
-    cases
-        Training cases of each site.
+    cases, size
+        As for :func:`synthetic_skin`.
     test
         Test cases, held by no site; scanners in turn.
-    size
-        Pixels of the square frame, 32 or more.
     seed
         Case ``i`` is drawn from ``rng(seed, "synthetic-breast", "train", i)``, or ``"test"``.
 

@@ -74,12 +74,8 @@ def synthetic_volumes(
 
     Parameters
     ----------
-    sites
-        Number of sites, named ``site-01`` and so on.
-    cases
-        Training cases of each site.
-    test
-        Test cases, held by no site.
+    sites, cases, test
+        As for :func:`feda3i.synthetic.sets.synthetic_skin`.
     size
         About how many voxels the longest side has, 24 or more.
     thick
