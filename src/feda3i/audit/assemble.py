@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import SiteNumbers, judge_sites, site_numbers
@@ -22,12 +20,8 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
     wide = material.margin if margin is None else margin
     overall, findings = [], []
     for number, class_name in enumerate(material.classes, 1):
-        if material.surveyed:
-            sites = dict(material.surveyed[number - 1])
-        else:
-            sites = _measured(material, number)
         said, found = judge_sites(
-            sites,
+            material.surveyed[number - 1] if material.surveyed else _measured(material, number),
             class_name=class_name,
             unit=material.unit,
             margin=wide,
@@ -80,11 +74,11 @@ def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
     return found
 
 
-def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> dict[str, FloatArray]:
+def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> Mapping[str, FloatArray]:
     numbers = site_numbers([row for row in trusted if row.class_number == number])
     if numbers.measured < 2:
         raise DataError(
             f"expected trusted masks of class '{class_name}' that can be compared with the model, "
             f"found {numbers.measured}"
         )
-    return {name: np.asarray(values) for name, values in numbers.offsets.items()}
+    return numbers.offsets

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from feda3i.audit.findings import Audit, SiteFinding
+from feda3i.audit.interval import beside_middle
 from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.html import Cell, Column, Html, Section
@@ -68,15 +71,16 @@ def _zero(audit: Audit) -> str:
 
 
 def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
-    shown = [one for one in findings if one.relative is not None][:MOST]
+    judged = [one for one in findings if one.relative is not None]
+    shown = judged[:MOST]
     if not shown:
         return Html("")
     values = [v for one in shown for v in (one.low, one.high, 0.0) if v is not None]
     height = LINE * len(shown) + BOTTOM + 10
     x = Axis(room(values), (LEFT, WIDTH - 16))
+    true = _true_beside(audit)
     parts = [_frame(x, height, audit)]
-    for row, one in enumerate(shown):
-        parts.append(_row(one, x, 16 + LINE * row, audit))
+    parts += [_row(one, x, 16 + LINE * k, true.get(one.site)) for k, one in enumerate(shown)]
     about = "; ".join(f"{one.site}: {one.reason}" for one in shown[:3])
     title, style = "Sites by how large they draw", "max-width:820px"
     drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style, role="group")
@@ -87,7 +91,7 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     ]
     if audit.true:
         keys.append(("the truth, which only simulations know", dot_key("circle", 6, "none")))
-    more = len([one for one in findings if one.relative is not None]) - len(shown)
+    more = len(judged) - len(shown)
     caption = (
         f"How far each site draws outside (right) or inside (left) {_zero(audit)}, in "
         f"{audit.unit}, with 95 % intervals. The grey band is called in line."
@@ -122,7 +126,7 @@ def _frame(x: Axis, height: float, audit: Audit) -> Html:
     return html.tag("g", *parts, aria_hidden="true")
 
 
-def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
+def _row(one: SiteFinding, x: Axis, y: float, true: float | None) -> Html:
     low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
     shape, series, _ = VERDICTS[one.verdict]
     style = f"stroke:{colour(series)};stroke-width:2.4"
@@ -131,7 +135,6 @@ def _row(one: SiteFinding, x: Axis, y: float, audit: Audit) -> Html:
         html.tag("text", name, x=float(LEFT - 12), y=y + 4.5, text_anchor="end"),
         html.tag("line", x1=x(low), x2=x(high), y1=y, y2=y, style=style),
     ]
-    true = _true_beside(audit).get(one.site)
     if true is not None:
         grey = f"fill:none;stroke:{colour(6)}"
         parts.append(html.tag("path", d=dot("circle", x(true), y, 4.0), style=grey))
@@ -146,10 +149,6 @@ def _true_beside(audit: Audit) -> dict[str, float]:
         return audit.true
     if len(audit.true) < 2:
         return {}
-    import numpy as np
-
-    from feda3i.audit.interval import beside_middle
-
     values = beside_middle(np.array(list(audit.true.values())))
     return dict(zip(audit.true, values.tolist(), strict=True))
 
@@ -174,20 +173,20 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     for one in findings:
         ends = "-" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
         stays = "white-space:nowrap" if len(one.site) <= LONGEST else None
-        by = Cell("-") if one.relative is None else Cell(f"{one.relative:+.1f}", one.relative)
         sure = Cell("-") if one.sure is None else Cell(f"{100 * one.sure:.0f} %", one.sure)
         row: list[object] = [
             Cell(html.name(one.site), one.site, style=stays),
             Cell(html.badge(VERDICTS[one.verdict][2], one.verdict), one.verdict),
-            by,
+            _signed(one.relative, "-"),
             Cell(ends, one.low, style="white-space:nowrap"),
-            *(_opinion(one, name) for name in others),
+            *(_signed(one.by_estimator.get(name), "cannot tell") for name in others),
             sure,
             one.wobble,
             one.spread,
             one.cases,
+            *([true.get(one.site)] if true else []),
         ]
-        rows.append([*row, *([true.get(one.site)] if true else [])])
+        rows.append(row)
     return html.table(
         "Sites from the smallest to the largest drawer",
         columns,
@@ -196,9 +195,8 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     )
 
 
-def _opinion(one: SiteFinding, name: str) -> Cell:
-    value = one.by_estimator.get(name)
-    return Cell("cannot tell") if value is None else Cell(f"{value:+.1f}", value)
+def _signed(value: float | None, unknown: str) -> Cell:
+    return Cell(unknown) if value is None else Cell(f"{value:+.1f}", value)
 
 
 def _reading(audit: Audit) -> Html:

@@ -97,29 +97,24 @@ def cross_predict(
         named = recipe.model_copy(update={"title": title})
         model = train(named, replace(federation, sites=fold), listener or Silent())
         kept = np.concatenate(list(fold.values()))
-        for where in parts(np.setdiff1d(np.arange(len(found)), kept)):
-            masks = model.masks(federation.train.images[where])
-            for place, mask in zip(where, masks, strict=True):
-                found[int(place)] = mask
+        _predict(model, federation.train, np.setdiff1d(np.arange(len(found)), kept), found)
         for total, cases in zip(sums, others, strict=True):
-            for k, one in enumerate(model.probabilities(cases.images)):
-                if k < len(total):
-                    total[k] = total[k] + one
-                else:
-                    total.append(one)
+            new = list(model.probabilities(cases.images))
+            total[:] = [a + b for a, b in zip(total, new, strict=True)] if total else new
     share = np.float32(len(folds))
     return found, [[label_map((one / share)[None])[0] for one in total] for total in sums]
 
 
 def predict_all(model: Predictor, cases: Cases) -> Stack:
-    """Return the masks that a model would draw, some at a time."""
+    """Return the masks that a model would draw."""
     found = zeros_like(cases.masks)
-    for where in parts(np.arange(len(cases))):
-        for place, mask in zip(where, model.masks(cases.images[where]), strict=True):
-            found[int(place)] = mask
+    _predict(model, cases, np.arange(len(cases)), found)
     return found
 
 
-def parts(where: Index) -> list[Index]:
-    """Return positions in parts that fit into memory."""
-    return [where[start : start + AT_ONCE] for start in range(0, len(where), AT_ONCE)]
+def _predict(model: Predictor, cases: Cases, where: Index, found: Stack) -> None:
+    """Put a model's masks of the cases at these positions in their places, some at a time."""
+    for start in range(0, len(where), AT_ONCE):
+        part = where[start : start + AT_ONCE]
+        for place, mask in zip(part, model.masks(cases.images[part]), strict=True):
+            found[int(place)] = mask

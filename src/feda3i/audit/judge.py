@@ -108,10 +108,8 @@ def _by(
     """Return what another estimator says of every site, beside the middle or the trusted masks."""
     empty = np.zeros(0)
     if any(name in one.answers for one in sites.values()):
-        return beside(
-            {site: one.answers[name] for site, one in sites.items()},
-            None if trusted is None else 0.0,
-        )
+        found = {site: one.answers[name] for site, one in sites.items()}
+        return beside(found, None if trusted is None else 0.0)
     found = {site: offset_of_cases(one.offsets.get(name, empty)) for site, one in sites.items()}
     return beside(found, None if trusted is None else _median(trusted.get(name, empty)))
 
@@ -123,16 +121,14 @@ def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
     offsets = {name: _finite([row.offsets[name] for row in drawn]) for name in names}
     first = next(iter(offsets.values()), np.zeros(0))
     found = [row.is_found for row in drawn if row.is_found is not None]
-    dice = _finite([row.dice for row in drawn])
-    wobble = _finite([row.wobble for row in drawn])
     return SiteNumbers(
         cases=len(rows),
         measured=len(first),
         offsets=offsets,
-        wobble=_median(wobble),
+        wobble=_median(_finite([row.wobble for row in drawn])),
         spread=robust_sd(first),
         found=float(np.mean(found)) if found else math.nan,
-        dice=_median(dice),
+        dice=_median(_finite([row.dice for row in drawn])),
     )
 
 

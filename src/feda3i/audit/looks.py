@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[Sec
     for number in sorted({row.class_number for row in rows}):
         found += _of_class([row for row in rows if row.class_number == number], estimator, unit)
     found.sort(key=lambda look: (-look.departure, look.case, look.class_number))
-    return [SecondLook(**{**vars(look), "rank": place}) for place, look in enumerate(found, 1)]
+    return [replace(look, rank=place) for place, look in enumerate(found, 1)]
 
 
 def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:

@@ -89,26 +89,23 @@ def write_audit(
     audit: Audit,
     looks: Mapping[str, Sequence[SecondLook]],
     classes: Sequence[str],
-    page: str = "",
+    page: str,
 ) -> list[Path]:
     """Write what may be shared into the folder, and each site's list into a folder of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    shared = {
-        "audit.json": json.dumps(plain(audit.to_dict()), indent=2) + "\n",
-        "audit.csv": csv_of(audit),
-        "audit.html": page,
+    texts = {
+        folder / "audit.json": json.dumps(plain(audit.to_dict()), indent=2) + "\n",
+        folder / "audit.csv": csv_of(audit),
+        folder / "audit.html": page,
     }
-    made = []
-    for name, text in shared.items():
-        if text:
-            write_file(folder / name, text.encode("utf-8", "backslashreplace"))
-            made.append(folder / name)
+    shared = set(texts)
     for site, ranked in looks.items():
         own = make_private(make_private(folder / "stays-at-the-site") / folder_name(site))
-        text = looks_csv(ranked, classes, audit.unit)
-        write_file(own / "second-look.csv", text.encode("utf-8", "backslashreplace"), mode=0o600)
-        made.append(own / "second-look.csv")
-    return made
+        texts[own / "second-look.csv"] = looks_csv(ranked, classes, audit.unit)
+    for path, text in texts.items():
+        mode = 0o666 if path in shared else 0o600
+        write_file(path, text.encode("utf-8", "backslashreplace"), mode=mode)
+    return list(texts)
 
 
 def estimators_in(audit: Audit) -> list[str]:
