@@ -3,26 +3,29 @@
 An estimator is a pure function of one case and class. It returns an offset, positive if the mask
 was drawn outside the border that the estimator sees, ``NaN`` where it cannot tell. A site's offset
 is the median over its cases unless the estimator has a better way to combine them (``of_site``).
-Sites are compared with each other, so a constant error of an estimator does no harm.
+Sites are compared with each other, so a constant error of an estimator does no harm; with trusted
+masks, ``measure_sites`` tells how far a site draws from where those were drawn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.core.cases import Cases
+from feda3i.errors import DataError, check_choice
 from feda3i.geometry import box_around, signed_distance
 from feda3i.quality.edges import edge_offset
-from feda3i.quality.measure import Offset, measure_edges
+from feda3i.quality.measure import Offset, calibrate_offset, measure_edges
+from feda3i.quality.offset import ON_BORDER
 
-# The pixels on either side of a border have distances -0.5 and +0.5, diagonal neighbours 0.91.
-ON_BORDER = 1.0
+Answers = Mapping[str, Mapping[str, Offset]]
+"""By site, then by estimator."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,55 @@ def pixel_size(look: Look) -> float:
 def estimators_of(names: Sequence[str]) -> list[Estimator]:
     """Return estimators by name; ``RecipeError`` for an unknown name."""
     for name in names:
-        if name not in ESTIMATORS:
-            raise RecipeError(
-                f"estimator: expected one of {', '.join(ESTIMATORS)}, found '{name}'"
-                f"{nearest(name, list(ESTIMATORS))}"
-            )
+        check_choice("estimator", name, ESTIMATORS)
     return [ESTIMATORS[name] for name in dict.fromkeys(names)]
+
+
+def measure_sites(
+    portions: Sequence[tuple[Cases, Sequence[str]]],
+    *,
+    classes: int,
+    estimators: Sequence[str],
+    trusted: Cases | None = None,
+) -> list[Answers]:
+    """Return by class what estimators say of each site that look at all its cases together.
+
+    ``portions`` are cases with the site of each; distances are in the unit of their spacing.
+    ``trusted`` are cases with trusted masks, of the same size.
+    """
+    asked = {one.name: one.of_site for one in estimators_of(estimators) if one.of_site is not None}
+    if not asked:
+        return [{} for _ in range(classes)]
+    found: list[Answers] = []
+    for number in range(1, classes + 1):
+        looks: dict[str, list[Look]] = {}
+        for cases, sites in portions:
+            for look, site in zip(_looks(cases, number), sites, strict=True):
+                looks.setdefault(site, []).append(look)
+        zero = {
+            name: None if trusted is None else of_site(_looks(trusted, number))
+            for name, of_site in asked.items()
+        }
+        found.append(
+            {
+                site: {name: _answer(asked[name](mine), mine, zero[name]) for name in asked}
+                for site, mine in looks.items()
+            }
+        )
+    return found
+
+
+def _looks(cases: Cases, number: int) -> list[Look]:
+    sizes = [None] * len(cases) if cases.spacing is None else cases.spacing.tolist()
+    return [
+        Look(np.asarray(image), np.asarray(mask) == number, spacing=size)
+        for image, mask, size in zip(cases.images, cases.masks, sizes, strict=True)
+    ]
+
+
+def _answer(found: Offset, looks: Sequence[Look], zero: Offset | None) -> Offset:
+    """Return a site's offset in the unit of its spacing, from trusted masks if there are any."""
+    if zero is not None:
+        found = calibrate_offset(found, zero, max(looks[0].drawn.shape))
+    size = float(np.median([pixel_size(look) for look in looks]))
+    return replace(found, offset=size * found.offset, error=size * found.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,15 +11,19 @@ import numpy as np
 
 from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, cross_predict, predict_all, warm_up_recipe
-from feda3i.audit.estimators import estimators_of
+from feda3i.audit.estimators import Answers, estimators_of, measure_sites
 from feda3i.audit.judge import FEWEST, SiteNumbers
-from feda3i.audit.whole_sites import Answers, measure_sites
 from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
 from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
 from feda3i.core.ragged import Stack, stacked
 from feda3i.engine.job import normalise_of
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import RunError, summary
 from feda3i.log.console import Listener
+from feda3i.log.events import read_events
+from feda3i.quality.measure import Offset
+from feda3i.quality.rating import Part, Rating
 from feda3i.recipe import Recipe
 from feda3i.simulation.annotation import true_offsets
 
@@ -27,6 +32,11 @@ MARGIN = 3 / 256
 UNKNOWN = (
     "nobody knows which masks this model was trained on; on masks that it has seen it finds "
     "offsets too small"
+)
+SILENT = "it sent no offset"
+OF_SURVEYS = (
+    "the model had seen these masks in its warm-up, so offsets may come out a little small",
+    "wobble, spread and single cases stay at the sites; each can run feda3i audit for itself",
 )
 
 
@@ -59,10 +69,6 @@ class Model:
     words: str
     seen_sha256: str | None = None
 
-    def predict(self, cases: Cases) -> Stack:
-        """Return the masks that the model would draw, some at a time."""
-        return predict_all(self.predictor, cases)
-
 
 def from_federation(
     recipe: Recipe,
@@ -78,24 +84,20 @@ def from_federation(
     """Measure the cases of all sites, with a model at hand or with models trained for it."""
     federation = _divided(federation)
     test, sites_of_test = _tests(federation, recipe)
-    others = [(test, sites_of_test)]
-    if trusted is not None:
-        others.append((trusted, ["trusted"] * len(trusted)))
-    guess = _guess(
-        recipe, federation, [one for one, _ in others], model, estimators, listener, steps
-    )
+    others = [test] if trusted is None else [test, trusted]
+    guess = _guess(recipe, federation, others, model, estimators, listener, steps)
     options: dict[str, Any] = {"classes": len(federation.classes), "estimators": estimators}
     rule = normalise_of(recipe)
     train, unit = in_own_pixels(_as_seen(federation.train, rule))
-    others = [(_as_seen(cases, rule), sites) for cases, sites in others]
-    seen = [guess.is_seen] * len(train)
-    rows = measure_cases(train, _sites(federation), guess.train, seen=seen, **options)
-    more = [
-        measure_cases(in_own_pixels(cases)[0], sites, masks, **options)
-        for (cases, sites), masks in zip(others, guess.others, strict=True)
-    ]
-    rows += more[0]
-    portions = [(train, _sites(federation)), (in_own_pixels(others[0][0])[0], sites_of_test)]
+    others = [in_own_pixels(_as_seen(cases, rule))[0] for cases in others]
+    sites, seen = _sites(federation), [guess.is_seen] * len(train)
+    rows = measure_cases(train, sites, guess.train, seen=seen, **options)
+    rows += measure_cases(others[0], sites_of_test, guess.others[0], **options)
+    good = others[1] if len(others) > 1 else None
+    zero = []
+    if good is not None:
+        zero = measure_cases(good, ["trusted"] * len(good), guess.others[1], **options)
+    portions = [(train, sites), (others[0], sites_of_test)]
     kept, said = without_seen(rows)
     return Material(
         title=title,
@@ -104,8 +106,8 @@ def from_federation(
         margin=margin_of(train),
         classes=federation.classes,
         rows=tuple(kept),
-        trusted=tuple(more[1]) if trusted is not None else (),
-        whole=measure_sites(portions, trusted=None if trusted is None else others[1][0], **options),
+        trusted=tuple(zero),
+        whole=measure_sites(portions, trusted=good, **options),
         notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,
@@ -136,8 +138,8 @@ def _guess(
     if model is not None:
         return _Guess(
             how=model.words,
-            train=model.predict(federation.train),
-            others=[model.predict(cases) for cases in others],
+            train=predict_all(model.predictor, federation.train),
+            others=[predict_all(model.predictor, cases) for cases in others],
             is_seen=model.seen_sha256 == federation.train.digest(),
             notes=(UNKNOWN,) if model.seen_sha256 is None else (),
         )
@@ -212,3 +214,85 @@ def _sites(federation: Federation) -> list[str]:
 def _true(federation: Federation, cases: Cases) -> dict[str, float]:
     size = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
     return {site: size * mu for site, mu in true_offsets(federation.notes).items()}
+
+
+# -- without pixels: what the sites of a federation sent to their server --------------------------
+
+
+def from_survey(folder: RunFolder) -> Material:
+    """Return what a server's event log knows: two numbers per site and class, and no pixel."""
+    try:
+        return _material(folder)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise RunError(
+            f"the survey in '{folder.events}' is damaged ({summary(error)}); restore it from a copy"
+        ) from None
+
+
+def _material(folder: RunFolder) -> Material:
+    surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
+    if not surveys:
+        raise RunError(
+            f"'{folder.path}' has no survey to audit: only FedA3I asks sites how they draw, after "
+            f"its warm-up (method=feda3i, method.t1). To train a model on data at hand instead: "
+            f"feda3i audit FOLDER"
+        )
+    event, recipe = surveys[-1], folder.recipe()
+    rating = Rating.from_dict(event["survey"])
+    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
+    if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
+        raise RunError(
+            f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
+            f"Run FedA3I with method.safe=true, or plot the survey: feda3i plot {folder.path}"
+        )
+    cases, size = _cases(folder), _size(folder)
+    names = folder.manifest().get("data", {}).get("classes") or []
+    return Material(
+        title=recipe.title or folder.path.name,
+        how=(
+            f"the survey of round {event['round']}: each site compared its own masks with the "
+            f"warmed-up model and sent two numbers per class; no case and no pixel left it"
+        ),
+        unit=f"px of cases of {size} px",
+        margin=MARGIN * size,
+        classes=tuple(map(str, names)) or tuple(f"class {part.class_number}" for part in parts),
+        surveyed=[_numbers(part, rating.sites, cases) for part in parts],
+        notes=OF_SURVEYS,
+        seed=recipe.seed,
+    )
+
+
+def _numbers(
+    part: Part, sites: tuple[str, ...], cases: Mapping[str, int]
+) -> dict[str, SiteNumbers]:
+    offset = np.full((len(sites), 2), np.nan) if part.offset is None else part.offset
+    found = {}
+    for site, (value, error) in zip(sites, offset.tolist(), strict=True):
+        number = cases.get(site, 0)
+        is_sent = math.isfinite(value) and math.isfinite(error)
+        answer = Offset(value, error, number) if is_sent else Offset.unknown(number, SILENT)
+        found[site] = SiteNumbers(number, number, answers={"contour": answer})
+    return found
+
+
+def _cases(folder: RunFolder) -> dict[str, int]:
+    """Return the cases of every site: those of the start, and of sites that came later."""
+    found: dict[str, Any] = dict(folder.manifest().get("data", {}).get("sites", {}))
+    for event in read_events(folder.events, "join"):
+        found.update(event["sites"])
+    return {site: int(count) for site, count in found.items()}
+
+
+def _size(folder: RunFolder) -> int:
+    """Return the side of a case in pixels, from the recipe or from the finished model."""
+    size = folder.recipe().data.options().get("size")
+    if size is None and folder.is_done:
+        from feda3i.engine.model_file import read_model
+
+        size = read_model(folder.model, trust_code=False)[0].format.shape[0]
+    if size is None:
+        raise RunError(
+            f"'{folder.path}' does not say how large its cases are: finish the run first "
+            f"(feda3i resume), or set data.size in its recipe"
+        )
+    return int(size)

@@ -63,8 +63,7 @@ def audit(
     from feda3i.audit.assemble import build_audit, looks_of
     from feda3i.audit.audit_page import page_of
     from feda3i.audit.estimators import DEFAULT
-    from feda3i.audit.sources import from_federation
-    from feda3i.audit.surveyed import from_survey
+    from feda3i.audit.sources import from_federation, from_survey
     from feda3i.audit.writing import text_of, write_audit
     from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.transport import one_thread

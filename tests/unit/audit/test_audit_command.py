@@ -11,9 +11,14 @@ from scipy.stats import spearmanr
 from feda3i import recipe
 from feda3i.audit import cross_fit, sources
 from feda3i.audit.assemble import build_audit, looks_of
-from feda3i.audit.estimators import DEFAULT, ESTIMATORS, Estimator, contour_gap
+from feda3i.audit.estimators import (
+    DEFAULT,
+    ESTIMATORS,
+    Estimator,
+    contour_gap,
+    measure_sites,
+)
 from feda3i.audit.sources import from_federation, without_seen
-from feda3i.audit.whole_sites import measure_sites
 from feda3i.audit.writing import text_of
 from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
