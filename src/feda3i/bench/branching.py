@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.job import Job
 from feda3i.engine.lock import is_free, is_held
 from feda3i.engine.manifest import PACKAGES, processor, version_of
-from feda3i.engine.run import facts_of, write_start
+from feda3i.engine.run import Result, describe, facts_of, job_of, resume, run, write_start
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import WireError
+from feda3i.log.console import Listener, Relay
 from feda3i.log.events import EventLog
 from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe
@@ -77,10 +78,10 @@ class Branches:
         self.folder = folder / family_of(recipe) / tag
         self.recipe = recipe
 
-    def keep(self, run: Path, wanted: Iterable[int]) -> None:
+    def keep(self, run: Path, wanted: Collection[int]) -> None:
         """Keep the checkpoint that a run has just written, if its round is wanted."""
         saved = RunFolder(run).load()
-        if saved is None or saved["round"] not in set(wanted):
+        if saved is None or saved["round"] not in wanted:
             return
         path = self._path(int(saved["round"]))
         if path.exists():
@@ -138,6 +139,46 @@ def remove_unfinished(folder: Path) -> None:
             shutil.rmtree(beside, ignore_errors=True)
 
 
-def clear(folder: Path, family: str) -> None:
-    """Remove the checkpoints of a family that is complete."""
-    shutil.rmtree(folder / family, ignore_errors=True)
+class Keeper(Relay):
+    """Keep the checkpoints that other runs begin with, and pass everything on."""
+
+    def __init__(
+        self, inner: Listener, branches: Branches, path: Path, wanted: Collection[int]
+    ) -> None:
+        super().__init__(inner)
+        self._branches, self._path, self._wanted = branches, path, wanted
+
+    def begin(self, title: str, rounds: int, done: int) -> None:
+        """Keep a checkpoint that a kill may have prevented."""
+        if done in self._wanted:
+            self._branches.keep(self._path, self._wanted)
+        self.inner.begin(title, rounds, done)
+
+    def round(self, event: dict[str, Any]) -> None:
+        """Keep the checkpoint if its round is wanted."""
+        if event["round"] in self._wanted:
+            self._branches.keep(self._path, self._wanted)
+        self.inner.round(event)
+
+
+def run_or_branch(
+    recipe: Recipe,
+    path: Path,
+    federation: Federation,
+    branches: Path,
+    wanted: Collection[int],
+    listener: Listener,
+) -> Result:
+    """Run a recipe from where its folder is, or from another run's checkpoint if that is the same.
+
+    Runs leave each other checkpoints in the folder ``branches``, after the rounds that are
+    ``wanted``.
+    """
+    kept = Branches(branches, recipe, describe(federation))
+    saved = None if RunFolder(path).is_run else kept.best()
+    if saved is not None:
+        begin_from(saved, path, job_of(recipe, federation), federation)
+    keeper = Keeper(listener, kept, path, wanted)
+    if RunFolder(path).is_run:
+        return resume(path, federation=federation, listener=keeper, trust_code=True)
+    return run(recipe, path, federation=federation, listener=keeper)

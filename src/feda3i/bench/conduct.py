@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from feda3i.basics.parallel import cores
 from feda3i.basics.ram import available
-from feda3i.bench.branching import clear, family_of, last_shared, remove_unfinished
+from feda3i.bench.branching import family_of, last_shared, remove_unfinished
 from feda3i.bench.grid import GridCell
 from feda3i.bench.progress import Progress
 from feda3i.bench.result import SUFFIX, RunResult, collect
@@ -28,8 +29,8 @@ PROCESS = 700 * 2**20
 class Agenda:
     """What a bench has to do: one cell per distinct run, and the existing results."""
 
-    cells: dict[str, GridCell]
-    tasks: tuple[Task, ...]
+    cells: dict[str, GridCell]  # by name, as are the tasks
+    tasks: dict[str, Task]
     known: Mapping[str, RunResult]
     unusable: tuple[str, ...] = ()
 
@@ -41,7 +42,7 @@ class Agenda:
     def missing(self) -> list[Task]:
         """Return the runs that are left, in the order that they are begun in."""
         done = set(self.done)
-        return order([task for task in self.tasks if task.name not in done])
+        return order([task for name, task in self.tasks.items() if name not in done])
 
 
 def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
@@ -49,7 +50,8 @@ def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
     known, unusable = collect([results]) if results.is_dir() else ({}, [])
     unique = {cell.digest: cell for cell in reversed(cells)}
     named = {unique[cell.digest].name: unique[cell.digest] for cell in cells}
-    return Agenda(named, tuple(_task(cell) for cell in named.values()), known, tuple(unusable))
+    tasks = {name: _task(cell) for name, cell in named.items()}
+    return Agenda(named, tasks, known, tuple(unusable))
 
 
 def _task(cell: GridCell) -> Task:
@@ -131,6 +133,7 @@ class Conductor:
         each: int | None = None,
     ) -> None:
         self._agenda, self._out, self._results = agenda, out, results
+        self._tasks = agenda.tasks
         self._progress, self._cores, self._each = progress, cores, each
         self._told: queue.Queue[Told] = queue.Queue()
         self._idle: list[Process] = []
@@ -144,22 +147,21 @@ class Conductor:
         """Play all runs that are missing."""
         self._out.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._out)
-        tasks = {task.name: task for task in self._agenda.tasks}
         waiting = self._agenda.missing()
         try:
             while waiting or self._busy:
-                self._start(waiting, tasks)
-                self._hear(tasks)
-                self._show(waiting, tasks)
-                self._tidy(waiting, tasks)
+                self._start(waiting)
+                self._hear()
+                self._show(waiting)
+                self._tidy(waiting)
         finally:
             for process in [*self._idle, *self._busy]:
                 process.stop()
 
-    def _start(self, waiting: list[Task], tasks: Mapping[str, Task]) -> None:
+    def _start(self, waiting: list[Task]) -> None:
         while True:
             free = self._cores - sum(self._slots.values())
-            ready = startable(waiting, self._rounds, tasks)
+            ready = startable(waiting, self._rounds, self._tasks)
             if free < 1 or not ready:
                 return
             task = ready[0]
@@ -184,7 +186,7 @@ class Conductor:
             "test_sha256": expected_test(self._agenda, self._agenda.cells[task.name]),
         }
 
-    def _hear(self, tasks: Mapping[str, Task]) -> None:
+    def _hear(self) -> None:
         process, told = self._told.get()
         name = self._busy.get(process)
         if name is None:  # a process that was idle died: nothing is lost
@@ -193,7 +195,7 @@ class Conductor:
         if "round" in told:
             self._rounds[name] = int(told["round"])
             if told.get("seconds"):
-                self._seconds[tasks[name].kind] = told["seconds"] * self._slots[name]
+                self._seconds[self._tasks[name].kind] = told["seconds"] * self._slots[name]
         if "done" in told:
             self._end(process, name, f"Dice {told['done']:.4f}")
         elif "failed" in told:
@@ -210,29 +212,27 @@ class Conductor:
             self._idle.append(process)
         self._progress.finished(name, text)
 
-    def _show(self, waiting: Sequence[Task], tasks: Mapping[str, Task]) -> None:
-        seconds = left(waiting, self._rounds, tasks, self._seconds) / self._cores
-        rounds = {name: f"round {n}/{tasks[name].rounds}" for name, n in self._rounds.items()}
+    def _show(self, waiting: Sequence[Task]) -> None:
+        seconds = left(waiting, self._rounds, self._tasks, self._seconds) / self._cores
+        rounds = {name: f"round {n}/{self._tasks[name].rounds}" for name, n in self._rounds.items()}
         self._progress.under_way(rounds, seconds)
 
-    def _tidy(self, waiting: Sequence[Task], tasks: Mapping[str, Task]) -> None:
+    def _tidy(self, waiting: Sequence[Task]) -> None:
         """Drop checkpoints of families that are complete."""
-        alive = {task.family for task in waiting} | {tasks[n].family for n in self._rounds}
-        folder = self._out / BRANCHES
-        for family in folder.iterdir() if folder.is_dir() else ():
+        alive = {task.family for task in waiting} | {self._tasks[n].family for n in self._rounds}
+        for family in (self._out / BRANCHES).glob("*"):
             if family.name not in alive:
-                clear(folder, family.name)
+                shutil.rmtree(family, ignore_errors=True)
 
 
 def times_of(agenda: Agenda) -> dict[str, float]:
     """Return core seconds per round by kind of run, from existing results of this grid."""
     found: dict[str, float] = {}
-    tasks = {task.name: task for task in agenda.tasks}
     for name in agenda.done:
         machine = agenda.known[agenda.cells[name].digest].machine
         workers = machine.get("workers")
         spent = float(machine.get("seconds_per_round") or 0)
-        found[tasks[name].kind] = spent * (workers if isinstance(workers, int) else 1)
+        found[agenda.tasks[name].kind] = spent * (workers if isinstance(workers, int) else 1)
     return {kind: seconds for kind, seconds in found.items() if seconds > 0}
 
 

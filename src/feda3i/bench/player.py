@@ -13,7 +13,6 @@ import queue
 import sys
 import threading
 import traceback
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -49,7 +48,7 @@ class Player:
 
     def __init__(self, answers: IO[str]) -> None:
         self._answers = answers
-        self._federations: OrderedDict[str, Any] = OrderedDict()
+        self._federations: dict[str, Any] = {}
 
     def play(self, order: Mapping[str, Any]) -> None:
         """Finish one run and write its result; a failure is reported, not raised."""
@@ -62,8 +61,8 @@ class Player:
             self.tell(failed=f"this is a bug in feda3i: {summary(error)}")
 
     def _play(self, order: Mapping[str, Any]) -> None:
+        from feda3i.bench.branching import run_or_branch
         from feda3i.bench.result import result_of
-        from feda3i.bench.together import run_or_branch
         from feda3i.recipe import validate
 
         recipe, path = validate(order["recipe"]), Path(order["path"])
@@ -81,12 +80,11 @@ class Player:
 
         values = recipe.to_dict()
         key = json.dumps([values["data"], values["noise"], *_seeds(values)], sort_keys=True)
-        if key not in self._federations:
-            self._federations[key] = federation_of(recipe)
-        self._federations.move_to_end(key)
-        while len(self._federations) > KEPT:
-            self._federations.popitem(last=False)
-        return self._federations[key]
+        found = self._federations.pop(key, None) or federation_of(recipe)
+        self._federations[key] = found  # as the last one
+        for old in list(self._federations)[:-KEPT]:
+            del self._federations[old]
+        return found
 
     def tell(self, **facts: Any) -> None:
         """Answer with a line."""

@@ -50,8 +50,7 @@ def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> di
     """Run every method; FedA3I continues from FedAvg's warm-up, equal to its own."""
     import tempfile
 
-    from feda3i.bench.branching import last_shared
-    from feda3i.bench.together import run_or_branch
+    from feda3i.bench.branching import last_shared, run_or_branch
     from feda3i.commands.run import listener
 
     results = {}

@@ -166,16 +166,15 @@ def print_estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     )
     if not missing:
         return
-    tasks = {task.name: task for task in agenda.tasks}
     played = sum(task.rounds for task in missing)
-    shared = played - left(missing, {}, tasks, {task.kind: 1.0 for task in missing})
+    shared = played - left(missing, {}, {}, {task.kind: 1.0 for task in missing})
     print(f"rounds    {played:.0f}, of them {shared:.0f} shared with another run and not trained")
     seconds = times_of(agenda)
     for task in missing:
         if task.kind not in seconds:
             seconds[task.kind] = _seconds_of_round(agenda.cells[task.name].recipe)
     used = jobs or cores()
-    total = left(missing, {}, tasks, seconds) / min(used, cores())
+    total = left(missing, {}, {}, seconds) / min(used, cores())
     print(
         f"time      about {duration(total)} on {used} cores, by results that are there or one "
         f"measured step of each kind of run; more if the machine has other work"
