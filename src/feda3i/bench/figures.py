@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.bench.board import Board
-from feda3i.bench.paper import loss
-from feda3i.bench.tables import CEILING, FLOOR, named
+from feda3i.bench.tables import CEILING, FLOOR, named, surveyed_runs
 from feda3i.report.canvas import BLUE, GREY, ORANGE, colours, pyplot, save
 
 Line = list[tuple[float, float, float]]
@@ -185,16 +184,11 @@ def gains(boards: Iterable[Board]) -> list[tuple[str, float, float]]:
     """Return ``(setting, bias taken away, gain in points)`` for each run with a survey, once."""
     found: dict[int, tuple[str, float, float]] = {}
     for board in boards:
-        for column in board.columns:
-            setting = board.points.get(column, (column, ()))[0]
-            for row in board.rows:
-                for seed, result in board.results(column, row).items():
-                    plain = board.results(column, FLOOR[loss(row)]).get(seed)
-                    if plain is None or "residual_bias" not in result.why:
-                        continue
-                    before, after = result.why["residual_bias_fedavg"], result.why["residual_bias"]
-                    gain = 100 * (result.last() - plain.last())
-                    found.setdefault(id(result), (setting, abs(before) - abs(after), gain))
+        for column, _, _, result, gain in surveyed_runs(board):
+            if gain is not None:
+                setting = board.points.get(column, (column, ()))[0]
+                before, after = result.why["residual_bias_fedavg"], result.why["residual_bias"]
+                found.setdefault(id(result), (setting, abs(before) - abs(after), gain))
     return list(found.values())
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from feda3i.bench.board import Board, column_of
 from feda3i.bench.paper import label, loss, published
+from feda3i.bench.result import RunResult
 from feda3i.bench.stats import Spread, compare, gap_closed, holm, mean_ranks, spearman
 from feda3i.bench.text_table import Table
 
@@ -146,17 +147,15 @@ def ordering(board: Board) -> Table:
     rows = []
     for column in board.columns:
         for family in ("CE", "DC"):
-            members = [r for r in board.rows if r != CEILING[family] and loss(r) == family]
-            ours = {r: s.mean for r in members if (s := board.score(column, r))}
+            ours = _means(board, column, family)
             paper = {r: p.mean for r in ours if (p := published(r, column))}
-            both = [r for r in ours if r in paper]
-            if len(both) < 2:
+            if len(paper) < 2:
                 continue
-            expected = max(both, key=paper.__getitem__)
-            winners = [r for r in both if ours[r] == max(ours[other] for other in both)]
-            rho = spearman([ours[r] for r in both], [paper[r] for r in both])
+            expected = max(paper, key=paper.__getitem__)
+            winners = [r for r in paper if ours[r] == max(ours[other] for other in paper)]
+            rho = spearman([ours[r] for r in paper], list(paper.values()))
             yes = "yes" if expected in winners else f"no: {label(winners[0])}"
-            rows.append((column, family, str(len(both)), label(expected), yes, _number(rho)))
+            rows.append((column, family, str(len(paper)), label(expected), yes, _number(rho)))
     return Table(
         f"{board.name}-order",
         "Does the order of the paper hold? Spearman's rank correlation of our ranking of the "
@@ -171,16 +170,18 @@ def _ranks(board: Board) -> str:
     """Say the mean rank of each method over the columns, ours and the paper's."""
     texts = []
     for family in ("CE", "DC"):
-        members = [r for r in board.rows if r != CEILING[family] and loss(r) == family]
-        ours = {
-            column: {r: s.mean for r in members if (s := board.score(column, r))}
-            for column in board.columns
-        }
+        ours = {column: _means(board, column, family) for column in board.columns}
         ranks = mean_ranks({column: found for column, found in ours.items() if found})
         if len(ranks) > 1:
             best = sorted(ranks.items(), key=lambda item: item[1])
             texts.append(f"{family}: " + ", ".join(f"{label(r)} {rank:.1f}" for r, rank in best))
     return f"Mean rank over settings, 1 is best. {'; '.join(texts)}." if texts else ""
+
+
+def _means(board: Board, column: str, family: str) -> dict[str, float]:
+    """Return the mean Dice of a loss family's rows in a column, without the ceiling."""
+    members = [row for row in board.rows if row != CEILING[family] and loss(row) == family]
+    return {row: score.mean for row in members if (score := board.score(column, row))}
 
 
 def differences(board: Board) -> Table:
@@ -245,28 +246,22 @@ def gap(board: Board, column: str, row: str) -> float:
 def why_table(board: Board) -> Table:
     """Return how sites were grouped in each run of FedA3I, and what it gained."""
     rows = []
-    for column in board.columns:
-        for row in board.rows:
-            for seed, result in board.results(column, row).items():
-                facts = result.why
-                if "residual_bias" not in facts:
-                    continue
-                plain = board.results(column, FLOOR[loss(row)]).get(seed)
-                gain = "-" if plain is None else f"{100 * (result.last() - plain.last()):+.1f}"
-                rows.append(
-                    (
-                        column,
-                        named(board, row),
-                        str(seed),
-                        _number(facts.get("warm_up_dice")),
-                        _number(facts.get("grouped_right")),
-                        f"{facts['residual_bias']:+.1f}",
-                        f"{facts['residual_bias_fedavg']:+.1f}",
-                        f"{facts['effective_sites']:.1f}",
-                        _number(facts.get("agreement")),
-                        gain,
-                    )
-                )
+    for column, row, seed, result, gain in surveyed_runs(board):
+        facts = result.why
+        rows.append(
+            (
+                column,
+                named(board, row),
+                str(seed),
+                _number(facts.get("warm_up_dice")),
+                _number(facts.get("grouped_right")),
+                f"{facts['residual_bias']:+.1f}",
+                f"{facts['residual_bias_fedavg']:+.1f}",
+                f"{facts['effective_sites']:.1f}",
+                _number(facts.get("agreement")),
+                "-" if gain is None else f"{gain:+.1f}",
+            )
+        )
     return Table(
         f"{board.name}-why",
         "What the survey found: Dice of the model that asked, share of sites grouped by the sign "
@@ -278,6 +273,20 @@ def why_table(board: Board) -> Table:
         ),
         tuple(rows),
     )
+
+
+def surveyed_runs(board: Board) -> Iterator[tuple[str, str, int, RunResult, float | None]]:
+    """Yield column, row, seed and result of each run with a survey, and its gain over FedAvg.
+
+    The gain is in points of Dice; ``None`` without FedAvg's run of the same loss and seed.
+    """
+    for column in board.columns:
+        for row in board.rows:
+            for seed, result in board.results(column, row).items():
+                if "residual_bias" in result.why:
+                    plain = board.results(column, FLOOR[loss(row)]).get(seed)
+                    gain = None if plain is None else 100 * (result.last() - plain.last())
+                    yield column, row, seed, result, gain
 
 
 def missing_lines(board: Board, most: int = 6) -> list[str]:
