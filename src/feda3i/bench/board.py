@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from feda3i.bench.grid import CLEAN, Grid, GridCell, expand
+from feda3i.bench.grid import CLEAN, Grid, GridCell, GridPoint, expand
 from feda3i.bench.result import RunResult
 from feda3i.bench.stats import Spread, spread
 from feda3i.errors import RunError
@@ -29,7 +28,7 @@ class Board:
     rows: tuple[str, ...]
     found: Mapping[Place, Mapping[int, RunResult]]  # ``{(column, row): {seed: result}}``
     missing: tuple[GridCell, ...] = ()
-    points: Mapping[str, tuple[str, tuple[tuple[str, Any], ...]]] = field(default_factory=dict)
+    points: Mapping[str, tuple[str, GridPoint]] = field(default_factory=dict)
     """``{column: (setting, point)}``"""
     is_sweep: bool = False  # whether the first key of the points is the axis of a figure
     reference: str = ""  # the row that others are compared with; empty: FedA3I with the same loss
@@ -75,7 +74,7 @@ def boards_of(grid: Grid, known: Mapping[str, RunResult]) -> list[Board]:
 def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]) -> Board:
     found: dict[Place, dict[int, RunResult]] = {}
     missing: dict[str, GridCell] = {}
-    points: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {}
+    points: dict[str, tuple[str, GridPoint]] = {}
     for cell in cells:
         column = column_of(cell)
         points[column] = (cell.setting, cell.point)

@@ -28,6 +28,8 @@ from feda3i.recipe.naming import slug
 from feda3i.recipe.sections import PLACES, MethodSection, NoiseSection, StrictSection
 from feda3i.values import keywords_of
 
+GridPoint = tuple[tuple[str, Any], ...]
+"""Keys that vary, each with the value that it has at a place of the grid."""
 FOLDER = Path(__file__).parent / "grids"
 CLEAN = "clean"
 """The reference row that trains on clean masks."""
@@ -81,7 +83,7 @@ class GridCell:
 
     setting: str
     row: str
-    point: tuple[tuple[str, Any], ...]
+    point: GridPoint
     seed: int
     recipe: Recipe
     digest: str = field(default="", compare=False)
@@ -142,7 +144,9 @@ def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
         grid = Grid.model_validate(values)
     except ValidationError as error:
         raise RecipeError("\n".join(_line(file, item) for item in error.errors())) from None
-    _check_places(grid)
+    for name, place in grid.given.items():
+        if not Path(place).exists():
+            raise RecipeError(f"data.{name}: there is nothing at '{place}'")
     return _beside(grid, file.parent)
 
 
@@ -156,21 +160,13 @@ def _line(file: Path, item: Any) -> str:
     return f"'{file}', {place}: {item['msg'].lower()}, found {shown(item['input'])}"
 
 
-def _check_places(grid: Grid) -> None:
-    for name, place in grid.given.items():
-        if not Path(place).exists():
-            raise RecipeError(f"data.{name}: there is nothing at '{place}'")
-
-
 def _beside(grid: Grid, folder: Path) -> Grid:
     """Return the grid with full paths for recipes that lie beside it."""
-
-    def located(setting: Setting) -> Setting:
+    found = dict(grid.settings)
+    for name, setting in grid.settings.items():
         beside = folder / setting.recipe
-        is_beside = setting.recipe.endswith(".toml") and beside.is_file()
-        return setting.model_copy(update={"recipe": str(beside)}) if is_beside else setting
-
-    found = {name: located(setting) for name, setting in grid.settings.items()}
+        if setting.recipe.endswith(".toml") and beside.is_file():
+            found[name] = setting.model_copy(update={"recipe": str(beside)})
     return grid.model_copy(update={"settings": found})
 
 
@@ -220,9 +216,7 @@ def _pairs(key: str, value: Any) -> list[tuple[str, Any]]:
     return list(zip(keys, value, strict=True))
 
 
-def _recipe(
-    grid: Grid, name: str, row: str, point: tuple[tuple[str, Any], ...], real: set[str]
-) -> Recipe:
+def _recipe(grid: Grid, name: str, row: str, point: GridPoint, real: set[str]) -> Recipe:
     """Return the recipe of a place in the grid, for any seed."""
     setting = grid.settings[name]
     method, *options = row.split(",")
@@ -231,7 +225,8 @@ def _recipe(
     kept = [c for c in (*setting.set, *grid.set) if c.partition("=")[0].strip() not in varied]
     changes = [*_data_change(setting, grid, real), *kept, *common]
     # As on the command line: method=NAME takes the recipe's options for it, ours come last.
-    if method != _method_of(setting.recipe):
+    own_method = read_toml(find_recipe(setting.recipe)).get("method", {}).get("name", "")
+    if method != str(own_method):
         changes.append(f"method={method}")
     # In the method's own name, so that a row wins over what the grid sets for the method.
     place = method if METHODS.canonical(method) in METHODS.names() else "method"
@@ -240,30 +235,21 @@ def _recipe(
     return _fixed(recipe, grid.fixed) if grid.protocol == "paper" else recipe
 
 
-def _method_of(source: str) -> str:
-    return str(read_toml(find_recipe(source)).get("method", {}).get("name", ""))
-
-
-def _cell(
-    recipe: Recipe, name: str, row: str, point: tuple[tuple[str, Any], ...], seed: int
-) -> GridCell:
+def _cell(recipe: Recipe, name: str, row: str, point: GridPoint, seed: int) -> GridCell:
     title = f"{name}, {row}, seed {seed}"
     recipe = recipe.model_copy(update={"seed": seed, "title": title})
     return GridCell(name, row, point, seed, recipe, identity(recipe))
 
 
-def _split(point: Sequence[tuple[str, Any]]) -> tuple[dict[str, list[str]], list[str]]:
+def _split(point: GridPoint) -> tuple[dict[str, list[str]], list[str]]:
     """Return options of single methods (``feda3i.r``) by method, and changes for all of them."""
     own: dict[str, list[str]] = {}
     common: list[str] = []
     for key, value in point:
         head, _, option = key.partition(".")
-        if (
-            option
-            and head not in Recipe.model_fields
-            and METHODS.canonical(head) in METHODS.names()
-        ):
-            own.setdefault(METHODS.canonical(head), []).append(f"{option}={_value(value)}")
+        method = METHODS.canonical(head)
+        if option and head not in Recipe.model_fields and method in METHODS.names():
+            own.setdefault(method, []).append(f"{option}={_value(value)}")
         else:
             common.append(f"{key}={_value(value)}")
     return own, common

@@ -93,6 +93,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     manifest, recipe = folder.manifest(), folder.recipe()
     data: Mapping[str, Any] = manifest["data"]
     rounds = list(read_events(folder.events, "round"))
+    played = rounds[int(manifest.get("branched", 0)) :]
     scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
     mu = offsets_of(data["notes"].get("annotators", {}))
     why = reasons_of(rounds, data["sites"], mu)
@@ -108,8 +109,8 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
         machine={
             "created": manifest["created"],
             "seconds": round(sum(e["seconds"] for e in rounds), 1),
-            "rounds_played": len(rounds) - int(manifest.get("branched", 0)),
-            "seconds_per_round": _per_round(rounds[int(manifest.get("branched", 0)) :]),
+            "rounds_played": len(played),
+            "seconds_per_round": _per_round(played),
             "workers": recipe.engine.workers,
             **{key: manifest[key] for key in ("feda3i", "packages", "processor", "machine")},
         },
@@ -182,15 +183,13 @@ def collect(places: Iterable[Path]) -> tuple[dict[str, RunResult], list[str]]:
 
 def _candidates(place: Path) -> list[Path]:
     """Return result files and finished run folders below a place."""
-    if place.is_file():
-        return [place]
-    if (place / "manifest.json").is_file():
+    if place.is_file() or (place / "manifest.json").is_file():
         return [place]
     runs = sorted(path.parent for path in place.rglob("DONE"))
     inside = set(runs)
     files = [
         path
         for path in sorted(place.rglob(f"*{SUFFIX}"))
-        if not any(parent in inside for parent in path.parents) and path.name != "manifest.json"
+        if not (path.parent / "manifest.json").exists() and inside.isdisjoint(path.parents)
     ]
-    return [*runs, *(path for path in files if not (path.parent / "manifest.json").exists())]
+    return [*runs, *files]
