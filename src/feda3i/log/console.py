@@ -121,29 +121,25 @@ class Live(Listener):
         """Show how many sites have answered."""
         # The server's own work counts as one more site: a round is over when round() says so.
         within = self._done + answered / (asked + 1)
-        facts = f"sites {answered}/{asked}" + self._facts()
-        if self._bar is not None:
-            ends = self._clock() + self._left(within)
-            self._bar.update(self._task, facts=facts, completed=within, ends=ends)
-        elif self._told is None or self._clock() - self._told >= OFTEN:
-            self._tell(self._done + 1, facts, within)
+        is_due = self._told is None or self._clock() - self._told >= OFTEN
+        if self._bar is not None or is_due:
+            self._show(self._done + 1, f"sites {answered}/{asked}", within)
 
     def round(self, event: dict[str, Any]) -> None:
         """Show a finished round."""
         self._done = int(event["round"])
         self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
-        sites = f"sites {event['answered']}/{event['asked']}"
         for line in event.get("said", ()):
             self.note(line)
-        if self._bar is not None:
-            ends = self._clock() + self._left(self._done)
-            facts = sites + self._facts()
-            self._bar.update(self._task, facts=facts, completed=self._done, ends=ends)
-            return
-        self._tell(self._done, sites + self._facts(), self._done)
+        self._show(self._done, f"sites {event['answered']}/{event['asked']}", self._done)
 
-    def _tell(self, number: int, facts: str, done: float) -> None:
-        """Write a line of the log."""
+    def _show(self, number: int, sites: str, done: float) -> None:
+        """Move the bar, or write a line of the log."""
+        facts = sites + "".join(f"  {name} {value:.4f}" for name, value in self._last.items())
+        if self._bar is not None:
+            ends = self._clock() + self._left(done)
+            self._bar.update(self._task, facts=facts, completed=done, ends=ends)
+            return
         self._told = self._clock()
         left = f"{self._left(done):.0f} s left"
         self.note(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
@@ -159,9 +155,6 @@ class Live(Listener):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-    def _facts(self) -> str:
-        return "".join(f"  {name} {value:.4f}" for name, value in self._last.items())
 
     def __enter__(self) -> Self:
         return self

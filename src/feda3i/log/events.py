@@ -52,7 +52,7 @@ def read_events(path: Path, kind: str | None = None) -> Iterator[Event]:
         raise RunError(f"the event log '{path}' cannot be read: {error}") from None
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         if line.endswith("\n"):
-            event = _event(line)
+            event = parse_event(line)
             if event is None:
                 raise RunError(
                     f"the event log '{path}' is damaged: line {number} is not an event; restore it "
@@ -68,7 +68,8 @@ def last_rows(path: Path, split: str = "test") -> list[dict[str, Any]]:
     return found[-1] if found else []
 
 
-def _event(line: str) -> Event | None:
+def parse_event(line: str | bytes) -> Event | None:
+    """Return the event of a line; ``None`` if it holds none."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):

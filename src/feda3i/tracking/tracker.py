@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from feda3i.errors import RecipeError, nearest, summary
+from feda3i.errors import check_choice, summary
 from feda3i.log.events import Event
 from feda3i.values import flat_items
 
@@ -16,8 +16,6 @@ SINKS = {
     "tensorboard": "feda3i.tracking.to_tensorboard:TensorBoardSink",
     "mlflow": "feda3i.tracking.to_mlflow:MlflowSink",
 }
-
-
 SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})
 """Keys of an event that are no numbers, or become numbers in another way."""
 
@@ -98,13 +96,10 @@ def open_tracker(
     """
     sinks: dict[str, Sink] = {}
     for name in names:
-        if name not in SINKS:
-            raise RecipeError(
-                f"tracking: expected one of {', '.join(SINKS)}, found '{name}'"
-                f"{nearest(name, list(SINKS))}"
-            )
+        check_choice("tracking", name, SINKS)
+        module, _, kind = SINKS[name].partition(":")
         try:
-            sinks[name] = _open(name, folder, title, first, target)
+            sinks[name] = getattr(import_module(module), kind)(folder, title, first, target)
         except ImportError as error:
             tell(
                 f"NOTE: no tracking by {name}: {summary(error)}; install it with "
@@ -113,12 +108,6 @@ def open_tracker(
         except Exception as error:  # any: a server that does not answer, a folder not writable
             tell(f"NOTE: no tracking by {name}: {summary(error)}")
     return Tracker(sinks, tell)
-
-
-def _open(name: str, folder: Path, title: str, first: int | None, target: str | None) -> Sink:
-    module, _, kind = SINKS[name].partition(":")
-    made: Sink = getattr(import_module(module), kind)(folder, title, first, target)
-    return made
 
 
 # -- what a sink gets ------------------------------------------------------------------------------

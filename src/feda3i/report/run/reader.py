@@ -15,6 +15,7 @@ from typing import Any
 from feda3i.engine.lock import check_kinds, is_held
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RunError
+from feda3i.log.events import parse_event
 from feda3i.metrics import SCORES
 from feda3i.quality import Rating
 from feda3i.report.run.run_log import RoundFacts, RunLog, State, number_of, table_of, whole_of
@@ -140,11 +141,8 @@ def _read_events(log: RunLog) -> None:
 
 def _take(log: RunLog, line: bytes) -> bool:
     """Take one line; return whether it was an event."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+    event = parse_event(line)
+    if event is None or not isinstance(event["event"], str):
         return False
     kind = event["event"]
     if kind == "start":
@@ -174,16 +172,16 @@ def _take_round(log: RunLog, event: dict[str, Any]) -> bool:
             {name: value for name, value in scores.items() if value is not None},
             number_of(event.get("seconds")),
             whole_of(event.get("asked")) or len(losses),
-            tuple(sorted(map(str, losses))),
-            {str(k): str(v) for k, v in table_of(event.get("missing")).items()},
-            {str(site): size for site, size in received.items() if size is not None},
+            tuple(sorted(losses)),
+            _texts(event.get("missing")),
+            {site: size for site, size in received.items() if size is not None},
         )
     )
-    weights = {str(k): _numbers(v) for k, v in table_of(event.get("weights")).items()}
+    weights = {k: _numbers(v) for k, v in table_of(event.get("weights")).items()}
     if weights and all(weights.values()) and len({len(w) for w in weights.values()}) == 1:
         log.weights = weights
     _take_offsets(log, event)
-    log.survey_missing |= {str(k): str(v) for k, v in table_of(event.get("survey_missing")).items()}
+    log.survey_missing |= _texts(event.get("survey_missing"))
     log.t1_reason = event.get("t1_reason", log.t1_reason)
     return "survey" not in event or _take_survey(log, number, event["survey"])
 
@@ -193,10 +191,10 @@ def _take_offsets(log: RunLog, event: dict[str, Any]) -> None:
     for site, given in table_of(event.get("offsets")).items():
         rows = [_numbers(row) for row in given] if isinstance(given, list) else []
         if rows and all(len(row) == 3 for row in rows):
-            log.offsets[str(site)] = rows
+            log.offsets[site] = rows
     for site, given in table_of(event.get("moved")).items():
         if moved := _numbers(given):
-            log.moved[str(site)] = moved
+            log.moved[site] = moved
 
 
 def _take_survey(log: RunLog, number: int, survey: Any) -> bool:
@@ -226,6 +224,10 @@ def _take_scores(log: RunLog, event: dict[str, Any]) -> bool:
     elif event.get("split") == "train":
         log.train = found
     return True
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {key: str(text) for key, text in table_of(value).items()}
 
 
 def _numbers(value: Any) -> list[float]:
