@@ -29,8 +29,7 @@ def plot(
     from feda3i.basics.writers import FIGURES
     from feda3i.engine.run_folder import RunFolder
     from feda3i.log.events import read_events
-    from feda3i.report.offsets import draw_offsets
-    from feda3i.report.plots import draw_curves, draw_weights
+    from feda3i.report.plots import draw_curves, draw_offsets, draw_weights
     from feda3i.report.survey_plot import draw_survey
     from feda3i.simulation.annotation import true_offsets
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from feda3i.report import offsets
-from feda3i.report.offsets import draw_offsets, gather
+from feda3i.report import plots
+from feda3i.report.plots import draw_offsets, gather
 
 EVENTS = [
     {"round": 1, "offsets": {"b": [[3.0, 0.5, 16]], "a": [[0.0, 0.0, 0]]}, "moved": {"b": [-3.0]}},
@@ -20,8 +20,8 @@ def test_later_rounds_add_sites():
 
 def test_sites_stand_in_order_and_say_what_is_unknown(tmp_path, monkeypatch):
     figures = []
-    original = offsets.save
-    monkeypatch.setattr(offsets, "save", lambda f, p: (figures.append(f), original(f, p)))
+    original = plots.save
+    monkeypatch.setattr(plots, "save", lambda f, p: (figures.append(f), original(f, p)))
     path = tmp_path / "offsets.png"
     draw_offsets(EVENTS, path, {"a": 5.0, "b": 2.0, "c": -1.0})
     assert path.read_bytes().startswith(b"\x89PNG")
