@@ -6,7 +6,7 @@ declaration that both sides of a run enforce.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from feda3i.core.messages import SECURE_TASKS
@@ -17,7 +17,7 @@ from feda3i.metrics import SCORES
 
 NUMBER, HEADER = 8, 250
 """Bytes of a number, and of what every message says of itself."""
-SERVER, NOBODY = "server and its operator", "nobody else"
+SERVER, HANDED_ON = "server and its operator", "server and, handed on by it, the other sites"
 MERGED = "other sites, and who gets the model, see only the merged network"
 
 
@@ -65,10 +65,9 @@ def disclose(job: Job, title: str, sites: int | None = None) -> Disclosure:
         "secure aggregation": "on" if job.is_secure else "off",
         "differential privacy": "on" if recipe.privacy.on else "off",
     }
-    up = (HELLO, *_survey(job), *_fit(job), *_measure(job), *_keys(job), *_scores(job))
-    return Disclosure(
-        title, facts, (*up, REFUSAL), _down(job), STAYS, shields_of(job), limits_of(job)
-    )
+    keys = KEYS if job.is_secure else ()
+    up = (HELLO, *_survey(job), _fit(job), *_measure(job), *keys, *_scores(job), REFUSAL)
+    return Disclosure(title, facts, up, _down(job), STAYS, _shields(job), _limits(job))
 
 
 STAYS = (
@@ -103,9 +102,43 @@ REFUSAL = Item(
 )
 
 
-def _numbers(job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+KEYS = (
+    Item(
+        SECURE_TASKS[0],
+        ("public key of the site (32 bytes)",),
+        HEADER + 80,
+        "once, and after a restart of the server",
+        HANDED_ON,
+    ),
+    Item(
+        SECURE_TASKS[1],
+        (
+            "public key of the round (32 bytes), commitment (32 bytes)",
+            "for each other site one sealed letter with shares of this round's secrets "
+            "(60 bytes), which only that site can open",
+        ),
+        HEADER + 300,
+        "every round; 130 bytes more per other site",
+        HANDED_ON,
+    ),
+    Item(
+        SECURE_TASKS[2],
+        ("one share (16 bytes) of every site's secret of this round",),
+        HEADER + 100,
+        "every round; 60 bytes more per other site",
+        SERVER,
+    ),
+)
+
+
+def _entries(job: Job, names: Sequence[str]) -> dict[str, int]:
+    """Return how many numbers stand behind each name: one, or one per class."""
     classes, wire = job.format.classes, job.method.wire
-    return tuple(f"{n} ({classes if n in wire.per_class else 1})" for n in names)
+    return {name: classes if name in wire.per_class else 1 for name in names}
+
+
+def _counted(entries: Mapping[str, int]) -> list[str]:
+    return [f"{name} ({count})" for name, count in entries.items()]
 
 
 def _survey(job: Job) -> tuple[Item, ...]:
@@ -114,16 +147,16 @@ def _survey(job: Job) -> tuple[Item, ...]:
     if not names:
         return ()
     noised = ", cut to a range and noised" if job.recipe.privacy.on else ""
+    entries = _entries(job, names)
     holds = (
         f"one number for all cases of the site and each class{noised}: "
-        f"{', '.join(_numbers(job, names))}",
+        f"{', '.join(_counted(entries))}",
     )
-    entries = sum(job.format.classes if n in method.wire.per_class else 1 for n in names)
     often = "when the method surveys: as a rule once, after the warm-up"
-    return (Item("survey", holds, HEADER + NUMBER * (entries + 1), often, SERVER),)
+    return (Item("survey", holds, HEADER + NUMBER * (sum(entries.values()) + 1), often, SERVER),)
 
 
-def _fit(job: Job) -> tuple[Item, ...]:
+def _fit(job: Job) -> Item:
     layout, method, privacy = job.layout, job.method, job.recipe.privacy
     noised = "clipped and noised, " if privacy.on else ""
     if job.is_secure:
@@ -138,13 +171,12 @@ def _fit(job: Job) -> tuple[Item, ...]:
     holds = [what]
     if layout.integers:
         holds.append(f"numbers of batches seen by normalisation layers ({layout.integers})")
-    names = (*ALWAYS["fit"], *method.wire.fit)
-    if privacy.on and not privacy.send_loss:
-        names = method.wire.fit
-    holds += [*_numbers(job, names), "number of cases (1), seconds (1)"]
+    is_silent = privacy.on and not privacy.send_loss
+    names = method.wire.fit if is_silent else (*ALWAYS["fit"], *method.wire.fit)
+    holds += [*_counted(_entries(job, names)), "number of cases (1), seconds (1)"]
     width = 8 if job.is_secure else 4
     size = HEADER + width * layout.size + 8 * layout.integers + NUMBER * (len(names) + 2)
-    return (Item("training", tuple(holds), size, "every round that the site trains in", seen),)
+    return Item("training", tuple(holds), size, "every round that the site trains in", seen)
 
 
 def _measure(job: Job) -> tuple[Item, ...]:
@@ -159,39 +191,6 @@ def _measure(job: Job) -> tuple[Item, ...]:
     often = "every round" if job.recipe.model.statistics == "exact" else "once, after the last"
     size = HEADER + NUMBER * (len(norms) + 2 * channels)
     return (Item("statistics", holds, size, often, SERVER),)
-
-
-def _keys(job: Job) -> tuple[Item, ...]:
-    if not job.is_secure:
-        return ()
-    others = "server and, handed on by it, the other sites"
-    return (
-        Item(
-            SECURE_TASKS[0],
-            ("public key of the site (32 bytes)",),
-            HEADER + 80,
-            "once, and after a restart of the server",
-            others,
-        ),
-        Item(
-            SECURE_TASKS[1],
-            (
-                "public key of the round (32 bytes), commitment (32 bytes)",
-                "for each other site one sealed letter with shares of this round's secrets "
-                "(60 bytes), which only that site can open",
-            ),
-            HEADER + 300,
-            "every round; 130 bytes more per other site",
-            others,
-        ),
-        Item(
-            SECURE_TASKS[2],
-            ("one share (16 bytes) of every site's secret of this round",),
-            HEADER + 100,
-            "every round; 60 bytes more per other site",
-            SERVER,
-        ),
-    )
 
 
 def _scores(job: Job) -> tuple[Item, ...]:
@@ -234,7 +233,7 @@ def _down(job: Job) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def shields_of(job: Job) -> tuple[str, ...]:
+def _shields(job: Job) -> tuple[str, ...]:
     """Return what secure aggregation and differential privacy do in this recipe."""
     secure, privacy = job.recipe.secure, job.recipe.privacy
     found = []
@@ -263,37 +262,31 @@ def shields_of(job: Job) -> tuple[str, ...]:
     return tuple(found)
 
 
-def limits_of(job: Job) -> tuple[str, ...]:
+EXCHANGED_KEYS = (
+    "Sites know each other by public keys that the server hands on. They hold each other to the "
+    "first ones; unless people compare them once (identity.pub), a server that exchanged the keys "
+    "from the very beginning would not be noticed."
+)
+SINGLE_NETWORKS = (
+    "The server sees the network of every single site. From it, properties of the site's images "
+    "can be inferred, in bad cases parts of images; secure.on = true hides single networks."
+)
+NO_BOUND = (
+    "Without differential privacy there is no bound on what the networks, single or merged, tell "
+    "about a case that they were trained on."
+)
+
+
+def _limits(job: Job) -> tuple[str, ...]:
     """Return what remains visible or possible."""
     secure, privacy = job.recipe.secure, job.recipe.privacy
-    found = []
-    if not secure.on:
-        found.append(
-            "The server sees the network of every single site. From it, properties of the site's "
-            "images can be inferred, in bad cases parts of images; secure.on = true hides single "
-            "networks."
-        )
-    else:
-        found.append(
-            "Sites know each other by public keys that the server hands on. They hold each other "
-            "to the first ones; unless people compare them once (identity.pub), a server that "
-            "exchanged the keys from the very beginning would not be noticed."
-        )
-    if not privacy.on:
-        found.append(
-            "Without differential privacy there is no bound on what the networks, single or "
-            "merged, tell about a case that they were trained on."
-        )
-    found.append(
+    return (
+        EXCHANGED_KEYS if secure.on else SINGLE_NETWORKS,
+        *(() if privacy.on else (NO_BOUND,)),
         "Numbers above are visible to the server one by one, also with secure aggregation"
-        + (", with noise." if privacy.on else ".")
-    )
-    found.append(
+        f"{', with noise' if privacy.on else ''}.",
         "Who takes part when, with how many cases, and how long a site works is visible to the "
-        "server; network addresses to whoever runs it."
-    )
-    found.append(
+        "server; network addresses to whoever runs it.",
         "The server chooses recipe and rounds. A site runs only what it has installed, and refuses "
-        "what is not declared here."
+        "what is not declared here.",
     )
-    return tuple(found)

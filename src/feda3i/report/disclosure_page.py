@@ -50,7 +50,7 @@ def disclosure_page(found: Disclosure) -> str:
     ]
     sections = [
         Section("up", "What leaves a site", _table("What leaves a site", found.up), BRACKETS),
-        Section("stays", "What never leaves", _list(found.stays)),
+        Section("stays", "What never leaves", html.bullets(found.stays)),
         Section("protection", "Protection, and what remains", _protection(found), "", "Protection"),
         Section("down", "What comes to a site", _table("What comes to a site", found.down)),
         Section("run", "What is run", html.facts(list(found.facts.items())), "", "Run"),
@@ -67,21 +67,14 @@ def disclosure_page(found: Disclosure) -> str:
 
 def _table(caption: str, items: Sequence[Item]) -> Html:
     columns = [Column(one, "number" if one == "bytes" else "text") for one in COLUMNS]
-    rows = [[one.name, _list(one.holds), one.size, one.often, one.seen] for one in items]
+    rows = [[one.name, html.bullets(one.holds), one.size, one.often, one.seen] for one in items]
     return html.table(caption, columns, rows, hidden_caption=True)
 
 
-def _list(items: Sequence[str]) -> Html:
-    return html.tag("ul", *(html.tag("li", one) for one in items))
-
-
 def _protection(found: Disclosure) -> Html:
-    return html.join(
-        [
-            html.notice("good", "What protects the sites", found.shields),
-            html.notice("warn", "What remains visible or possible", found.limits),
-        ]
-    )
+    shields = html.notice("good", "What protects the sites", found.shields)
+    limits = html.notice("warn", "What remains visible or possible", found.limits)
+    return html.join([shields, limits])
 
 
 def _counted(found: Disclosure) -> Html:

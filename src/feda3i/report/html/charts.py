@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from feda3i.report.html.axes import Axis
+from feda3i.report.html.axes import Axis, Span
 from feda3i.report.html.markup import Html, tag, text, visible
 
 WIDTH, HEIGHT = 560, 350
@@ -50,6 +50,14 @@ def svg(
         class_="plot",
         **more,
     )
+
+
+def plot_axes(
+    x: Span, y: Span, width: int = WIDTH, height: int = HEIGHT, is_log: bool = False
+) -> tuple[Axis, Axis]:
+    """Return the axes of a drawing of this size, with room for labels at the left and below."""
+    across, up = (LEFT, width - RIGHT), (height - BOTTOM, TOP)
+    return Axis(x, across, is_log), Axis(y, up, is_log)
 
 
 def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:

@@ -7,20 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from feda3i.report.html.axes import Axis, frame, room
-from feda3i.report.html.charts import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    SERIES,
-    TOP,
-    WIDTH,
-    colour,
-    dash,
-    legend,
-    path,
-    svg,
-)
+from feda3i.report.html.charts import SERIES, colour, dash, legend, path, plot_axes, svg
 from feda3i.report.html.markup import Html, join, tag, visible
 
 
@@ -60,18 +47,18 @@ def lines(
     """
     xs = [v for one in series for v in one.x]
     ys = [v for one in series for part in (one.y, one.low, one.high) for v in part]
-    x = Axis((min(xs, default=0.0), max(xs, default=1.0)), (LEFT, WIDTH - RIGHT))
-    y = Axis(room(ys), (HEIGHT - BOTTOM, TOP))
+    x, y = plot_axes((min(xs, default=0.0), max(xs, default=1.0)), room(ys))
+    (low, high), (left, right), (bottom, top) = x.values, x.places, y.places
     parts = [frame(x, y, x_label, y_label, whole_x=True)]
-    parts += [_mark(x(place), word) for place, word in marks if x.values[0] <= place <= x.values[1]]
+    parts += [_mark(x(place), word, y) for place, word in marks if low <= place <= high]
     parts += [_band(one, k, x, y) for k, one in enumerate(series) if one.low]
     parts += [_line(one, k, x, y) for k, one in enumerate(series)]
-    parts.append(tag("line", class_="cross", y1=TOP, y2=HEIGHT - BOTTOM, visibility="hidden"))
+    parts.append(tag("line", class_="cross", y1=top, y2=bottom, visibility="hidden"))
     readout = {
-        "left": LEFT,
-        "right": WIDTH - RIGHT,
-        "low": x.values[0],
-        "high": x.values[1],
+        "left": left,
+        "right": right,
+        "low": low,
+        "high": high,
         "label": visible(x_label),
         "series": [
             [
@@ -91,9 +78,10 @@ def lines(
     )
 
 
-def _mark(place: float, word: str) -> Html:
-    line = tag("line", x1=place, x2=place, y1=float(TOP), y2=float(HEIGHT - BOTTOM), class_="mark")
-    return join([line, tag("text", word, x=place + 5, y=float(HEIGHT - BOTTOM - 8), class_="soft")])
+def _mark(place: float, word: str, y: Axis) -> Html:
+    bottom, top = y.places
+    line = tag("line", x1=place, x2=place, y1=top, y2=bottom, class_="mark")
+    return join([line, tag("text", word, x=place + 5, y=bottom - 8, class_="soft")])
 
 
 def _band(one: Series, number: int, x: Axis, y: Axis) -> Html:

@@ -94,17 +94,8 @@ def _header(title: str, subtitle: object, sections: Sequence[Section], filters: 
         class_="js-only filter",
     )
     words = tag("p", subtitle, class_="subtitle") if subtitle else ""
-    return join(
-        [
-            tag("header", tag("h1", tag("bdi", title)), words),
-            tag(
-                "nav",
-                tag("ul", *links),
-                field if filters else "",
-                aria_label="Sections",
-            ),
-        ]
-    )
+    menu = tag("nav", tag("ul", *links), field if filters else "", aria_label="Sections")
+    return join([tag("header", tag("h1", tag("bdi", title)), words), menu])
 
 
 def _section(one: Section) -> Html:
@@ -121,15 +112,10 @@ def _section(one: Section) -> Html:
 
 def cards(items: Sequence[tuple[str, object, object]]) -> Html:
     """Return main figures side by side: label, value, remark."""
-    made = [
-        tag(
-            "li",
-            tag("span", label, class_="what"),
-            tag("strong", value),
-            tag("span", remark, class_="soft"),
-        )
-        for label, value, remark in items
-    ]
+    made = []
+    for label, value, remark in items:
+        what, soft = tag("span", label, class_="what"), tag("span", remark, class_="soft")
+        made.append(tag("li", what, tag("strong", value), soft))
     return tag("ul", *made, class_="cards")
 
 
@@ -137,8 +123,13 @@ def notice(tone: Tone, title: str, items: Sequence[object]) -> Html:
     """Return a box with remarks; its title says how serious they are."""
     if not items:
         return Html("")
-    made = tag("ul", *(tag("li", item) for item in items))
-    return tag("aside", tag("h3", title), made, class_=f"notice {tone}", aria_label=title)
+    kind = f"notice {tone}"
+    return tag("aside", tag("h3", title), bullets(items), class_=kind, aria_label=title)
+
+
+def bullets(items: Sequence[object]) -> Html:
+    """Return a list."""
+    return tag("ul", *(tag("li", item) for item in items))
 
 
 def badge(tone: Tone, words: str) -> Html:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from feda3i.report.html.axes import Axis, frame, room
-from feda3i.report.html.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colour, path, svg
+from feda3i.report.html.charts import HEIGHT, WIDTH, colour, path, plot_axes, svg
 from feda3i.report.html.markup import Html, tag
 
 Shape = Literal["up", "down", "circle", "cross"]
@@ -71,27 +71,22 @@ def plane(
     """
     height = TALL if has_diagonal else HEIGHT
     width = 2 * WIDTH if is_wide else WIDTH
-    around = [p for one in outlines for p in one.points]
-    spans = [
-        room([*(p.x for p in points), *(a for a, _ in around)], is_log),
-        room([*(p.y for p in points), *(b for _, b in around)], is_log),
-    ]
+    around = [place for one in outlines for place in one.points]
+    places = [*((point.x, point.y) for point in points), *around]
+    spans = [room([place[axis] for place in places], is_log) for axis in (0, 1)]
     if from_zero:
         spans = [(max(low, 0.0), high) for low, high in spans]
-    x = Axis(spans[0], (LEFT, width - RIGHT), is_log)
-    y = Axis(spans[1], (height - BOTTOM, TOP), is_log)
+    x, y = plot_axes(spans[0], spans[1], width, height, is_log)
+    (left, right), (bottom, top) = x.places, y.places
     parts = [frame(x, y, x_label, y_label)]
     low, high = max(x.values[0], y.values[0]), min(x.values[1], y.values[1])
     if has_diagonal and low < high:
         parts.append(tag("path", d=path([(low, low), (high, high)], x, y), class_="mark"))
     parts += [_outline(one, x, y) for one in outlines]
     for across, up, remark in words:
-        place = {
-            "x": LEFT + 10 + across * (width - RIGHT - LEFT - 20),
-            "y": height - BOTTOM - 10 - up * (height - BOTTOM - TOP - 24),
-        }
+        at = left + 10 + across * (right - left - 20), bottom - 10 - up * (bottom - top - 24)
         anchor = "end" if across > 0.66 else "middle" if across > 0.33 else "start"
-        parts.append(tag("text", remark, **place, text_anchor=anchor, class_="soft"))
+        parts.append(tag("text", remark, x=at[0], y=at[1], text_anchor=anchor, class_="soft"))
     parts += [marked(point, x(point.x), y(point.y)) for point in points]
     whole = svg(title, about, *parts, width=width, height=height, role="group")
     return tag("div", whole, class_="scroll wide") if is_wide else whole

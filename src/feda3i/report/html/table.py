@@ -86,7 +86,7 @@ def _cells(columns: Sequence[Column], row: Sequence[object]) -> list[Html]:
 
 
 def _cell(column: Column, value: object, is_first: bool) -> Html:
-    cell = value if isinstance(value, Cell) else Cell(_shown(column, value), _sorted_by(value))
+    cell = value if isinstance(value, Cell) else _as_cell(column, value)
     kinds = " ".join(filter(None, (_class(column), cell.class_))) or None
     by = cell.value if isinstance(cell.value, str | None) else f"{cell.value:.6g}"
     return tag(
@@ -99,18 +99,11 @@ def _cell(column: Column, value: object, is_first: bool) -> Html:
     )
 
 
-def _shown(column: Column, value: object) -> object:
-    if value is None:
-        return "-"
+def _as_cell(column: Column, value: object) -> Cell:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(value, column.digits)
-    return value
-
-
-def _sorted_by(value: object) -> float | str | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
+        sorted_by = float(value) if math.isfinite(value) else None
+        return Cell(number(value, column.digits), sorted_by)
+    return Cell("-" if value is None else value)
 
 
 def facts(pairs: Sequence[tuple[object, object]]) -> Html:

@@ -56,6 +56,11 @@ class RunLog:
     problems: list[str] = field(default_factory=list)  # what is wrong with the folder, in sentences
 
     @property
+    def name(self) -> str:
+        """Return what the folder is called."""
+        return self.path.name or str(self.path)
+
+    @property
     def data(self) -> dict[str, Any]:
         """Return what the manifest says of the data."""
         return table_of(self.manifest.get("data"))
@@ -74,25 +79,21 @@ class RunLog:
     @property
     def seed(self) -> int | None:
         """Return the seed, if it is known."""
-        seed = self.recipe.get("seed", self.manifest.get("seed"))
-        return whole_of(seed, 2**63)
+        return whole_of(self.recipe.get("seed", self.manifest.get("seed")), 2**63)
 
     @property
     def planned(self) -> int:
         """Return how many rounds were planned; 0 if unknown."""
-        rounds = self.recipe.get("rounds")
-        return whole_of(rounds) or 0
+        return whole_of(self.recipe.get("rounds")) or 0
 
     @property
     def cases(self) -> dict[str, int]:
         """Return the number of cases of each site; 0 if unknown."""
-        found = {
-            str(site): count
-            for site, given in table_of(self.data.get("sites")).items()
-            if (count := whole_of(given)) is not None
-        }
-        if table_of(self.recipe.get("method")).get("name") == "central":
-            found = {}  # one pooled site trained; the manifest names those it was made of
+        given = table_of(self.data.get("sites"))
+        if self.method == "central":
+            given = {}  # one pooled site trained; the manifest names those it was made of
+        counts = {site: whole_of(count) for site, count in given.items()}
+        found = {site: count for site, count in counts.items() if count is not None}
         for one in self.rounds:
             for site in (*one.answered, *one.missing):
                 found.setdefault(site, 0)
@@ -107,10 +108,8 @@ class RunLog:
     def mu(self) -> dict[str, float]:
         """Return the true offset of each site's annotator in pixels; empty if it is unknown."""
         notes = table_of(self.data.get("notes"))
-        given = {
-            str(site): number_of(table_of(one).get("mu"))
-            for site, one in table_of(notes.get("annotators")).items()
-        }
+        annotators = table_of(notes.get("annotators"))
+        given = {site: number_of(table_of(one).get("mu")) for site, one in annotators.items()}
         return {site: mu for site, mu in given.items() if mu is not None}
 
 

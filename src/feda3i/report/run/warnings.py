@@ -26,10 +26,9 @@ def warning_notices(groups: Sequence[Group]) -> Html:
     careful: list[str] = []
     for group in groups:
         for run in group.runs:
-            name = run.path.name or str(run.path)
-            bad += [f"{name}: {problem}" for problem in run.problems]
+            bad += [f"{run.name}: {problem}" for problem in run.problems]
         careful += _merged(group)
-    careful += list(_between(groups))
+    careful += _between(groups)
     return html.join(
         [
             html.notice("bad", "Not as it should be", _some(bad)),
@@ -44,7 +43,7 @@ def _merged(group: Group) -> list[str]:
     for run in group.runs:
         for remark in (*run.notes, *remarks(run)):
             kind = re.sub(r"\d+", "0", remark)
-            alike.setdefault(kind, []).append((run.path.name or str(run.path), remark))
+            alike.setdefault(kind, []).append((run.name, remark))
     lines = []
     for found in alike.values():
         first, remark = found[0]
@@ -58,10 +57,7 @@ def _some(lines: list[str]) -> list[object]:
     unique = list(dict.fromkeys(lines))
     if len(unique) <= MOST:
         return [*unique]
-    rest = html.folded(
-        f"and {len(unique) - MOST} more",
-        html.tag("ul", *(html.tag("li", line) for line in unique[MOST:])),
-    )
+    rest = html.folded(f"and {len(unique) - MOST} more", html.bullets(unique[MOST:]))
     return [*unique[:MOST], rest]
 
 
@@ -75,13 +71,10 @@ def remarks(run: RunLog) -> Iterator[str]:
         labels, groups = part.grouping.labels, part.grouping
         counts = Counter(labels)
         rated = len(labels) - counts["unrated"]
-        if groups.rule == "balance":
-            if rated < FEWEST:
-                yield (
-                    f"few sites: {rated} were rated, and with fewer than {FEWEST} nobody's say "
-                    f"changes"
-                )
-        else:
+        if groups.rule == "balance" and rated < FEWEST:
+            why = f"with fewer than {FEWEST} nobody's say changes"
+            yield f"few sites: {rated} were rated, and {why}"
+        elif groups.rule != "balance":
             if rated < FEW_SITES:
                 yield (
                     f"few sites: two groups of {rated} rated sites are a guess; method.safe = true "
@@ -137,23 +130,21 @@ def _warm_up(run: RunLog, number: int) -> Iterator[str]:
 
 def _between(groups: Sequence[Group]) -> Iterator[str]:
     """Yield what makes runs hard to compare."""
-    by_seed: dict[tuple[str, int | None], set[str]] = {}
-    for group in groups:
-        for run in group.runs:
-            if run.data.get("sha256"):
-                by_seed.setdefault((group.setting, run.seed), set()).add(str(run.data["sha256"]))
-    if any(len(found) > 1 for found in by_seed.values()):
+    runs = [run for group in groups for run in group.runs]
+    hashed = {
+        (group.setting, run.seed, str(run.data["sha256"]))
+        for group in groups
+        for run in group.runs
+        if run.data.get("sha256")
+    }
+    if len(hashed) > len({(setting, seed) for setting, seed, _ in hashed}):
         yield (
             "runs of the same setting and seed saw different data (see their SHA-256): do not "
             "compare them"
         )
-    runs = [run for group in groups for run in group.runs]
-    for what, found in (
-        ("versions of feda3i", {str(r.manifest.get("feda3i")) for r in runs if r.manifest}),
-        ("kinds of processor", {str(r.manifest.get("processor")) for r in runs if r.manifest}),
-    ):
+    for what, key in (("versions of feda3i", "feda3i"), ("kinds of processor", "processor")):
+        found = {str(run.manifest.get(key)) for run in runs if run.manifest}
         if len(found) > 1:
             yield f"runs come from {len(found)} {what}: small differences between them mean nothing"
-    counts = {len(group.counted) for group in groups}
-    if len(groups) > 1 and counts == {1}:
+    if len(groups) > 1 and all(len(group.counted) == 1 for group in groups):
         yield "one seed for each method: a point or two may be chance; run more seeds"
