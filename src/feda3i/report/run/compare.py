@@ -46,6 +46,11 @@ class Group:
         """Return a name that is unique in the report."""
         return f"{self.label} ({self.setting})" if self.setting else self.label
 
+    @property
+    def dice(self) -> OverSeeds:
+        """Return the steady Dice over seeds."""
+        return over_seeds(map(steady_dice, self.counted))
+
 
 @dataclass(frozen=True)
 class OverSeeds:
@@ -63,32 +68,23 @@ def over_seeds(values: Iterable[float | None]) -> OverSeeds:
     2.0
     """
     known = tuple(value for value in values if value is not None)
-    if not known:
-        return OverSeeds(None, None, ())
-    return OverSeeds(
-        statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, known
-    )
+    mean = statistics.fmean(known) if known else None
+    return OverSeeds(mean, statistics.stdev(known) if len(known) > 1 else None, known)
 
 
 def group_runs(runs: Sequence[RunLog]) -> list[Group]:
     """Return the groups by setting: FedAvg first, then methods, then reference rows."""
     alike: dict[tuple[str, str], list[RunLog]] = {}
     for run in runs:
-        method = {**table_of(run.recipe.get("method")), "name": run.method}
-        alike.setdefault((_key(_setting(run)), _key(method)), []).append(run)
+        options = {**table_of(run.recipe.get("method")), "name": run.method}
+        alike.setdefault((_key(_setting(run)), _key(options)), []).append(run)
     settings = _labels(list(dict.fromkeys(setting for setting, _ in alike)))
     methods = _labels(list(dict.fromkeys(method for _, method in alike)), first="name")
-    groups = [
-        Group(
-            members[0].method,
-            methods[method] or members[0].method,
-            settings[setting],
-            tuple(
-                sorted(members, key=lambda run: (run.seed is None, run.seed or 0, str(run.path)))
-            ),
-        )
-        for (setting, method), members in alike.items()
-    ]
+    groups = []
+    for (setting, method), members in alike.items():
+        members.sort(key=lambda run: (run.seed is None, run.seed or 0, str(run.path)))
+        name = members[0].method
+        groups.append(Group(name, methods[method] or name, settings[setting], tuple(members)))
     order = list(settings.values())
     first = {"fedavg": 0, **dict.fromkeys(REFERENCES, 2)}
     return sorted(groups, key=lambda g: (order.index(g.setting), first.get(g.method, 1)))

@@ -23,22 +23,18 @@ def learning(groups: Sequence[Group]) -> Section:
             _plot(here, "training loss", lambda one: one.loss),
         ]
         body.append(html.tag("div", *plots, class_="pair"))
-    several = any(len(group.counted) > 1 for group in groups)
-    intro = "Test Dice and mean training loss after every round." + (
-        " Lines are means over seeds, bands reach from the lowest to the highest."
-        if several
-        else ""
-    )
+    intro = "Test Dice and mean training loss after every round."
+    if any(len(group.counted) > 1 for group in groups):
+        intro += " Lines are means over seeds, bands reach from the lowest to the highest."
     return Section("learning", "Learning curves", html.join(body), intro, "Curves")
 
 
 def _plot(groups: Sequence[Group], what: str, read: Callable[[RoundFacts], float | None]) -> Html:
     found = [(group.label, _series(group, read)) for group in groups]
-    found = [(label, one) for label, one in found if one.x]
-    series = [one for _, one in found]
+    series = [one for _, one in found if one.x]
     if not series:
         return html.paragraph(f"No round with a {what} is in the log.")
-    last = ", ".join(f"{label} {one.y[-1]:.3f}" for label, one in found)
+    last = ", ".join(f"{label} {one.y[-1]:.3f}" for label, one in found if one.x)
     about = f"Over {int(max(one.x[-1] for one in series))} rounds; at the end: {last}."
     chart = html.lines(
         f"{what[0].upper()}{what[1:]} over the rounds",
@@ -85,16 +81,12 @@ def _table(what: str, series: Sequence[Series]) -> Html:
         columns.append(Column(one.name, "number", 4))
         if one.low:
             columns += [Column("lowest", "number", 4), Column("highest", "number", 4)]
-    places = sorted({x for one in series for x in one.x})
-    known = [
-        {
-            x: (y, *band)
-            for x, y, *band in zip(one.x, one.y, *filter(None, (one.low, one.high)), strict=True)
-        }
-        for one in series
-    ]
+    known = []
+    for one in series:
+        parts = [one.y, one.low, one.high] if one.low else [one.y]
+        known.append(dict(zip(one.x, zip(*parts, strict=True), strict=True)))
     rows: list[list[object]] = []
-    for x in places:
+    for x in sorted({x for one in series for x in one.x}):
         row: list[object] = [int(x)]
         for one, values in zip(series, known, strict=True):
             row += values.get(x, (None,) * (3 if one.low else 1))

@@ -17,7 +17,6 @@ from feda3i.report.run.compare import (
     last_score,
     over_seeds,
     site_dice,
-    steady_dice,
 )
 from feda3i.report.run.run_log import RunLog, State, table_of
 
@@ -31,37 +30,28 @@ TONES: dict[State, html.Tone] = {
 
 def main_cards(groups: Sequence[Group]) -> Html:
     """Return the figures that a reader looks for first."""
-    rows = [(g, over_seeds(map(steady_dice, g.counted))) for g in groups]
-    scored = [(g, s) for g, s in rows if s.mean is not None and g.method not in REFERENCES]
+    scored = [g for g in groups if g.dice.mean is not None and g.method not in REFERENCES]
     items: list[tuple[str, object, object]] = []
     if scored:
-        best, dice = max(scored, key=lambda pair: pair[1].mean or 0.0)
-        items.append(("best test Dice", html.number(dice.mean), f"{best.title}{_seeds(best)}"))
-        won = [(g, gain(g, groups)) for g, _ in scored]
+        best = max(scored, key=lambda group: group.dice.mean or 0.0)
+        count = len(best.counted)
+        whose = f"{best.title}, mean of {count} seeds" if count > 1 else best.title
+        items.append(("best test Dice", html.number(best.dice.mean), whose))
+        won = [(g, gain(g, groups)) for g in scored]
         gains = [(g, s) for g, s in won if s.mean is not None]
         if gains:
             first, points = max(gains, key=lambda pair: pair[1].mean or -100.0)
             items.append(("gain over FedAvg", f"{points.mean:+.1f} points", first.title))
-        worst = over_seeds(min(dice.values()) if dice else None for dice in _by_site(best))
+        worst = over_seeds(min(one.values(), default=None) for one in _by_site(best))
         if worst.mean is not None:
-            items.append(("worst site", html.number(worst.mean), f"{best.title}{_seeds(best)}"))
+            items.append(("worst site", html.number(worst.mean), whose))
     runs = [run for group in groups for run in group.runs]
     sites = max((len(run.cases) for run in runs), default=0)
+    cases = max((sum(run.cases.values()) for run in runs), default=0)
     done = sum(run.state == "done" for run in runs)
-    items.append(
-        (
-            "sites",
-            sites,
-            f"{max((sum(r.cases.values()) for r in runs), default=0):,} training cases",
-        )
-    )
+    items.append(("sites", sites, f"{cases:,} training cases"))
     items.append(("runs", len(runs), f"{done} finished"))
     return html.cards(items)
-
-
-def _seeds(group: Group) -> str:
-    count = len(group.counted)
-    return f", mean of {count} seeds" if count > 1 else ""
 
 
 def _by_site(group: Group) -> list[dict[str, float]]:
@@ -103,11 +93,11 @@ def _best(groups: Sequence[Group]) -> dict[str, Group]:
     """Return the best method of each setting, references aside."""
     best: dict[str, Group] = {}
     for group in groups:
-        dice = over_seeds(map(steady_dice, group.counted)).mean
+        dice = group.dice.mean
         if dice is None or group.method in REFERENCES:
             continue
         rival = best.get(group.setting)
-        if rival is None or dice > (over_seeds(map(steady_dice, rival.counted)).mean or 0.0):
+        if rival is None or dice > (rival.dice.mean or 0.0):
             best[group.setting] = group
     return best
 
@@ -115,34 +105,27 @@ def _best(groups: Sequence[Group]) -> dict[str, Group]:
 def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: bool) -> list[object]:
     runs = group.counted
     remark = REFERENCES.get(group.method)
-    label = (
-        html.join([group.label, html.tag("div", remark, class_="soft")]) if remark else group.label
-    )
+    soft = html.tag("div", remark, class_="soft") if remark else ""
     sites = _by_site(group)
     won = gain(group, groups)
     tone = None if not won.mean else "up" if won.mean > 0 else "down"
-    dice = over_seeds(map(steady_dice, runs))
     return [
-        label,
+        html.join([group.label, soft]),
         *([group.setting] if has_settings else []),
         len(runs),
-        Cell(
-            html.plus_minus(dice.mean, dice.deviation),
-            dice.mean,
-            class_="best" if is_best else None,
-        ),
+        _cell(group.dice, class_="best" if is_best else None),
         *(
             _cell(over_seeds(last_score(run, score) for run in runs), digits)
             for score, digits in (("dice", 3), ("iou", 3), ("hd95", 2))
         ),
         Cell(_signed(won), won.mean, class_=tone),
-        _cell(over_seeds(min(one.values()) if one else None for one in sites)),
+        _cell(over_seeds(min(one.values(), default=None) for one in sites)),
         _cell(over_seeds(over_seeds(one.values()).deviation for one in sites)),
     ]
 
 
-def _cell(found: OverSeeds, digits: int = 3) -> Cell:
-    return Cell(html.plus_minus(found.mean, found.deviation, digits), found.mean)
+def _cell(found: OverSeeds, digits: int = 3, class_: str | None = None) -> Cell:
+    return Cell(html.plus_minus(found.mean, found.deviation, digits), found.mean, class_=class_)
 
 
 def _signed(found: OverSeeds) -> str:
@@ -167,7 +150,7 @@ def what_was_run(groups: Sequence[Group]) -> Section:
     ]
     rows = [
         [
-            html.name(run.path.name or str(run.path)),
+            html.name(run.name),
             group.label,
             run.seed,
             html.badge(TONES[run.state], run.state),
@@ -196,23 +179,19 @@ def _data(runs: Sequence[RunLog]) -> Html:
     run = runs[0]
     data, notes = run.data, table_of(run.data.get("notes"))
     packages = table_of(run.manifest.get("packages"))
-    noise = notes.get("noise")
-    drawn = notes.get("mask_dice")
+    noise, drawn = notes.get("noise"), notes.get("mask_dice")
     pairs: list[tuple[object, object]] = [
         ("data set", table_of(run.recipe.get("data")).get("name", "not known")),
         ("cases", f"{data.get('cases', '?')} to train on, {data.get('test', '?')} to test on"),
         ("classes", ", ".join(run.classes) or "not known"),
         ("sites", len(run.cases)),
         ("masks", f"SIMULATED noise ({noise})" if noise else "as the sites drew them"),
-        *(
-            [("Dice of the noisy masks with the clean ones", html.number(drawn))]
-            if isinstance(drawn, float)
-            else []
-        ),
         ("processor", table_of(run.manifest.get("processor")).get("name", "not known")),
         ("Python, torch", f"{run.manifest.get('python', '?')}, {packages.get('torch', '?')}"),
         ("started", run.manifest.get("created", "not known")),
     ]
+    if isinstance(drawn, float):
+        pairs.insert(5, ("Dice of the noisy masks with the clean ones", html.number(drawn)))
     return html.facts(pairs)
 
 
@@ -223,9 +202,5 @@ def _recipe(group: Group) -> Html:
     except (TypeError, ValueError):  # a value of JSON, such as null, that TOML does not have
         text = str(run.recipe)
     seeds = ", ".join(str(one.seed) for one in group.runs)
-    return html.folded(f"Recipe of {group.title}, seeds {seeds}", html.tag("pre", _kept(text)))
-
-
-def _kept(text: str) -> Html:
-    """Return text with its lines."""
-    return html.join((html.text(line) for line in text.splitlines()), "\n")
+    lines = html.join(text.splitlines(), "\n")
+    return html.folded(f"Recipe of {group.title}, seeds {seeds}", html.tag("pre", lines))

@@ -19,15 +19,12 @@ def sites(groups: Sequence[Group]) -> Section | None:
     body: list[Html] = []
     where = ""
     for setting in dict.fromkeys(group.setting for group in groups):
-        found: dict[str, dict[str, float]] = {}
-        for group in (g for g in groups if g.setting == setting):
-            means, cases = _means(group)
-            if means:
-                found[group.label] = means
-                where = where or cases
+        here = [group for group in groups if group.setting == setting]
+        means = {group.label: _means(group) for group in here}
+        found = {label: dice for label, (dice, _) in means.items() if dice}
         if not found:
             continue
-        here = [group for group in groups if group.setting == setting]
+        where = where or next(cases for dice, cases in means.values() if dice)
         if setting:
             body.append(html.tag("h3", setting))
         body.append(_figure(found, here))
@@ -55,14 +52,12 @@ def _figure(found: Mapping[str, Mapping[str, float]], groups: Sequence[Group]) -
     table = _table(found, order, base, {g.label for g in groups if g.method in REFERENCES})
     if len(order) < 2:
         return table
-    points = [
-        Point(
-            k + 1.0, means[site], f"{site}: {label} {means[site]:.3f}", SHAPES[j % 4], j, site=site
-        )
-        for j, (label, means) in enumerate(found.items())
-        for k, site in enumerate(order[:MOST])
-        if site in means
-    ]
+    points = []
+    for j, (label, means) in enumerate(found.items()):
+        for k, site in enumerate(order[:MOST]):
+            if site in means:
+                tip = f"{site}: {label} {means[site]:.3f}"
+                points.append(Point(k + 1.0, means[site], tip, SHAPES[j % 4], j, site=site))
     worst = {label: min(means, key=lambda s: means[s]) for label, means in found.items()}
     about = "; ".join(
         f"{label}: worst {site} {found[label][site]:.3f}, "
@@ -90,18 +85,14 @@ def _table(
     base: str | None,
     references: set[str],
 ) -> Html:
-    columns = [Column("site")]
     gains = [label for label in found if base and label != base and label not in references]
-    columns += [Column(label, "number") for label in found]
-    columns += [
-        Column(f"gain of {label}", "number", 1, "points of Dice over FedAvg") for label in gains
-    ]
+    hint = "points of Dice over FedAvg"
+    columns = [Column("site"), *(Column(label, "number") for label in found)]
+    columns += [Column(f"gain of {label}", "number", 1, hint) for label in gains]
     rows: list[list[object]] = []
     for site in order:
         row: list[object] = [html.name(site), *(found[label].get(site) for label in found)]
-        for label in gains:
-            mine, theirs = found[label].get(site), found[str(base)].get(site)
-            row.append(_gain(mine, theirs))
+        row += [_gain(found[label].get(site), found[str(base)].get(site)) for label in gains]
         rows.append(row)
     return html.table("Dice by site, lowest first", columns, rows, sites=order)
 

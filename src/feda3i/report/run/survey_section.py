@@ -58,20 +58,14 @@ def _planes(run: RunLog) -> Html:
 
 
 def _plane(run: RunLog, rating: Rating, part: Part, number: int, which: str) -> Html:
-    known = [
-        k
-        for k in range(len(rating.sites))
-        if np.isfinite(part.q[k]).all() and (part.q[k] > 0).all()
-    ]
+    known = np.flatnonzero((np.isfinite(part.q) & (part.q > 0)).all(axis=1))
     mu = run.mu
     top = max((abs(value) for value in mu.values()), default=0.0)
-    points = [_point(rating, part, k, mu, top) for k in known]
+    points = [_point(rating, part, int(k), mu, top) for k in known]
     labels = part.grouping.labels
-    counts = {label: labels.count(label) for label in SIGNS}
+    counts = {label: labels.count(label) for label in SIGNS if label in labels}
     about = f"{which}survey in round {number} of {len(labels)} sites: " + ", ".join(
-        f"{count} {SIGNS[label][2].replace('draws', 'drawing')}"
-        for label, count in counts.items()
-        if count
+        f"{count} {SIGNS[label][2].replace('draws', 'drawing')}" for label, count in counts.items()
     )
     chart = html.plane(
         "The survey plane",
@@ -86,9 +80,8 @@ def _plane(run: RunLog, rating: Rating, part: Part, number: int, which: str) -> 
         words=[(0.0, 1.0, "draws too small"), (1.0, 0.0, "draws too large")],
     )
     signs = [
-        (f"{SIGNS[label][2]} ({count})", html.dot_key(SIGNS[label][0], SIGNS[label][1]))
+        (f"{SIGNS[label][2]} ({count})", html.dot_key(*SIGNS[label][:2]))
         for label, count in counts.items()
-        if count
     ]
     legend = html.legend(signs)
     if mu:
@@ -99,8 +92,11 @@ def _plane(run: RunLog, rating: Rating, part: Part, number: int, which: str) -> 
         f"deviations of a group. How the groups came about: {part.grouping.reason}."
     )
     plane = html.figure(html.join([chart, legend]), caption, _table(rating, part, mu))
-    strength = _strength(rating, part, mu)
-    return html.join([plane, strength])
+    return html.join([plane, _strength(rating, part, mu)])
+
+
+def _sign(label: str) -> tuple[Shape, int, str]:
+    return SIGNS.get(label, SIGNS["unrated"])
 
 
 def _is_wide(q: NDArray[np.float64]) -> bool:
@@ -110,7 +106,7 @@ def _is_wide(q: NDArray[np.float64]) -> bool:
 
 def _point(rating: Rating, part: Part, k: int, mu: Mapping[str, float], top: float) -> Point:
     site, label = rating.sites[k], part.grouping.labels[k]
-    shape, series, words = SIGNS.get(label, SIGNS["unrated"])
+    shape, series, words = _sign(label)
     q = part.q[k]
     tip = f"{site}: {words}; inside {q[0]:.3f}, outside {q[1]:.3f}"
     if part.offset is not None and np.isfinite(part.offset[k]).all():
@@ -162,15 +158,13 @@ def _table(rating: Rating, part: Part, mu: Mapping[str, float]) -> Html:
         Column("outside", "number"),
         Column("strength", "number", hint="how far off within its group"),
     ]
-    has_offset = part.offset is not None
-    columns += (
-        [Column("offset, px", "number", 2), Column("± error", "number", 2)] if has_offset else []
-    )
+    if part.offset is not None:
+        columns += [Column("offset, px", "number", 2), Column("± error", "number", 2)]
     columns += [Column("true mu, px", "number", 2)] if mu else []
     rows: list[list[object]] = []
     for k, site in enumerate(rating.sites):
         label = part.grouping.labels[k]
-        row: list[object] = [html.name(site), SIGNS.get(label, SIGNS["unrated"])[2]]
+        row: list[object] = [html.name(site), _sign(label)[2]]
         row += [float(part.q[k][0]), float(part.q[k][1]), float(part.grouping.strength[k])]
         if part.offset is not None:
             row += [float(v) for v in part.offset[k]]
@@ -184,18 +178,13 @@ def _strength(rating: Rating, part: Part, mu: Mapping[str, float]) -> Html:
     known = [k for k, site in enumerate(rating.sites) if site in mu and math.isfinite(strength[k])]
     if len(known) < 2:
         return Html("")
-    truth = [abs(mu[rating.sites[k]]) for k in known]
+    sites = [rating.sites[k] for k in known]
+    truth = [abs(mu[site]) for site in sites]
     found = [float(strength[k]) for k in known]
-    points = [
-        Point(
-            x,
-            y,
-            f"{rating.sites[k]}: strength {y:.3f}, true |mu| {x:.1f} px",
-            *SIGNS.get(part.grouping.labels[k], SIGNS["unrated"])[:2],
-            site=rating.sites[k],
-        )
-        for k, x, y in zip(known, truth, found, strict=True)
-    ]
+    points = []
+    for k, site, x, y in zip(known, sites, truth, found, strict=True):
+        tip = f"{site}: strength {y:.3f}, true |mu| {x:.1f} px"
+        points.append(Point(x, y, tip, *_sign(part.grouping.labels[k])[:2], site=site))
     is_offset = part.grouping.rule == "balance"
     unit = "pixels from the middle" if is_offset else "difference of the two losses"
     about = (
@@ -211,11 +200,9 @@ def _strength(rating: Rating, part: Part, mu: Mapping[str, float]) -> Html:
         y_label="noise strength",
     )
     columns = [Column("site"), Column("true |mu|, px", "number", 2), Column("strength", "number")]
-    rows = [[html.name(rating.sites[k]), x, y] for k, x, y in zip(known, truth, found, strict=True)]
-    sites = [rating.sites[k] for k in known]
-    return html.figure(
-        chart, f"{about}.", html.table("Strength and truth", columns, rows, sites=sites)
-    )
+    rows = [[html.name(site), x, y] for site, x, y in zip(sites, truth, found, strict=True)]
+    table = html.table("Strength and truth", columns, rows, sites=sites)
+    return html.figure(chart, f"{about}.", table)
 
 
 def _ranks(part: Part, known: Sequence[int], truth: Sequence[float], found: Sequence[float]) -> str:
@@ -228,5 +215,5 @@ def _ranks(part: Part, known: Sequence[int], truth: Sequence[float], found: Sequ
         given, seen = [truth[j] for j in here], [found[j] for j in here]
         varied = len(set(given)) > 1 and len(set(seen)) > 1
         rank = float(spearmanr(given, seen).statistic) if varied else math.nan
-        words.append(f"{html.number(rank, 2)} ({SIGNS.get(label, SIGNS['unrated'])[2]})")
+        words.append(f"{html.number(rank, 2)} ({_sign(label)[2]})")
     return ", ".join(words)

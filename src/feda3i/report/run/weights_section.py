@@ -37,12 +37,10 @@ def weights_section(groups: Sequence[Group]) -> Section:
 
 
 def _heat(run: RunLog) -> Html:
-    sites = list(run.weights)
-    count = len(sites)
-    width = len(next(iter(run.weights.values())))
+    sites = sorted(run.weights, key=lambda site: (-run.weights[site][-1], site))
+    count, width = len(sites), len(run.weights[sites[0]])
     stages = run.stages if len(run.stages) == width else [f"stage {k + 1}" for k in range(width)]
     stages = ["all stages"] if width == 1 else stages
-    sites.sort(key=lambda site: (-run.weights[site][-1], site))
     mu = run.mu
     columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
     columns += [Column(stage, "number", 1) for stage in stages]
@@ -63,15 +61,12 @@ def _heat(run: RunLog) -> Html:
 def _reasons(run: RunLog) -> dict[str, str]:
     """Return one plain sentence for every site: its say in the last stage, and why."""
     cases = run.cases
-    sites = list(run.weights) or list(cases)
-    counts = [cases.get(site, 0) for site in sites]
-    size = shares(counts) if sum(counts) else [1 / len(sites)] * len(sites)
+    counts = [cases.get(site, 0) for site in run.weights]
+    size = shares(counts) if sum(counts) else [1 / len(counts)] * len(counts)
     rating = run.ratings[-1][1] if run.ratings else None
     found = {}
-    for site, share in zip(sites, size, strict=True):
-        say = run.weights[site][-1] if site in run.weights else float(share)
+    for (site, row), share in zip(run.weights.items(), size, strict=True):
         reason = why(rating, site) if rating is not None else f"as {run.method} weighs it"
-        found[site] = (
-            f"{100 * say:.1f} % of the say for {100 * share:.1f} % of the cases: {reason}."
-        )
+        words = f"{100 * row[-1]:.1f} % of the say for {100 * share:.1f} % of the cases"
+        found[site] = f"{words}: {reason}."
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,31 +46,25 @@ def wire_section(groups: Sequence[Group]) -> Section:
 
 def _group(group: Group) -> list[Html]:
     run = group.counted[0]
-    kind = _method(group.method)
-    body = [html.tag("h3", group.title)]
-    words = _words(kind)
-    body.append(html.paragraph(words))
+    # A plug-in is not loaded for a report.
+    kind = REGISTRY.get(group.method) if group.method in REGISTRY.names() else None
+    body = [html.tag("h3", group.title), html.paragraph(_words(kind))]
     if table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged":
         body.append(html.paragraph(STATISTICS))
     is_secure = bool(table_of(run.recipe.get("secure")).get("on", False))
     if is_secure:
         body.append(html.paragraph(SECURE))
     size = model_size(run.path / "model.safetensors")
-    if size is not None and is_secure:
-        size *= 2
-    counted = counted_bytes(run)
-    if counted:
-        body.append(
-            _table(run, counted, "Bytes that came from each site, as the network counted them")
-        )
+    if counted := counted_bytes(run):
+        about = "Bytes that came from each site, as the network counted them"
+        body.append(_table(run, counted, about))
     elif size is not None and kind is not None and run.rounds:
-        made = _made(run, kind, size)
+        made = _made(run, kind, 2 * size if is_secure else size)
         about = "Content of each site's replies; on a simulation's one machine nothing travelled"
         body.append(html.folded(_total(made), _table(run, made, about)))
     else:
-        body.append(
-            html.paragraph("How many bytes that is cannot be said without a finished model.")
-        )
+        about = "How many bytes that is cannot be said without a finished model."
+        body.append(html.paragraph(about))
     return body
 
 
@@ -77,11 +72,6 @@ def _total(made: dict[str, int]) -> str:
     most, least = max(made.values(), default=0), min(made.values(), default=0)
     each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
     return f"{each} from each of {len(made)} sites, {html.size(sum(made.values()))} in all"
-
-
-def _method(name: str) -> Any:
-    """Return a method of this installation; a plug-in is not loaded for a report."""
-    return REGISTRY.get(name) if name in REGISTRY.names() else None
 
 
 def _words(kind: Any) -> str:
@@ -109,11 +99,10 @@ def model_size(path: Path) -> int | None:
 
 def counted_bytes(run: RunLog) -> dict[str, int]:
     """Return the bytes that came from each site, where a network counted them."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for one in run.rounds:
-        for site, size in one.received.items():
-            total[site] = total.get(site, 0) + size
-    return total
+        total.update(one.received)
+    return dict(total)
 
 
 def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
@@ -125,10 +114,9 @@ def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
         return NUMBER * (entries + 1)  # and the number of cases
 
     fit = size + numbers((*ALWAYS["fit"], *kind.wire.fit))
-    made = dict.fromkeys(run.cases, 0)
+    made = Counter(dict.fromkeys(run.cases, 0))
     for one in run.rounds:
-        for site in one.answered:
-            made[site] = made.get(site, 0) + fit
+        made.update(dict.fromkeys(one.answered, fit))
     before: dict[str, list[list[float]]] = {}
     for _, rating in run.ratings:
         answers = {
@@ -137,16 +125,16 @@ def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
         }
         for site, answer in answers.items():
             if before.get(site) != answer:  # others are remembered, not asked again
-                made[site] = made.get(site, 0) + numbers(kind.wire.survey)
+                made[site] += numbers(kind.wire.survey)
         before = answers
     return made
 
 
 def _table(run: RunLog, made: dict[str, int], about: str) -> Html:
-    answered = {site: sum(site in one.answered for one in run.rounds) for site in made}
+    answered = Counter(site for one in run.rounds for site in one.answered)
     rows = [
-        [html.name(site), answered[site], html.Cell(html.size(made[site]), float(made[site]))]
-        for site in made
+        [html.name(site), answered[site], html.Cell(html.size(size), float(size))]
+        for site, size in made.items()
     ]
     columns = [Column("site"), Column("replies", "number"), Column("sent", "number")]
     return html.table(about, columns, rows, sites=list(made))
