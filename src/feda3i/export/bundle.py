@@ -17,12 +17,12 @@ from feda3i.basics.files import write_file
 from feda3i.core.format import Format
 from feda3i.errors import RunError
 from feda3i.export.arithmetic import takes_bytes
+from feda3i.export.card import axes_of
 from feda3i.export.exporters import Ask, need, quiet, scripted, write_torchscript
 from feda3i.export.graph import Graph
-from feda3i.export.snippets import axes_of
 
 MODEL = "models/model.ts"
-COLOURS = {0: "red", 1: "green", 2: "blue"}
+COLOURS = ["red", "green", "blue"]
 
 
 class BatchOfOne(nn.Module):
@@ -58,7 +58,7 @@ def write_bundle(graph: Graph, form: Format, folder: Path, about: dict[str, Any]
     """Write a bundle into a folder; return how its network answers when it is read again."""
     for part in ("models", "configs", "docs"):
         (folder / part).mkdir(parents=True)
-    ask = write_torchscript(BatchOfOne(*_whole(graph, form)), folder / MODEL, _example(form))
+    ask = write_torchscript(BatchOfOne(_whole(graph, form), form), folder / MODEL, _example(form))
     for name, content in (("metadata", about), ("inference", inference_of(form))):
         text = json.dumps(content, indent=2, sort_keys=False)
         write_file(folder / "configs" / f"{name}.json", text.encode())
@@ -94,12 +94,12 @@ def _is_sliced(form: Format) -> bool:
     return form.volumes is not None and form.dimensions == 2
 
 
-def _whole(graph: Graph, form: Format) -> tuple[Any, Format]:
+def _whole(graph: Graph, form: Format) -> Any:
     """Return the graph of all that one file holds."""
     jit: Any = torch.jit  # torch leaves it untyped
     with quiet(), torch.inference_mode():
         made = scripted(graph)
-        return (jit.script(SliceBySlice(made)) if _is_sliced(form) else made), form
+        return jit.script(SliceBySlice(made)) if _is_sliced(form) else made
 
 
 def _example(form: Format) -> Tensor:
@@ -112,9 +112,13 @@ def inference_of(form: Format) -> dict[str, Any]:
 
     MONAI has the axes of files in another order than we: they are turned, and turned back.
     """
-    there, back = ((1, 0), (1, 0)) if form.volumes is None else axes_of(form)
-    load = _load_pictures(form) if form.volumes is None else {"reader": "NibabelReader"}
-    named, ending = ("*", ".png") if form.volumes is None else ("*.nii*", ".nii.gz")
+    there, back = axes_of(form)
+    load, named, ending = {"reader": "NibabelReader"}, "*.nii*", ".nii.gz"
+    if form.volumes is None:
+        there = back = (1, 0)
+        mode = "RGB" if form.channels == 3 else "L"
+        converter = f"$lambda picture: picture.convert('{mode}')"
+        load, named, ending = {"reader": "PILReader", "converter": converter}, "*", ".png"
     transforms: list[dict[str, Any]] = [
         {"_target_": "LoadImaged", "keys": "image", "image_only": True, **load},
         {"_target_": "EnsureChannelFirstd", "keys": "image"},
@@ -158,17 +162,25 @@ def inference_of(form: Format) -> dict[str, Any]:
     }
 
 
-def _load_pictures(form: Format) -> dict[str, Any]:
-    mode = "RGB" if form.channels == 3 else "L"
-    return {
-        "reader": "PILReader",
-        "converter": f"$lambda picture: picture.convert('{mode}')",
-    }
-
-
 def _turn(axes: Sequence[int]) -> dict[str, Any]:
     indices = [0, *(axis + 1 for axis in axes)]
     return {"_target_": "Transposed", "keys": "image", "indices": indices}
+
+
+def _described(
+    names: Sequence[str], channels: int, values: list[int], sides: int, **kind: str
+) -> dict[str, Any]:
+    """Return what ``metadata.json`` says of an image that goes in, or of the mask."""
+    return {
+        "type": "image",
+        **kind,
+        "num_channels": channels,
+        "spatial_shape": ["*"] * sides,
+        "dtype": "float32",
+        "value_range": values,
+        "is_patch_data": False,
+        "channel_def": {str(k): name for k, name in enumerate(names)},
+    }
 
 
 def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
@@ -176,30 +188,13 @@ def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
     import monai
 
     is_picture = form.volumes is None
-    channels = {0: "grey"} if form.channels == 1 or not is_picture else COLOURS
-    any_size = ["*"] * (2 if is_picture else 3)
-    named = {0: "background", **{k + 1: name for k, name in enumerate(classes)}}
-    image = {
-        "type": "image",
-        "format": "magnitude",
-        "modality": "picture" if is_picture else "volume",
-        "num_channels": len(channels),
-        "spatial_shape": any_size,
-        "dtype": "float32",
-        "value_range": [0, 255] if takes_bytes(form) else [],
-        "is_patch_data": False,
-        "channel_def": {str(k): name for k, name in channels.items()},
-    }
-    pred = {
-        "type": "image",
-        "format": "segmentation",
-        "num_channels": 1,
-        "spatial_shape": any_size,
-        "dtype": "float32",
-        "value_range": [0, len(classes)],
-        "is_patch_data": False,
-        "channel_def": {str(k): name for k, name in named.items()},
-    }
+    channels = ["grey"] if form.channels == 1 or not is_picture else COLOURS
+    values = [0, 255] if takes_bytes(form) else []
+    thing, sides = ("picture", 2) if is_picture else ("volume", 3)
+    kind = {"format": "magnitude", "modality": thing}
+    image = _described(channels, len(channels), values, sides, **kind)
+    named, values = ["background", *classes], [0, len(classes)]
+    pred = _described(named, 1, values, sides, format="segmentation")
     return {
         "schema": "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/"
         "meta_schema_20240725.json",
@@ -210,7 +205,7 @@ def metadata_of(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "numpy_version": np.__version__,
         "required_packages_version": {"pillow": "10"} if is_picture else {"nibabel": "5"},
         "name": title,
-        "task": f"Segmentation of {'pictures' if is_picture else 'volumes'}",
+        "task": f"Segmentation of {thing}s",
         "description": f"{title}, trained federated with feda3i {__version__}; see docs/README.md",
         "authors": "see docs/README.md",
         "copyright": "see docs/README.md",

@@ -9,8 +9,8 @@ import torch
 from feda3i.core.normalise import Normalise
 from feda3i.errors import RunError
 from feda3i.export import bundle, exporters
+from feda3i.export.card import snippet_of
 from feda3i.export.graph import graph_of
-from feda3i.export.snippets import snippet_of
 from small_predictors import predictor_of
 
 PLANE, VOLUME = (16, 20), (8, 12, 8)
