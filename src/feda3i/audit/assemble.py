@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from feda3i.audit.case_rows import CaseRow
+from feda3i.audit.case_rows import CaseRow, SecondLook, second_looks
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import SiteNumbers, judge_sites, site_numbers
-from feda3i.audit.looks import SecondLook, second_looks
 from feda3i.audit.sources import Material
 from feda3i.errors import DataError
 from feda3i.quality.numbers import FloatArray

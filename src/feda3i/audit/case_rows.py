@@ -1,13 +1,13 @@
-"""One row per case and class: how far the mask lies outside, how it wobbles, what the model saw.
+"""Case by case: how far a mask lies outside, how it wobbles, and which are worth a second look.
 
-Rows stay at the site: they hold the names of cases.
+Rows and lists hold the names of cases and stay at the site.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,9 @@ from feda3i.metrics import dice
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases
     from feda3i.core.ragged import Stack
+
+USUAL = 2.0
+"""Times a site's usual departure above which a case is worth a look."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +79,80 @@ def measure_cases(
                 )
             )
     return rows
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """One case and why to look at it again.
+
+    ``departure`` is how far, in the root mean square along the contour, the mask lies from where
+    this site would have drawn it after the model's contour; ``inf`` if the two do not meet at all.
+    """
+
+    rank: int
+    case: str
+    class_number: int
+    reason: str
+    departure: float
+    offset: float
+    dice: float
+    is_unusual: bool
+
+
+def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
+    """Rank one site's cases: first those that depart most from how this site usually draws.
+
+    A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
+    those with the largest offset.
+    """
+    found = []
+    for number in sorted({row.class_number for row in rows}):
+        found += _of_class([row for row in rows if row.class_number == number], estimator, unit)
+    found.sort(key=lambda look: (-look.departure, look.case, look.class_number))
+    return [replace(look, rank=place) for place, look in enumerate(found, 1)]
+
+
+def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
+    offsets = np.array([row.offsets[estimator] for row in rows], dtype=np.float64)
+    known = offsets[np.isfinite(offsets)]
+    habit = float(np.median(known)) if len(known) else 0.0
+    departures = [_departure(row, offset, habit) for row, offset in zip(rows, offsets, strict=True)]
+    met = [value for value in departures if math.isfinite(value) and value > 0]
+    usual = float(np.median(met)) if met else math.inf
+    return [
+        SecondLook(
+            rank=0,
+            case=row.case,
+            class_number=row.class_number,
+            reason=_reason(row, offset, habit, unit),
+            departure=departure,
+            offset=offset,
+            dice=row.dice,
+            is_unusual=departure > USUAL * usual or math.isinf(departure),
+        )
+        for row, offset, departure in zip(rows, offsets, departures, strict=True)
+        if departure > 0
+    ]
+
+
+def _departure(row: CaseRow, offset: float, habit: float) -> float:
+    if row.is_found is not None and (row.is_drawn != row.is_found or row.dice == 0):
+        return math.inf
+    if not row.is_drawn:
+        return 0.0
+    wobble = row.wobble if math.isfinite(row.wobble) else 0.0
+    return math.hypot(offset - habit, wobble) if math.isfinite(offset) else wobble
+
+
+def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
+    if row.is_found is False:
+        return "the model finds nothing where something was drawn"
+    if not row.is_drawn:
+        return "nothing was drawn where the model finds something"
+    if row.dice == 0:
+        return "what was drawn and what the model finds lie apart"
+    gap = offset - habit
+    if math.isfinite(gap) and not abs(gap) < row.wobble:
+        side = "larger" if gap > 0 else "smaller"
+        return f"drawn {abs(gap):.1f} {unit} {side} than this site usually does"
+    return f"the contour departs from the model's by {row.wobble:.1f} {unit} here and there"

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from feda3i.audit.case_rows import SecondLook
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
-from feda3i.audit.looks import SecondLook
 from feda3i.basics.files import make_private, write_file
 from feda3i.basics.writers import csv_text
 from feda3i.log.events import plain

@@ -9,8 +9,7 @@ import pytest
 
 from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.audit_page import page_of
-from feda3i.audit.case_rows import CaseRow
-from feda3i.audit.looks import second_looks
+from feda3i.audit.case_rows import CaseRow, second_looks
 from feda3i.audit.sources import Material
 from feda3i.audit.writing import text_of, write_audit
 from feda3i.seeding import rng
