@@ -6,20 +6,22 @@ A result is found by its recipe, not by its name: the same run serves every grid
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from feda3i import quality
 from feda3i.basics.files import write_file
 from feda3i.bench.grid import identity
-from feda3i.bench.why import offsets_of, reasons_of
 from feda3i.core.cases import Federation
 from feda3i.engine.loop import summarise_scores
 from feda3i.engine.notes import told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
-from feda3i.log.events import read_events
+from feda3i.log.events import Event, read_events
 from feda3i.recipe import validate
 
 FORMAT = 1
@@ -39,7 +41,7 @@ class RunResult:
     # against the clean masks
     cases: dict[str, float]
     sites: dict[str, float]
-    why: dict[str, Any] = field(default_factory=dict)  # of the weights (``feda3i.bench.why``)
+    why: dict[str, Any] = field(default_factory=dict)  # of the weights (``reasons_of``)
     notes: list[str] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
 
@@ -156,6 +158,74 @@ def _means(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     for name, value in pairs:
         found.setdefault(name, []).append(value)
     return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
+
+
+# -- why: how sites were grouped, and what bias their weights leave --------------------------------
+
+
+def offsets_of(annotators: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the true mean offset of each site, where known, in pixels at 256 px a side.
+
+    >>> offsets_of({"a": {"mu": 1.5, "sigma": 1.0, "scale": 0.25}})
+    {'a': 6.0}
+    """
+    return {
+        site: float(one["mu"]) / float(one.get("scale", 1.0))
+        for site, one in annotators.items()
+        if "mu" in one
+    }
+
+
+def bias_of(weights: Mapping[str, float], mu: Mapping[str, float]) -> float:
+    """Return sum_i w_i mu_i, the offset that these weights leave; they need not sum to one.
+
+    >>> bias_of({"a": 3, "b": 1}, {"a": 1.0, "b": -1.0})
+    0.5
+    """
+    return sum(w * mu[site] for site, w in weights.items()) / sum(weights.values())
+
+
+def reasons_of(
+    rounds: Sequence[Event], sites: Mapping[str, int], mu: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return what is known about the weights of a run whose annotators are simulated.
+
+    ``mu`` is the true mean offset of each site's annotator; empty if unknown.
+    """
+    surveys = [event for event in rounds if event.get("survey")]
+    found: dict[str, Any] = {}
+    if mu:
+        found["residual_bias_fedavg"] = bias_of(sites, mu)
+    if not surveys:
+        return found
+    event = surveys[-1]
+    rating = quality.Rating.from_dict(event["survey"])
+    cases = [float(sites[site]) for site in rating.sites]
+    weights = rating.weights(rating.sites, cases)
+    found["effective_sites"] = float(quality.effective_sites(weights))
+    found["largest_say"] = float(weights.max())
+    before = [e["dice"] for e in rounds if e["round"] < event["round"] and "dice" in e]
+    found["warm_up_dice"] = before[-1] if before else None
+    grouping = event["survey"]["parts"][0]["grouping"]
+    found["grouping"] = str(grouping.get("reason", ""))
+    if grouping.get("agreement") is not None:
+        found["agreement"] = grouping["agreement"]
+    if mu:
+        say = dict(zip(rating.sites, weights.tolist(), strict=True))
+        found["residual_bias"] = bias_of(say, mu)
+        found["grouped_right"] = _grouped_right(rating, mu)
+    return found
+
+
+def _grouped_right(rating: quality.Rating, mu: Mapping[str, float]) -> float | None:
+    """Return the share of the rated sites whose group is the sign of their annotator's offset."""
+    groups = rating.parts[0].grouping.labels
+    right = [
+        (label == "larger") == (mu[site] > 0)
+        for site, label in zip(rating.sites, groups, strict=True)
+        if label in ("larger", "smaller")
+    ]
+    return float(np.mean(right)) if right else None
 
 
 # -- many results ---------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import pytest
 from feda3i.bench.board import boards_of
 from feda3i.bench.figures import draw_board, draw_gain, gains, sweep_lines
 from feda3i.bench.grid import expand, load_grid
-from feda3i.bench.result import RunResult, collect, read, result_of
+from feda3i.bench.result import RunResult, bias_of, collect, offsets_of, read, result_of
 from feda3i.bench.tables import differences, missing_lines, named, tables_of, to_markdown
-from feda3i.bench.why import bias_of, offsets_of
 from feda3i.commands.tables import boards_of_all, tables
 from feda3i.errors import RunError
 
