@@ -9,7 +9,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-from feda3i.report.run.pixels import LARGEST, contours, embedded, flat
+from feda3i.report.run.gallery import LARGEST, contours, embedded, flat
 
 
 def decoded(address):

@@ -7,8 +7,10 @@ see them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,6 @@ from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
 from feda3i.report.html import Html, Section
 from feda3i.report.run.compare import REFERENCES, Group, group_runs
-from feda3i.report.run.pixels import contours, embedded, flat
 from feda3i.report.run.reader import read_run
 from feda3i.report.run.run_log import Row, RunLog, number_of
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from feda3i.core.format import Format
     from feda3i.core.predictor import Predictor
 
+Bytes = NDArray[np.uint8]
 Tell = Callable[[str], None]
 Load = Callable[["Format"], "Cases"]
 KINDS = {
@@ -38,6 +40,8 @@ KINDS = {
     "redrawn": "mask as redrawn and trained on",
     "predicted": "predicted by the model",
 }
+LARGEST = 360
+"""Pixels of the longer side of an embedded image; a phone shows no more."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class Picture:
     case: str
     site: str
     dice: float | None
-    image: NDArray[np.uint8]
-    masks: dict[str, NDArray[np.uint8]]
+    image: Bytes
+    masks: dict[str, Bytes]
     words: str = ""
 
 
@@ -93,11 +97,11 @@ def _strips(
     log = group.counted[0]
     if log.state != "done":
         raise RunError("its run is not done, so there is no model to predict with")
-    if group.method in REFERENCES and load is None and group.method != "clean":
-        raise RunError(f"'{group.method}' has no single model for all sites")
     with one_thread():
         if load is not None:
             return [("Cases of the given folder", _of_folder(log, load, most, trust_code))]
+        if group.method in REFERENCES and group.method != "clean":
+            raise RunError(f"'{group.method}' has no single model for all sites")
         return _of_run(log, most, trust_code)
 
 
@@ -141,15 +145,13 @@ def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
 
     far = {site: by for site, by in log.moved.items() if any(by) and site in federation.sites}
     order = sorted(far, key=lambda site: (-max(map(abs, far[site])), site))
-    turns = max((len(federation.sites[site]) for site in order), default=0)
     places = [
-        (site, int(federation.sites[site][turn]))
-        for turn in range(turns)
-        for site in order
-        if turn < len(federation.sites[site])
+        (turn, rank, site, int(k))
+        for rank, site in enumerate(order)
+        for turn, k in enumerate(federation.sites[site])
     ]
     pictures, sizes = [], federation.train.voxels()
-    for site, k in places[:most]:
+    for _, _, site, k in sorted(places)[:most]:
         given = federation.train.masks[k]
         side = None if sizes is None else sizes[k].tolist()
         scale = longest_side(given.shape, side) / SIDE if log.is_patched else 1.0
@@ -157,10 +159,9 @@ def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
         masks = {"given": given, "redrawn": redraw(given, own, side)}
         words = "moved " + ", ".join(f"{by:+.1f} px" for by in own)
         if federation.clean_masks is not None:
-            masks = {"clean": federation.clean_masks[k], **masks}
-            before, after = (
-                dice(masks[kind] > 0, masks["clean"] > 0) for kind in ("given", "redrawn")
-            )
+            clean = federation.clean_masks[k]
+            before, after = (dice(mask > 0, clean > 0) for mask in masks.values())
+            masks = {"clean": clean, **masks}
             words += f"; Dice with the clean mask {before:.2f}, now {after:.2f}"
         image = np.asarray(federation.train.images[k])
         pictures.append(Picture(federation.train.ids[k], site, None, image, masks, words))
@@ -192,7 +193,7 @@ def _places(cases: Cases) -> dict[str, int]:
 def _pictures(
     model: Predictor,
     cases: Cases,
-    masks: dict[str, NDArray[np.uint8]],
+    masks: dict[str, Bytes],
     rows: Sequence[Row],
     most: int,
     sites: Sequence[str],
@@ -205,25 +206,18 @@ def _pictures(
             dice.setdefault(str(row["case"]), []).append(value)
     place = _places(cases)
     worst = sorted((sum(v) / len(v), case) for case, v in dice.items() if case in place)[:most]
-    where = np.array([place[case] for _, case in worst], dtype=np.intp)
-    if not len(where):
+    where = [place[case] for _, case in worst]
+    if not where:
         return []
-    images = [np.asarray(cases.images[int(k)]) for k in where]
+    images = [np.asarray(cases.images[k]) for k in where]
     predicted = model.masks(stacked(images))
     real = cases.sites or sites
-    return [
-        Picture(
-            case,
-            real[place[case]] if real else "",
-            score,
-            byte_picture(images[k], model.format.normalise),
-            {
-                **{kind: found[place[case]] for kind, found in masks.items()},
-                "predicted": predicted[k],
-            },
-        )
-        for k, (score, case) in enumerate(worst)
-    ]
+    pictures = []
+    for (score, case), k, image, answer in zip(worst, where, images, predicted, strict=True):
+        drawn = {kind: found[k] for kind, found in masks.items()} | {"predicted": answer}
+        shown = byte_picture(image, model.format.normalise)
+        pictures.append(Picture(case, real[k] if real else "", score, shown, drawn))
+    return pictures
 
 
 # -- markup ---------------------------------------------------------------------------------------
@@ -252,11 +246,8 @@ def _picture(one: Picture) -> list[Html]:
     height, width = image.shape[:2]
     score = one.words or f"Dice {html.number(one.dice)}"
     about = f"case {one.case}, {score}, with its contours"
-    lines = [
-        html.tag("path", d=path, class_=kind)
-        for kind, mask in masks.items()
-        if (path := contours(mask))
-    ]
+    paths = {kind: contours(mask) for kind, mask in masks.items()}
+    lines = [html.tag("path", d=path, class_=kind) for kind, path in paths.items() if path]
     picture = html.tag(
         "svg",
         html.tag("title", about),
@@ -269,3 +260,49 @@ def _picture(one: Picture) -> list[Html]:
     site = [" ", html.name(one.site)] if one.site else []
     words = html.tag("div", html.tag("strong", score), *site)
     return [picture, words, html.tag("div", html.name(one.case), class_="soft")]
+
+
+def flat(image: Bytes, masks: Mapping[str, Bytes]) -> tuple[Bytes, dict[str, Bytes]]:
+    """Return image ``(row, column, channel)`` and masks; of a volume, the fullest slice."""
+    if image.ndim == 3:
+        return image, dict(masks)
+    drawn = sum((mask > 0).astype(np.int64) for mask in masks.values())
+    k = int(np.asarray(drawn).sum(axis=(1, 2)).argmax()) if masks else len(image) // 2
+    return image[k], {kind: mask[k] for kind, mask in masks.items()}
+
+
+def embedded(image: Bytes) -> str:
+    """Return an image ``(row, column, channel)`` as a data address."""
+    from PIL import Image
+
+    pixels = image if image.shape[-1] == 3 else np.repeat(image[..., :1], 3, axis=-1)
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    is_small = max(picture.size) <= 96
+    if max(picture.size) > LARGEST:
+        picture.thumbnail((LARGEST, LARGEST))
+    buffer = BytesIO()
+    # Small images keep every pixel; larger ones would make the file too large.
+    kind, options = ("PNG", {"optimize": True}) if is_small else ("JPEG", {"quality": 88})
+    picture.save(buffer, kind, **options)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def contours(mask: Bytes) -> str:
+    """Return the outlines of all classes in a mask ``(row, column)`` as an SVG path.
+
+    The outline may begin at any of its points.
+
+    >>> path = contours(np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.uint8))
+    >>> sorted(set(path[1:].split("L")))
+    ['1 1.5', '1.5 1', '1.5 2', '2 1.5']
+    """
+    from contourpy import contour_generator
+
+    paths = []
+    for k in np.unique(mask[mask > 0]):
+        # A frame of background closes the outline of what touches the border.
+        padded = np.pad(mask == k, 1).astype(np.float64)
+        for line in contour_generator(z=padded).lines(0.5):
+            points = np.asarray(line) - 0.5
+            paths.append("M" + "L".join(f"{x:.4g} {y:.4g}" for x, y in points))
+    return "".join(paths)

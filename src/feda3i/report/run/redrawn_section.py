@@ -45,7 +45,7 @@ def _class(run: RunLog, k: int) -> Html:
     after = {site: known[site][0] + _moved(run, site, k) for site in order}
     names = run.classes
     title = f"Offsets of {names[k] if k < len(names) else f'class {k + 1}'}"
-    table = _table(run, found, order, after, k, title)
+    table = _table(run, found, after, k, title)
     if len(order) < 2:
         return table
     points = []
@@ -70,17 +70,11 @@ def _class(run: RunLog, k: int) -> Html:
     )
     keys = [("as drawn", html.dot_key("circle", 1)), ("as trained on", html.dot_key("up", 0))]
     caption = html.tag("figcaption", f"{about}.")
-    figure = html.tag("figure", html.join([chart, html.legend(keys)]), caption)
-    return html.join([figure, table])
+    return html.join([html.tag("figure", chart, html.legend(keys), caption), table])
 
 
 def _table(
-    run: RunLog,
-    found: dict[str, list[float]],
-    order: Sequence[str],
-    after: dict[str, float],
-    k: int,
-    title: str,
+    run: RunLog, found: dict[str, list[float]], after: dict[str, float], k: int, title: str
 ) -> Html:
     mu = {} if run.is_patched else run.mu  # true offsets are in pixels of the cases
     columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
@@ -92,7 +86,7 @@ def _table(
         Column("trained on, px", "number", 1),
     ]
     rows: list[list[object]] = []
-    sites = [*order, *sorted(set(found) - set(order))]
+    sites = [*after, *sorted(set(found) - set(after))]
     for site in sites:
         head: list[object] = [html.name(site), *([mu.get(site)] if mu else [])]
         if site in after:

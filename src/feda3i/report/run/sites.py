@@ -74,9 +74,8 @@ def _figure(found: Mapping[str, Mapping[str, float]], groups: Sequence[Group]) -
     )
     keys = [(label, html.dot_key(SHAPES[j % 4], j)) for j, label in enumerate(found)]
     more = f" The plot shows the {MOST} worst of {len(order)} sites." if len(order) > MOST else ""
-    plot = html.join([chart, html.legend(keys)])
     caption = html.tag("figcaption", f"{about}.{more}")
-    return html.join([html.tag("figure", plot, caption), table])
+    return html.join([html.tag("figure", chart, html.legend(keys), caption), table])
 
 
 def _table(
