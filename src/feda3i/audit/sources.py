@@ -22,6 +22,7 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
 from feda3i.log.console import Listener
 from feda3i.log.events import read_events
+from feda3i.quality import SIDE
 from feda3i.quality.measure import Offset
 from feda3i.quality.rating import Part, Rating
 from feda3i.recipe import Recipe
@@ -284,8 +285,11 @@ def _cases(folder: RunFolder) -> dict[str, int]:
 
 
 def _size(folder: RunFolder) -> int:
-    """Return the side of a case in pixels, from the recipe or from the finished model."""
-    size = folder.recipe().data.options().get("size")
+    """Return the side in pixels of the cases whose pixels offsets are told in."""
+    recipe = folder.recipe()
+    if recipe.train.patch:  # cases may have sizes of their own
+        return SIDE
+    size = recipe.data.options().get("size")
     if size is None and folder.is_done:
         from feda3i.engine.model_file import read_model
 

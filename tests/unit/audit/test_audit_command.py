@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -197,6 +198,13 @@ def test_a_survey_is_audited_without_pixels(feda3i, surveyed, tmp_path):
     }
     assert "no case and no pixel left it" in out
     assert not (tmp_path / "a" / "stays-at-the-site").exists()
+
+
+def test_offsets_of_patched_cases_are_in_pixels_at_256():
+    """The side of a patch says nothing about the cases."""
+    patched = recipe.load("hippocampus", ["data=synthetic-volumes"])
+    assert max(patched.train.patch) < 256
+    assert sources._size(SimpleNamespace(recipe=lambda: patched)) == 256
 
 
 def test_the_server_of_a_federation_has_nothing_but_its_survey(feda3i, surveyed, tmp_path):
