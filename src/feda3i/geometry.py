@@ -23,6 +23,10 @@ Box = tuple[slice, ...]
 SIDEWAYS = np.array([[1.0], [-1.0]])  # a right turn of (row, column), after exchanging the two
 
 
+FARTHEST = 1000.0
+"""Pixels: from here on single precision no longer tells which whole number a square is."""
+
+
 def signed_distance(
     mask: NDArray[Any], spacing: Sequence[float] | None = None
 ) -> NDArray[np.float32]:
@@ -53,11 +57,17 @@ def signed_distance(
 
 
 def depth(inside: NDArray[np.bool_]) -> NDArray[np.floating]:
-    """Return the exact Euclidean distance of every pixel to the nearest ``False``, in pixels."""
+    """Return the exact Euclidean distance of every pixel to the nearest ``False``, in pixels.
+
+    The last bits of what OpenCV returns depend on where its arrays lie in memory, so the same mask
+    had several distances. Squares of distances are whole numbers, which tell them to the last bit.
+    """
     if inside.ndim == 2:
         image = np.ascontiguousarray(inside).view(np.uint8)
         distance = cv2.distanceTransform(image, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        return np.asarray(distance, dtype=np.float32)
+        if float(distance.max()) < FARTHEST:
+            squares = np.rint(np.square(distance, dtype=np.float64))
+            return np.sqrt(squares).astype(np.float32)
     from scipy import ndimage
 
     return np.asarray(ndimage.distance_transform_edt(inside))
