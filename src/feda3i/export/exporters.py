@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -71,9 +72,19 @@ def write_torchscript(graph: torch.nn.Module, path: Path, example: Tensor | None
     jit: Any = torch.jit  # torch leaves it untyped
     with quiet(), torch.inference_mode():
         jit.save(scripted(graph, example), buffer)
-        write_file(path, buffer.getvalue())
+        write_file(path, _without_notes(buffer.getvalue()))
         read = jit.load(str(path))
     return lambda image: _answer(read, image)
+
+
+def _without_notes(archive: bytes) -> bytes:
+    """Return TorchScript without its notes for debuggers: they name folders of this computer."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as given, zipfile.ZipFile(made, "w") as kept:
+        for entry in given.infolist():
+            if not entry.filename.endswith(".debug_pkl"):
+                kept.writestr(entry, given.read(entry))
+    return made.getvalue()
 
 
 def scripted(graph: torch.nn.Module, example: Tensor | None = None) -> Any:

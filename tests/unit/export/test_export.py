@@ -1,6 +1,8 @@
 """Exports give the masks that ``feda3i predict`` gives, at any size, with a card beside them."""
 
 import json
+import re
+import zipfile
 
 import cv2
 import numpy as np
@@ -101,6 +103,11 @@ def test_torchscript_and_card_from_the_command_line(feda3i, finished, tmp_path):
     from feda3i.engine.model_file import open_predictor
 
     np.testing.assert_array_equal(mask, open_predictor(finished, best=True).picture(image))
+    with zipfile.ZipFile(out / "model.ts") as archive:
+        kept = {name: archive.read(name) for name in archive.namelist()}
+    assert len(kept) > 10
+    for name, content in kept.items():  # of no folder of this computer
+        assert not re.search(rb"/[\w./-]*\.py\b", content), name
     card = (out / "README.md").read_text()
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
     assert json.loads(head["pipeline_tag"]) == "image-segmentation"
