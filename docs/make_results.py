@@ -20,7 +20,7 @@ from feda3i.bench.stats import spearman
 from feda3i.bench.tables import missing_lines, tables_of
 from feda3i.errors import RecipeError
 
-FILLED = ("results", "offset", "training", "volumes")
+FILLED = ("results", "statistics", "offset", "training", "volumes")
 PAGES = [Path(__file__).with_name(f"{name}.md") for name in FILLED]
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES = Path(__file__).with_name("images") / "results"
