@@ -40,11 +40,11 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
         _draw_line(axes, line, f"{setting}, {named(board, row)}", palette[setting], row)
     axes.set(xlabel=AXES.get(key, key), ylabel="test Dice, last round")
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8, title=_seeds_in_words(board), title_fontsize=8)
+    axes.legend(frameon=False, fontsize=8, title=_band_in_words(board), title_fontsize=8)
     return _save(figure, folder / (name or board.name))
 
 
-def _seeds_in_words(board: Board) -> str:
+def _band_in_words(board: Board) -> str:
     counts = {len(board.common_seeds(setting)) for setting, _ in board.points.values()}
     return "one seed" if max(counts) == 1 else "band: standard deviation over seeds"
 
