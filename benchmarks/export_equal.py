@@ -1,7 +1,7 @@
 """Compare the masks of a run's exports with those of ``feda3i predict``, voxel by voxel.
 
     python benchmarks/export_equal.py RUN FOLDER
-    python benchmarks/export_equal.py RUN FOLDER --cases 5 --formats onnx,torchscript
+    python benchmarks/export_equal.py RUN FOLDER --cases 5 --formats onnx
 
 FOLDER holds images, or a folder ``images`` with them: NIfTI for a model of volumes, else pictures.
 Every export is asked as a user would ask it: by the lines of Python in its own model card, or by
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FORMATS = ("torchscript", "onnx", "torch-export", "monai-bundle")
+FORMATS = ("onnx", "monai-bundle")
 ENDINGS = (".nii.gz", ".nii", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 

@@ -1,1 +1,1 @@
-"""Take a model away: one graph from picture to mask, in formats that other programs read."""
+"""Exports: one graph from image to mask, as ONNX or as a MONAI bundle."""

@@ -2,21 +2,28 @@
 
 import json
 import re
-import zipfile
 
 import cv2
 import numpy as np
 import pytest
 import torch
 
+from feda3i.commands.predict_volumes import predict_volume
 from feda3i.contract import Subject, tiny_federation
 from feda3i.core.normalise import Normalise
+from feda3i.engine.results import load_run
 from feda3i.engine.run import run
 from feda3i.errors import RunError
-from feda3i.export import exporters
+from feda3i.export import bundle, onnx_file
 from feda3i.export.arithmetic import as_seen, line_of
-from feda3i.export.graph import MaskGraph, graph_of
+from feda3i.export.card import onnx_snippet
+from feda3i.export.graph import graph_of
+from feda3i.export.writing import write_export
 from small_predictors import predictor_of
+
+PLANE, VOLUME = (16, 20), (8, 12, 8)
+ZSCORE = Normalise("zscore")
+PATCHES = {"classes": 2, "patches": True}
 
 
 @pytest.fixture(scope="module")
@@ -27,39 +34,77 @@ def finished(tmp_path_factory):
     return path
 
 
+def image_of(shape, channels=1, dtype=np.uint8):
+    (image,) = onnx_file.samples(shape, channels, [(1.0, 1.0)])
+    return image.astype(dtype)
+
+
+def answer(graph, image):
+    with torch.inference_mode():
+        return graph(torch.from_numpy(np.moveaxis(image, -1, 0))).numpy()
+
+
+def volumes(shape=VOLUME, **form):
+    made = {**PATCHES, "normalise": ZSCORE, "keeps_values": True, "volumes": "whole"}
+    return predictor_of(shape, **made | form)
+
+
 @pytest.mark.parametrize("aspect", ["squeeze", "pad"])
 @pytest.mark.parametrize("shape", [(32, 32), (64, 64), (47, 91), (130, 33), (333, 200)])
 def test_the_graph_is_predict_at_every_size(aspect, shape):
     predictor = predictor_of(classes=2, channels=3, aspect=aspect)
-    image = next(iter(exporters.samples(shape, 3)))[: shape[0], : shape[1]]
+    image = image_of(shape, 3)
     expected = predictor.picture(image)
-    with torch.inference_mode():
-        found = MaskGraph(predictor)(torch.from_numpy(image).permute(2, 0, 1)).numpy()
     assert set(np.unique(expected)) >= {0, 1}
-    assert (found != expected).mean() < 1e-4
+    assert (answer(graph_of(predictor), image) != expected).mean() < 1e-4
 
 
-def test_small_images_are_enlarged_alike():
-    """OpenCV enlarges bytes with weights of eleven bits: single pixels may differ."""
-    predictor = predictor_of()
-    image = next(iter(exporters.samples((21, 17), 1)))
-    with torch.inference_mode():
-        found = MaskGraph(predictor)(torch.from_numpy(image).permute(2, 0, 1)).numpy()
-    assert (found != predictor.picture(image)).mean() < 0.02
+@pytest.mark.parametrize(
+    ("shape", "size", "form", "most"),
+    [
+        ((32, 32), (21, 17), {}, 0.02),  # OpenCV enlarges bytes with weights of eleven bits
+        ((12, 16, 16), (20, 30, 16), {}, 1e-3),
+        (PLANE, (61, 90), {"patches": True, "size": 40, "normalise": ZSCORE}, 1e-3),
+    ],
+    ids=["enlarged", "volume", "windows over a squeezed case"],
+)
+def test_the_graph_resizes_alike(shape, size, form, most):
+    predictor = predictor_of(shape, **form)
+    image = image_of(size, 1, np.float32 if form else np.uint8)
+    assert (answer(graph_of(predictor), image) != predictor.picture(image)).mean() < most
 
 
-def test_the_graph_takes_volumes():
-    predictor = predictor_of((12, 16, 16))
-    image = next(iter(exporters.samples((20, 30, 16), 1)))
-    with torch.inference_mode():
-        found = MaskGraph(predictor)(torch.from_numpy(image).permute(3, 0, 1, 2)).numpy()
-    assert (found != predictor.picture(image)).mean() < 1e-3
+@pytest.mark.parametrize("overlap", [0.0, 0.3, 0.75])
+def test_windows_over_pictures_of_any_size(overlap):
+    predictor = predictor_of(PLANE, channels=3, overlap=overlap, **PATCHES)
+    graph = graph_of(predictor)
+    for shape in ((16, 20), (5, 7), (2, 61), (40, 9), (33, 52)):
+        image = image_of(shape, 3)
+        expected = predictor.picture(image)
+        np.testing.assert_array_equal(answer(graph, image), expected)
+    assert set(np.unique(expected)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [ZSCORE, Normalise("percentiles", "nonzero"), Normalise("window", by=(20.0, 200.0))],
+    ids=lambda rule: rule.name,
+)
+def test_windows_over_volumes_of_any_size(rule):
+    predictor = volumes(normalise=rule)
+    graph = graph_of(predictor)
+    for shape in ((8, 12, 8), (3, 5, 4), (21, 6, 9), (15, 25, 13)):
+        image = 7 * image_of(shape, 1, np.float32) - 300
+        image[0, :3] = 0
+        expected = predictor.picture(image)
+        np.testing.assert_array_equal(answer(graph, image), expected)
+    assert len(np.unique(expected)) > 1
 
 
 @pytest.mark.parametrize(
     "rule",
     [
-        Normalise("zscore"),
+        ZSCORE,
         Normalise("zscore", "nonzero"),
         Normalise("percentiles"),
         Normalise("percentiles", "nonzero"),
@@ -83,31 +128,42 @@ def test_what_cannot_be_exported_says_so():
     for form, word in (({"aspect": "crop"}, "central square"), (resampled, "data.spacing")):
         with pytest.raises(RunError, match=word):
             graph_of(predictor_of(**form))
+    pytest.importorskip("monai")
+    for form, word in (({"volumes": None}, "from files"), ({"normalise": Normalise()}, "bytes")):
+        with pytest.raises(RunError, match=word):
+            bundle.check_bundle(volumes(keeps_values=False, **form).format)
 
 
-def test_a_file_that_answers_otherwise_is_refused():
-    predictor = predictor_of()
+def test_windows_blended_otherwise_are_refused():
+    """The check of an export would not keep a file with a wrong weight."""
+    predictor = volumes()
+    graph = graph_of(predictor)
+    graph.weight.fill_(1.0)
     with pytest.raises(RunError, match="other masks than feda3i predict"):
-        exporters.check_alike(lambda image: np.ones(image.shape[1:], np.uint8), predictor, "onnx")
+        onnx_file.check_masks(lambda image: answer(graph, np.moveaxis(image, 0, -1)), predictor)
 
 
-def test_torchscript_and_card_from_the_command_line(feda3i, finished, tmp_path):
+@pytest.mark.parametrize("shape", [VOLUME, pytest.param(PLANE, marks=pytest.mark.slow)])
+def test_onnx_holds_the_loop(tmp_path, shape):
+    pytest.importorskip("onnxruntime")
+    predictor = predictor_of(shape, normalise=ZSCORE, **PATCHES)
+    path = tmp_path / "model.onnx"
+    ask = onnx_file.write_onnx(graph_of(predictor), path)
+    assert onnx_file.check_masks(ask, predictor)[0] == 0
+    assert not re.search(rb"/[\w./-]*\.py\b", path.read_bytes())  # of no folder of this computer
+
+
+def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
     out = tmp_path / "away"
-    code, said, err = feda3i(
-        "export", str(finished), "--to", "torchscript", "--out", str(out), "--best"
-    )
+    code, said, err = feda3i("export", str(finished), "--to", "onnx", "--out", str(out), "--best")
     assert code == 0, err
-    assert "pixels differ" in said
+    assert "0 of" in said
     image = tiny_federation().test.images[0]
-    mask = torch.jit.load(str(out / "model.ts"))(torch.from_numpy(image).permute(2, 0, 1)).numpy()
-    from feda3i.engine.model_file import open_predictor
-
-    np.testing.assert_array_equal(mask, open_predictor(finished, best=True).picture(image))
-    with zipfile.ZipFile(out / "model.ts") as archive:
-        kept = {name: archive.read(name) for name in archive.namelist()}
-    assert len(kept) > 10
-    for name, content in kept.items():  # of no folder of this computer
-        assert not re.search(rb"/[\w./-]*\.py\b", content), name
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    (mask,) = session.run(["mask"], {"image": image.transpose(2, 0, 1)})
+    expected = load_run(finished).predictor(best=True).picture(image)
+    np.testing.assert_array_equal(mask, expected)
     card = (out / "README.md").read_text()
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
     assert json.loads(head["pipeline_tag"]) == "image-segmentation"
@@ -116,41 +172,63 @@ def test_torchscript_and_card_from_the_command_line(feda3i, finished, tmp_path):
     assert manifest["data"]["sha256"][:32] in card
     for word in ("## Intended use", "## Limits", "| site-1 | 3 |", "the best on the validation"):
         assert word in card
-    code, _, err = feda3i("export", str(finished), "--to", "torchscript", "--out", str(out))
+    code, _, err = feda3i("export", str(finished), "--to", "onnx", "--out", str(out))
     assert code == 1
     assert "already there" in err
     assert not list(tmp_path.glob(".away*"))
 
 
 @pytest.mark.slow
-def test_onnx_and_torch_export_answer_alike(feda3i, finished, tmp_path):
-    pytest.importorskip("onnxruntime")
-    for kind in ("onnx", "torch-export"):
-        code, said, err = feda3i("export", str(finished), "--to", kind, "--out", tmp_path / kind)
-        assert code == 0, err
-        assert "0 of" in said
-
-
-@pytest.mark.slow
 def test_monai_runs_the_bundle(feda3i, finished, tmp_path):
-    bundles = pytest.importorskip("monai.bundle")
     out, images = tmp_path / "bundle", tmp_path / "images"
     code, _, err = feda3i("export", str(finished), "--to", "monai-bundle", "--out", str(out))
     assert code == 0, err
     images.mkdir()
-    for number, image in enumerate(exporters.samples((40, 32), 1)):
+    for number, image in enumerate(onnx_file.samples((40, 32), 1)):
         cv2.imwrite(str(images / f"{number}.png"), image)
-    configs = out / "configs"
-    bundles.run(
-        config_file=str(configs / "inference.json"),
-        meta_file=str(configs / "metadata.json"),
-        bundle_root=str(out),
-        dataset_dir=str(images),
-        output_dir=str(tmp_path / "masks"),
-    )
+    run_bundle(out, images, tmp_path / "masks")
     code, _, err = feda3i("predict", str(finished), str(images), "--out", str(tmp_path / "ours"))
     assert code == 0, err
     for number in range(3):
         theirs = cv2.imread(str(tmp_path / "masks" / f"{number}_mask.png"), cv2.IMREAD_UNCHANGED)
         ours = cv2.imread(str(tmp_path / "ours" / f"{number}.png"), cv2.IMREAD_UNCHANGED)
         np.testing.assert_array_equal(theirs > 0, ours > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["whole", "slices"])
+def test_monai_and_the_lines_in_the_card_write_nifti(finished, tmp_path, monkeypatch, kind):
+    nibabel, sitk = pytest.importorskip("nibabel"), pytest.importorskip("SimpleITK")
+    predictor = volumes(VOLUME if kind == "whole" else PLANE, volumes=kind, axis=1)
+    images = tmp_path / "images"
+    made = write_export(load_run(finished), predictor, tmp_path / "bundle", "monai-bundle")
+    assert made[0] == 0
+    images.mkdir()
+    affine = np.array([[0, -0.7, 0, 3], [1.1, 0, 0, -9], [0, 0, 2.5, 40], [0, 0, 0, 1]])
+    for number, shape in enumerate(((6, 7, 5), (19, 9, 14))):
+        values = (9 * image_of(shape, 1, np.float32)[..., 0] - 800).astype(np.int16)
+        nibabel.Nifti1Image(values, affine).to_filename(images / f"{number}.nii.gz")
+    run_bundle(tmp_path / "bundle", images, tmp_path)
+    monkeypatch.chdir(tmp_path / "bundle" / "models")
+    for number in range(2):
+        image = images / f"{number}.nii.gz"
+        predict_volume(predictor, image, tmp_path / "ours", overlay=False)
+        (tmp_path / "bundle" / "models" / "image.nii.gz").write_bytes(image.read_bytes())
+        exec(onnx_snippet(predictor.format), {})
+        ours = nibabel.load(tmp_path / "ours.nii.gz")
+        for path in (tmp_path / f"{number}_mask.nii.gz", "mask.nii.gz"):
+            theirs = nibabel.load(path)
+            np.testing.assert_allclose(theirs.affine, ours.affine, atol=1e-6)
+            assert theirs.get_data_dtype() == np.uint8
+            np.testing.assert_array_equal(np.asarray(theirs.dataobj), np.asarray(ours.dataobj))
+    assert sitk.ReadImage("mask.nii.gz").GetSize() == shape
+
+
+def run_bundle(folder, images, masks):
+    pytest.importorskip("monai.bundle").run(
+        config_file=str(folder / "configs" / "inference.json"),
+        meta_file=str(folder / "configs" / "metadata.json"),
+        bundle_root=str(folder),
+        dataset_dir=str(images),
+        output_dir=str(masks),
+    )
