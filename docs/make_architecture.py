@@ -32,7 +32,6 @@ ROOMS = {
     "basics": "Atomic file writes, ordered parallel calls, memory.",
     "core": "What a method may touch: messages, cases, layout, sums of networks, format, "
     "predictor, training, its site and its server.",
-    "privacy": "Secure aggregation and differential privacy: arithmetic, keys, rules.",
     "models": "Networks by name, and their stages.",
     "quality": "How well each site draws: survey, groups, offsets, weights. Arrays in, arrays out.",
     "noise": "Annotation noise. Arrays in, arrays out; no files.",

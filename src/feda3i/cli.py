@@ -25,7 +25,6 @@ from feda3i.commands.explain import explain, list_names
 from feda3i.commands.export import export
 from feda3i.commands.plot import plot
 from feda3i.commands.predict import predict
-from feda3i.commands.privacy import privacy
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
@@ -35,7 +34,7 @@ app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
 COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, plot, track, audit]
-for command in (*COMMANDS, privacy):
+for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)
 app.command()(explain)

@@ -121,9 +121,6 @@ def method_card(name: str) -> str:
         lines.append(f"    answer to a survey: number of cases, {', '.join(wire.survey)}")
     down = (*wire.settings, *(f"network '{name}'" for name in wire.networks))
     lines.append(f"    to a site: the network's parameters{''.join(f', {d}' for d in down)}")
-    why = kind().needs_single_networks()
-    lines += ["", "Secure aggregation (secure.on=true)"]
-    lines.append(f"    no: {why}" if why else "    yes: the server need only see weighted sums")
     lines += ["", "Options (method.NAME=VALUE)"]
     for key in options_of("method", name, kind):
         lines.append(f"    {key.name.partition('.')[2]} = {key.default} ({key.takes})")

@@ -15,13 +15,10 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["survey", "act", "fit", "measure", "introduce", "keys", "unmask"]
-"""The method's three tasks in a round, and the engine's own: measure the running statistics, and
-what secure aggregation asks before and after a fit."""
-TASKS: tuple[Task, ...] = ("survey", "act", "fit", "measure", "introduce", "keys", "unmask")
-"""The first four in the order in which a round asks for them."""
-SECURE_TASKS: tuple[Task, ...] = ("introduce", "keys", "unmask")
-"""Those without a network; they concern keys only."""
+Task = Literal["survey", "act", "fit", "measure"]
+"""The method's three tasks in a round, and the engine's own: measure the running statistics."""
+TASKS: tuple[Task, ...] = ("survey", "act", "fit", "measure")
+"""In the order in which a round asks for them."""
 
 
 class Params(NamedTuple):
@@ -33,10 +30,6 @@ class Params(NamedTuple):
 
     values: NDArray[np.float32]
     counts: NDArray[np.int64]
-
-
-NO_PARAMS = Params(np.empty(0, np.float32), np.empty(0, np.int64))
-"""What stands in an order that needs no network."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +51,6 @@ class Wire:
     per_class: tuple[str, ...] = ()
     """Those of the numbers that are lists with one entry per foreground class; every other number
     is a single one. So no array of an image's size can pass as a number."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """What these numbers can be, low and high: with differential privacy they are cut to that, and
-    get noise in proportion. Without it a method's numbers cannot be sent under privacy."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +77,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Order:
-    """What one site is asked: a task with the parameters to do it with.
-
-    ``secure`` is what secure aggregation tells the site; ``least`` says without how many answers
-    the server cannot go on, and is not sent.
-    """
+    """What one site is asked: a task with the parameters to do it with."""
 
     task: Task
     round: int
@@ -99,17 +85,11 @@ class Order:
     params: Params
     settings: Settings = field(default_factory=dict)
     networks: Mapping[str, Params] = field(default_factory=dict)
-    secure: Settings = field(default_factory=dict)
-    least: int = 0
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one site answers; only a fit sends ``params``.
-
-    With secure aggregation the values in ``params`` are masked integers (uint64), and ``secure``
-    holds keys and shares.
-    """
+    """What one site answers; only a fit sends ``params``."""
 
     task: Task
     round: int
@@ -118,7 +98,6 @@ class Reply:
     numbers: Numbers
     params: Params | None = None
     seconds: float = 0.0
-    secure: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

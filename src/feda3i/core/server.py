@@ -39,8 +39,6 @@ class Server:
     """What the method remembers: JSON values, arrays and ``Params`` in dicts and lists. It is in
     every checkpoint; anything kept elsewhere is lost on purpose."""
     facts: dict[str, Any] = field(default_factory=dict)
-    identities: dict[str, str] = field(default_factory=dict)
-    """Public keys of the sites, for secure aggregation; asked again after a resume."""
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -99,8 +99,7 @@ def _fill(value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
             return arrays[value[_MARK]]
         if _PARAMS in value:
             values, counts = (_fill(item, arrays) for item in value[_PARAMS])
-            # Masked integers travel between worker processes as parameters do.
-            if values.dtype not in (np.float32, np.uint64) or counts.dtype != np.int64:
+            if values.dtype != np.float32 or counts.dtype != np.int64:
                 raise WireError(f"expected float32 and int64, found {values.dtype}, {counts.dtype}")
             return Params(values, counts)
         return {key: _fill(item, arrays) for key, item in value.items()}

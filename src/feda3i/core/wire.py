@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from feda3i.core import statistics
 from feda3i.core.layout import Layout
-from feda3i.core.messages import SECURE_TASKS, Order, Reply, Task, Wire
+from feda3i.core.messages import Order, Reply, Task, Wire
 from feda3i.errors import WireError, nearest, shown
 
 ALWAYS: dict[Task, tuple[str, ...]] = {
@@ -17,9 +15,6 @@ ALWAYS: dict[Task, tuple[str, ...]] = {
     "survey": (),
     "act": (),
     "measure": statistics.NUMBERS,
-    "introduce": (),
-    "keys": (),
-    "unmask": (),
 }
 """Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
 MAX_CASES = 10**9
@@ -45,19 +40,12 @@ def check_order(order: Order, wire: Wire, layout: Layout) -> None:
     """Raise ``WireError`` unless an order holds declared settings and networks only."""
     _declared(f"an order for site {order.site}", "setting", list(order.settings), wire.settings)
     _declared(f"an order for site {order.site}", "network", list(order.networks), wire.networks)
-    if order.task in SECURE_TASKS:
-        return
     for params in (order.params, *order.networks.values()):
         layout.check(params)
 
 
-def check_reply(
-    reply: Reply, wire: Wire, layout: Layout, classes: int, is_masked: bool = False
-) -> None:
-    """Raise ``WireError`` unless a reply holds all declared numbers, and nothing else.
-
-    Masked parameters look like noise: only their number can be checked.
-    """
+def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
+    """Raise ``WireError`` unless a reply holds all declared numbers, and nothing else."""
     where = f"the {reply.task} reply of site {reply.site}"
     declared = {"fit": wire.fit, "survey": wire.survey}
     expected = (*ALWAYS[reply.task], *declared.get(reply.task, ()))
@@ -77,24 +65,9 @@ def check_reply(
     check_range(f"{where}, its seconds", reply.seconds, 0, MAX_SECONDS)
     if (reply.params is not None) != (reply.task == "fit"):
         raise WireError(f"{where}: parameters belong to a fit reply, and to nothing else")
-    if reply.params is not None and is_masked:
-        _check_masked(where, reply, layout)
-    elif reply.params is not None:
+    if reply.params is not None:
         layout.check(reply.params)
         layout.check_limits(reply.params, MAX_VALUE, MAX_BUFFER, MAX_COUNT)
-
-
-def _check_masked(where: str, reply: Reply, layout: Layout) -> None:
-    assert reply.params is not None
-    values, counts = reply.params
-    if values.dtype != np.uint64 or values.shape != (layout.size,):
-        raise WireError(
-            f"{where}: expected {layout.size} masked integers, found {values.dtype} of shape "
-            f"{values.shape}"
-        )
-    is_large = np.any(counts > MAX_COUNT) or np.any(counts < -MAX_COUNT)
-    if counts.shape != (layout.integers,) or is_large:
-        raise WireError(f"{where}: expected {layout.integers} integer buffers up to {MAX_COUNT}")
 
 
 def check_whole(where: str, value: Any, least: int, most: int) -> None:

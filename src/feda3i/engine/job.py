@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from feda3i.core.server import Server
 from feda3i.core.statistics import check_norms
 from feda3i.errors import RecipeError, check_choice
 from feda3i.methods.base import Method, make_method
-from feda3i.privacy.shield import check_declared
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
 
@@ -56,11 +54,6 @@ class Job:
                 'validation.share with model.statistics = "exact-last": the best round may not be '
                 'the last one, and only the last would be measured; use statistics = "exact"'
             )
-        if self.recipe.validation.share and self.recipe.privacy.on:
-            raise RecipeError(
-                "validation.share with privacy.on: the sites' mean scores would leave them without "
-                "noise; leave one of the two out"
-            )
         if self.recipe.train.augment != "none" and not method.follows_augmentation():
             raise RecipeError(
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
@@ -73,59 +66,7 @@ class Job:
                 f"patches (takes_patches); leave train.patch out (and give data.size where sizes "
                 f"differ), or choose another method"
             )
-        if self.is_secure:
-            self._check_secure(method)
-        if self.recipe.privacy.on:
-            self._check_private(method)
         return method
-
-    @property
-    def is_secure(self) -> bool:
-        """Return whether sites mask their networks."""
-        return self.recipe.secure.on
-
-    def _check_secure(self, method: Method) -> None:
-        """Raise ``RecipeError`` if something wants to see single networks, which are masked."""
-        engine = self.recipe.engine
-        why = method.needs_single_networks()
-        if why:
-            raise RecipeError(
-                f"secure.on: method '{self.recipe.method.name}' cannot work with sums only: {why}; "
-                f"'feda3i explain NAME' says which methods can"
-            )
-        if engine.guard != "off" or engine.merge != "mean":
-            key = "engine.guard" if engine.guard != "off" else "engine.merge"
-            raise RecipeError(
-                f"secure.on: {key} compares the networks of single sites, which nobody can see; "
-                f"leave one of the two out"
-            )
-        if self.recipe.model.statistics != "averaged":
-            raise RecipeError(
-                f'secure.on: model.statistics = "{self.recipe.model.statistics}" sends statistics '
-                f"of single sites; leave one of the two out"
-            )
-        if find_spec("cryptography") is None or find_spec("Crypto") is None:
-            raise RecipeError("secure.on needs further packages: pip install 'feda3i[secure]'")
-
-    def _check_private(self, method: Method) -> None:
-        """Raise ``RecipeError`` if something would leave a site without noise."""
-        why = check_declared(method.wire, method.surveyed())
-        if why:
-            raise RecipeError(
-                f"privacy.on: method '{self.recipe.method.name}' cannot be accounted for: {why}"
-            )
-        if method.uses_losses() and not self.recipe.privacy.send_loss:
-            raise RecipeError(
-                f"privacy.on: method '{self.recipe.method.name}' may need the sites' losses, which "
-                f"stay there; privacy.send_loss=true sends them, with noise"
-            )
-        if self.recipe.model.statistics != "averaged":
-            raise RecipeError(
-                f'privacy.on: model.statistics = "{self.recipe.model.statistics}" sends statistics '
-                f"without noise; leave one of the two out"
-            )
-        if find_spec("dp_accounting") is None:
-            raise RecipeError("privacy.on needs a further package: pip install 'feda3i[privacy]'")
 
     def network(self) -> nn.Module:
         """Build the method's network with the initialisation of the run's seed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -22,7 +22,6 @@ from feda3i.engine.guarding import guard, merge_alike, must_gather
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
-from feda3i.engine.spending import account_fit, spending_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
 from feda3i.errors import RunError, WireError
@@ -62,8 +61,6 @@ class Round:
             self.method.digest(self.server, acted)
         replies, params = self._fit(plan)
         self.server.params = params
-        if self.job.recipe.privacy.on:
-            account_fit(self.job, self.server, replies)
         if self.job.measures(self.number):
             self._measure()
         self.method.digest(self.server, replies)
@@ -83,16 +80,10 @@ class Round:
 
     def _survey(self, plan: Plan) -> None:
         sites = self.sites_of(plan.survey)
-        if self.job.recipe.privacy.on:
-            spending_of(self.job, self.server).survey(sites)
         params = plan.survey_params or self.server.params
         self.method.digest(self.server, self._ask_all("survey", sites, plan, params))
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
-        if self.job.is_secure:
-            from feda3i.engine.secure import SecureFit  # needs the extra 'secure'
-
-            return SecureFit(self, plan).play()
         sites = self.who_trains(plan)
         layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
@@ -157,25 +148,15 @@ class Round:
         return Replies(task, self.number, kept, missing)
 
     def ask(
-        self,
-        task: Task,
-        sites: Sequence[str],
-        plan: Plan,
-        params: Params,
-        told: Callable[[str], Mapping[str, Any]] = lambda site: {},
-        least: int = 0,
+        self, task: Task, sites: Sequence[str], plan: Plan, params: Params
     ) -> Iterator[Reply | Missing]:
-        """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``.
-
-        ``told`` is what secure aggregation tells each site, ``least`` how many answers it needs.
-        """
+        """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``."""
         layout, wire = self.server.layout, self.method.wire
         orders = []
         for site in sites:
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
-            about = (settings, networks, told(site), least)
-            orders.append(Order(task, self.number, site, params, *about))
+            orders.append(Order(task, self.number, site, params, settings, networks))
         if orders:
             check_order(orders[0], wire, layout)
         for order, answer in zip(orders, self.transport.call(orders), strict=True):
@@ -184,7 +165,7 @@ class Round:
                 yield answer
                 continue
             try:
-                check_reply(answer, wire, layout, self.server.format.classes, self.job.is_secure)
+                check_reply(answer, wire, layout, self.server.format.classes)
                 _check_answer(answer, order, self.server.sites[order.site])
             except WireError as error:
                 yield Missing(order.site, str(error))
@@ -235,7 +216,7 @@ class Round:
         rows = self._rows("test", recipe.evaluate.distances or is_last)
         seconds = round(time.perf_counter() - started, 3)
         log.write("score", round=self.number, split="test", rows=rows, seconds=seconds)
-        if is_last and not recipe.privacy.on:  # means over a site's own cases have no noise
+        if is_last:
             rows_at_sites = self._rows("train", False)
             if rows_at_sites:
                 log.write("score", round=self.number, split="train", rows=rows_at_sites)

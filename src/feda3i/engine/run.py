@@ -17,7 +17,6 @@ from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.run_folder import RunFolder
-from feda3i.engine.spending import notes_of_privacy
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
@@ -224,7 +223,6 @@ def play(
         log.sync()
         rows = last_rows(folder.events)
         notes = [
-            *notes_of_privacy(job, server),
             *watch.notes(len(losses), job.recipe.rounds),
             *notes_after(job.method, len(losses), server.state, losses, rows),
         ]

@@ -11,9 +11,8 @@ import math
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,19 +20,13 @@ from numpy.typing import NDArray
 
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
-from feda3i.core.messages import SECURE_TASKS, TASKS, Floats, Numbers, Order, Params, Reply
+from feda3i.core.messages import TASKS, Numbers, Order, Reply
 from feda3i.core.site import Looked, Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError
-from feda3i.privacy.fixed import quantise
-from feda3i.privacy.rules import digest_of
-from feda3i.privacy.shield import Limits, Shield
-
-if TYPE_CHECKING:
-    from feda3i.privacy.vault import Vault
 
 Memory = dict[str, NDArray[Any]]
 
@@ -42,12 +35,7 @@ class Station:
     """Hold one network and answer orders for any of the given sites, one after the other."""
 
     def __init__(
-        self,
-        job: Job,
-        cases: Cases,
-        sites: Mapping[str, Index],
-        memory_folder: Path,
-        home: Path | None = None,
+        self, job: Job, cases: Cases, sites: Mapping[str, Index], memory_folder: Path
     ) -> None:
         self.job = job
         self.cases = cases
@@ -60,7 +48,6 @@ class Station:
         if job.recipe.engine.deterministic:
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
-        self.home = home
         self._looked: dict[int, Looked] = {}
 
     def answer(self, order: Order) -> Reply:
@@ -70,17 +57,12 @@ class Station:
         check_order(order, method.wire, self.layout)
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
-        if order.task in SECURE_TASKS:
-            return answer_keys(self._vault(order.site), order, len(self.sites[order.site]))
-        weights = self._enter(order)
         self.predictor.load(order.params)
         memory = {} if order.task == "measure" else self.recall(order)
         had_memory = bool(memory)
         site = self._site(order, memory)
         numbers = self._do(order, site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
-        if self.job.recipe.privacy.on:
-            numbers, params = self._shielded(order, numbers, params, len(site))
         seconds = time.perf_counter() - started
         reply = Reply(
             order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
@@ -88,45 +70,7 @@ class Station:
         check_reply(reply, method.wire, self.layout, self.job.format.classes)
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
-        if weights is None or params is None:
-            return reply
-        spans = self.layout.spans()
-        masked = self._vault(order.site).mask(order.round, quantise(params.values, weights, spans))
-        return replace(reply, params=Params(cast(Any, masked), params.counts))
-
-    def _shielded(
-        self, order: Order, numbers: Numbers, params: Params | None, cases: int
-    ) -> tuple[Numbers, Params | None]:
-        """Return what may leave the site with differential privacy."""
-        method, shield = self.job.method, self._shield(order.site)
-        if order.task == "survey":
-            used, wire = method.surveyed(), method.wire
-            return shield.survey(order.round, order.params, numbers, used, wire, cases), None
-        if params is None:
-            return numbers, None
-        params, numbers = shield.fit(
-            order.round, order.params, params, numbers, method.wire, self.layout
-        )
-        return numbers, params
-
-    def _shield(self, site: str) -> Shield:
-        recipe, folder = self.job.recipe, secrets_of(self.memory_folder, site)
-        section = recipe.privacy
-        limits = Limits(
-            section.clip, section.clip_statistics, section.noise_multiplier, section.send_loss
-        )
-        return Shield(site, recipe.seed, folder, limits, section.randomness == "site")
-
-    def _enter(self, order: Order) -> Floats | None:
-        """Return the weights to multiply a fit with, if its update is to be masked."""
-        if order.task != "fit" or not self.job.is_secure:
-            return None
-        stages, params = len(self.layout.stages), digest_of(order.params)
-        return self._vault(order.site).enter(order.round, order.secure, stages, params)
-
-    def _vault(self, site: str) -> Vault:
-        folder = secrets_of(self.memory_folder, site)
-        return open_vault(self.job, site, self.home or folder, folder)
+        return reply
 
     def _do(self, order: Order, site: Site) -> Numbers:
         method = self.job.method
@@ -207,34 +151,8 @@ def _key(order: Order) -> tuple[int, int]:
     return order.round, TASKS.index(order.task)
 
 
-def secrets_of(memory: Path, site: str) -> Path:
-    """Return where a site keeps its secrets of a run, beside its memory."""
-    return memory / f"secure-{file_name_of(site)}"
-
-
 def file_name_of(site: str) -> str:
     """Return a file name for a site; names from outside must not choose a path."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", site):
         return site
     return "site-" + hashlib.sha256(site.encode()).hexdigest()[:24]
-
-
-def open_vault(job: Job, site: str, home: Path, secrets: Path) -> Vault:
-    """Return a site's vault: ``home`` keeps its identity, ``secrets`` those of this run."""
-    if not job.is_secure:
-        raise WireError("asked for keys in a run without secure aggregation")
-    from feda3i.privacy.vault import Vault  # needs the extra 'secure'
-
-    section = job.recipe.secure
-    return Vault(site, home, secrets, section.dropouts, section.max_weight)
-
-
-def answer_keys(vault: Vault, order: Order, cases: int) -> Reply:
-    """Answer ``introduce``, ``keys`` or ``unmask``; no network and no cases are needed."""
-    if order.task == "introduce":
-        said = vault.introduce()
-    elif order.task == "keys":
-        said = vault.offer(order.round, order.secure)
-    else:
-        said = vault.open(order.round, order.secure)
-    return Reply(order.task, order.round, order.site, cases, {}, secure=said)

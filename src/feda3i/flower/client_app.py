@@ -24,7 +24,7 @@ from feda3i.basics.files import write_file
 from feda3i.core.messages import TASKS, Order
 from feda3i.engine.job import job_for
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
-from feda3i.engine.station import Station, answer_keys, open_vault, secrets_of
+from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
 from feda3i.flower import records
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
@@ -55,7 +55,7 @@ class Workplace:
         """The station that answers for this site alone, with its memory on this site's disk."""
         folder = self.settings.run_folder(self.header.run)
         sites = {self.settings.site: self.data.index}
-        return Station(self.job, self.data.train, sites, folder / "memory", self.settings.home)
+        return Station(self.job, self.data.train, sites, folder / "memory")
 
     def check(self) -> None:
         """Raise ``WireError`` unless the message is for this site and this network."""
@@ -158,20 +158,8 @@ def _carry_out(place: Workplace) -> RecordDict:
     return records.write_reply(reply, place.header.run, place.header.layout, notice)
 
 
-def _exchange_keys(place: Workplace) -> RecordDict:
-    """Answer about keys without building the network."""
-    place.check_site()
-    order = records.read_key_order(place.content, place.header, place.body)
-    secrets = secrets_of(place.settings.run_folder(place.header.run) / "memory", order.site)
-    vault = open_vault(place.job, order.site, place.settings.home, secrets)
-    reply = answer_keys(vault, order, len(place.data.index))
-    return records.write_reply(reply, place.header.run, place.header.layout)
-
-
 def _score(place: Workplace) -> RecordDict:
     place.check()
-    if place.recipe.privacy.on:
-        raise WireError("with privacy.on no scores leave a site; score test cases at the server")
     params = records.read_params(place.content, place.station.layout, ("",))
     if "" not in params or place.body.get("split") not in ("train", "test", "validation"):
         raise WireError("expected parameters and a split: train, test or validation")
@@ -201,9 +189,6 @@ WORK: dict[str, Callable[[Workplace], RecordDict]] = {
     "query.survey": _carry_out,
     "query.act": _carry_out,
     "query.measure": _carry_out,
-    "query.introduce": _exchange_keys,
-    "query.keys": _exchange_keys,
-    "query.unmask": _exchange_keys,
     "train": _carry_out,
     "evaluate": _score,
 }

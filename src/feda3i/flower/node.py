@@ -28,10 +28,7 @@ from feda3i.values import keywords_of
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_KEYS = (
-    *("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic"),
-    *("require-secure", "require-privacy"),
-)
+_KEYS = ("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic")
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,6 @@ class NodeSettings:
     threads: int = 1
     allow_plugins: bool = False  # whether a recipe may name a Python file or module of this machine
     allow_synthetic: bool = False
-    # Refuse recipes without secure aggregation, or without differential privacy
-    require_secure: bool = False
-    require_privacy: bool = False
 
     @classmethod
     def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
@@ -75,8 +69,6 @@ class NodeSettings:
             threads=int(node_config.get("threads", 1)),
             allow_plugins=node_config.get("allow-plugins") is True,
             allow_synthetic=node_config.get("allow-synthetic") is True,
-            require_secure=node_config.get("require-secure") is True,
-            require_privacy=node_config.get("require-privacy") is True,
         )
 
     def threading(self) -> AbstractContextManager[None]:
@@ -89,11 +81,6 @@ class NodeSettings:
 
         torch.set_num_threads(self.threads)
         return nullcontext()
-
-    @property
-    def home(self) -> Path:
-        """Return the folder of this site's identity for secure aggregation; it outlives runs."""
-        return self.state / self.site / "identity"
 
     def run_folder(self, run: str) -> Path:
         """Return this site's folder for one run; names from outside must not choose a path."""
@@ -128,12 +115,6 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
         raise RecipeError("the recipe is not an object")
     recipe = validate({**values, "engine": {"device": settings.device, "workers": 1}})
     check_names(recipe, settings.allow_plugins)
-    for key, is_needed, is_on in (
-        ("secure", settings.require_secure, recipe.secure.on),
-        ("privacy", settings.require_privacy, recipe.privacy.on),
-    ):
-        if is_needed and not is_on:
-            raise RecipeError(f"this site only takes part in runs with {key}.on = true")
     return recipe
 
 
@@ -187,11 +168,6 @@ def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
     if recipe.noise.name != "none":
         raise RecipeError(
             "noise is for simulations: the masks of a real site are taken as they are; noise=none"
-        )
-    if recipe.privacy.on and recipe.privacy.randomness == "seed":
-        raise RecipeError(
-            'privacy.randomness = "seed": the server knows the seed and could take the noise off '
-            'again; real sites need privacy.randomness = "site"'
         )
     options = folder_options(recipe)
     assert settings.data is not None

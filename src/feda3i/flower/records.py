@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from feda3i.core.layout import Layout
-from feda3i.core.messages import NO_PARAMS, SECURE_TASKS, TASKS, Order, Params, Reply, Task
+from feda3i.core.messages import TASKS, Order, Params, Reply, Task
 from feda3i.core.wire import MAX_SECONDS, check_range
 from feda3i.errors import WireError, printable, shown, summary
 
@@ -93,16 +93,13 @@ def pack_params(params: Params) -> ArrayRecord:
     return ArrayRecord({"values": Array(params.values), "counts": Array(params.counts)})
 
 
-def read_params(
-    content: RecordDict, layout: Layout, names: tuple[str, ...], is_masked: bool = False
-) -> dict[str, Params]:
+def read_params(content: RecordDict, layout: Layout, names: tuple[str, ...]) -> dict[str, Params]:
     """Return the parameters in a message by name; ``""`` is the network itself.
 
     Anything that is not the header or one of ``names`` is an error, and so is an array whose size
     is not the network's: it is refused before it is unpacked.
     """
     allowed = {f"{_ARRAYS}.{name}" if name else _ARRAYS: name for name in names}
-    kind: np.dtype[Any] = np.dtype(np.uint64 if is_masked else np.float32)
     found: dict[str, Params] = {}
     for key, record in content.items():
         if key == _HEADER:
@@ -114,7 +111,7 @@ def read_params(
                 f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
             )
         found[allowed[key]] = Params(
-            _unpack(record["values"], "values", kind, layout.size),
+            _unpack(record["values"], "values", np.dtype(np.float32), layout.size),
             _unpack(record["counts"], "counts", np.dtype(np.int64), layout.integers),
         )
     return found
@@ -151,39 +148,23 @@ def _size(record: Any) -> int:
 # -- orders and replies ---------------------------------------------------------------------------
 
 
-def write_order(order: Order, run: str, layout: str, params: ArrayRecord | None) -> RecordDict:
+def write_order(order: Order, run: str, layout: str, params: ArrayRecord) -> RecordDict:
     """Return an order as records; ``params`` is shared by the orders of all sites."""
     header = Header(order.task, run, order.round, order.site, layout)
-    if params is None:
-        return write(header, {"secure": dict(order.secure)})
     networks = {name: pack_params(other) for name, other in order.networks.items()}
-    body: dict[str, Any] = {"settings": dict(order.settings)}
-    if order.secure:
-        body["secure"] = dict(order.secure)
-    return write(header, body, {"": params, **networks})
+    return write(header, {"settings": dict(order.settings)}, {"": params, **networks})
 
 
 def read_order(
     content: RecordDict, header: Header, body: dict[str, Any], layout: Layout, networks: Any
 ) -> Order:
     """Return the order in a message; ``networks`` names the further ones it may hold."""
-    secure = body.get("secure", {})
-    if not isinstance(secure, dict):
-        raise WireError("an order about secure aggregation that cannot be read")
     params = read_params(content, layout, ("", *networks))
     settings = body.get("settings")
     if "" not in params or not isinstance(settings, dict):
         raise WireError("an order without parameters or settings")
     network = params.pop("")
-    return Order(_task(header.kind), header.round, header.site, network, settings, params, secure)
-
-
-def read_key_order(content: RecordDict, header: Header, body: dict[str, Any]) -> Order:
-    """Return an order of secure aggregation that holds no network."""
-    task, secure = _task(header.kind), body.get("secure")
-    if task not in SECURE_TASKS or not isinstance(secure, dict) or set(content) != {_HEADER}:
-        raise WireError("an order about secure aggregation that cannot be read")
-    return Order(task, header.round, header.site, NO_PARAMS, secure=secure)
+    return Order(_task(header.kind), header.round, header.site, network, settings, params)
 
 
 def write_reply(reply: Reply, run: str, layout: str, notice: str = "") -> RecordDict:
@@ -194,25 +175,17 @@ def write_reply(reply: Reply, run: str, layout: str, notice: str = "") -> Record
         "numbers": reply.numbers,
         "seconds": reply.seconds,
     }
-    if reply.secure:
-        body["secure"] = dict(reply.secure)
     params = None if reply.params is None else {"": pack_params(reply.params)}
     return write(header, {**body, "notice": notice} if notice else body, params)
 
 
 def read_reply(
-    content: RecordDict,
-    header: Header,
-    body: dict[str, Any],
-    layout: Layout,
-    is_masked: bool = False,
+    content: RecordDict, header: Header, body: dict[str, Any], layout: Layout
 ) -> tuple[Reply, str]:
     """Return the reply in a message and the site's notice, which is empty as a rule."""
     task = _task(header.kind)
-    params = read_params(content, layout, ("",) if task == "fit" else (), is_masked)
-    secure = body.get("secure", {})
-    is_known = isinstance(secure, dict) and (not secure or task in SECURE_TASKS)
-    unknown = set(body) - {"cases", "numbers", "seconds", "notice", "secure"} or not is_known
+    params = read_params(content, layout, ("",) if task == "fit" else ())
+    unknown = set(body) - {"cases", "numbers", "seconds", "notice"}
     numbers, seconds = body.get("numbers"), body.get("seconds")
     if unknown or not isinstance(numbers, dict):
         found = shown(sorted(body), 300)
@@ -226,7 +199,6 @@ def read_reply(
         numbers,
         params.get(""),
         seconds=float(cast(Any, seconds)),
-        secure=secure,
     )
     return reply, printable(body.get("notice", ""), 200)
 

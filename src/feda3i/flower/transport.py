@@ -21,7 +21,7 @@ from flwr.serverapp import Grid
 
 from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
-from feda3i.core.messages import NO_PARAMS, Missing, Order, Params, Reply
+from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
 from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
 from feda3i.engine.job import Job
@@ -119,7 +119,7 @@ class FlowerTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
-        packed: dict[int, ArrayRecord | None] = {id(NO_PARAMS): None}
+        packed: dict[int, ArrayRecord] = {}
         asked = []
         for order in orders:
             # One record for all sites: it is packed and hashed once, and uploaded once.
@@ -130,8 +130,7 @@ class FlowerTransport:
             asked.append(_Asked(order.site, content, order.task))
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
-        least = min(orders[0].least, len(orders)) if orders else 0
-        quorum = max(self.job.recipe.engine.quorum(len(orders)) if is_fit else 0, least)
+        quorum = self.job.recipe.engine.quorum(len(orders)) if is_fit else 0
         for answer in self._exchange(asked, quorum):
             if isinstance(answer, tuple):
                 reply, notice = answer
@@ -250,10 +249,9 @@ class FlowerTransport:
         if item.kind == "score":
             records.read_params(content, self.layout, ())
             return _rows(body, item.site, self.job.format.classes)
-        is_masked = self.job.is_secure
-        reply, notice = records.read_reply(content, header, body, self.layout, is_masked)
+        reply, notice = records.read_reply(content, header, body, self.layout)
         wire, classes = self.job.method.wire, self.job.format.classes
-        check_reply(reply, wire, self.layout, classes, is_masked)
+        check_reply(reply, wire, self.layout, classes)
         return reply, notice
 
     # -- scores -----------------------------------------------------------------------------------

@@ -71,30 +71,6 @@ class Method(BaseModel):
         kind = type(self)
         return kind.merge is Method.merge and kind.weights is Method.weights
 
-    def needs_single_networks(self) -> str:
-        """Return why a server that sees only sums cannot carry this method out; empty if it can.
-
-        With secure aggregation the weights of a round are fixed before its training: ``weights`` is
-        then called with replies that hold cases only, and with no gathered rows.
-        """
-        if self.averages_by_cases():
-            return ""
-        return "its server does more with the sites' networks than average them by cases"
-
-    def surveyed(self) -> tuple[str, ...]:
-        """Return which numbers of a survey are used with these options; all by default.
-
-        With differential privacy the others stay at the site, and so need no noise.
-        """
-        return self.wire.survey
-
-    def uses_losses(self) -> bool:
-        """Return whether the server may use the losses that sites report; no if it only averages.
-
-        With differential privacy they stay at the site unless asked for.
-        """
-        return type(self).digest is not Method.digest or not self.averages_by_cases()
-
     def models(self, server: Server) -> dict[str, Params]:
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}

@@ -67,12 +67,6 @@ PAIRS = {
 """What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
 LOSSES = (*PAIRS["mean"], *PAIRS["contour"])
 SURVEY = (*LOSSES, "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
-RANGES = {
-    **dict.fromkeys(LOSSES[:2], (0.0, 5.0)),
-    **dict.fromkeys(LOSSES[2:], (0.0, 20.0)),
-    **dict.fromkeys(("offset", "edge"), (-16.0, 16.0)),
-    **dict.fromkeys(("offset_error", "edge_error"), (0.05, 8.0)),
-}
 PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
 
 
@@ -122,7 +116,7 @@ class FedA3I(Method):
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
-    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY, ranges=RANGES)
+    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -228,23 +222,6 @@ class FedA3I(Method):
         return quality.mix_by_stage(
             quantity, by_quality, len(server.stages), self.power, self.scale, self.bias
         )
-
-    def needs_single_networks(self) -> str:
-        """Work with sums only: the weights follow from the survey, before the training."""
-        return ""
-
-    def uses_losses(self) -> bool:
-        """Return whether losses say when the warm-up ends."""
-        return self.t1 == "auto"
-
-    def surveyed(self) -> tuple[str, ...]:
-        """Return the losses of the statistic; offsets too, if the weights come from them.
-
-        Whether edges can be told depends on single images, so with differential privacy they stay.
-        """
-        losses = {"mean": LOSSES[:2], "contour": LOSSES[2:], "both": LOSSES}[self.statistic]
-        offsets = ("offset", "offset_error") if self.safe else ()
-        return (*losses, *offsets, "usable_cases")
 
     def _uses_quality(self) -> bool:
         return self.weighting != "fedavg" and (self.scale > 0 or self.bias > 0)

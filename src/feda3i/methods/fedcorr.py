@@ -128,10 +128,6 @@ class FedCorr(Method):
             },
         )
 
-    def needs_single_networks(self) -> str:
-        """Say that phase 2 may train one site alone, whose network would be the sum."""
-        return "in phase 2 few sites train, perhaps one alone" if self.t2 else ""
-
     def trusted_sites(self, server: Server) -> tuple[str, ...]:
         """Return who trains in phase 2."""
         levels = {s: mu for s, mu in server.state["levels"].items() if s in server.sites}

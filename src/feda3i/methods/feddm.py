@@ -99,10 +99,6 @@ class FedDM(Method):
         """Return p_t after this many rounds of a run."""
         return 1.0 - self.ratio * min(done / self.stop, 1.0)
 
-    def needs_single_networks(self) -> str:
-        """Need single networks: sites are sent those of others."""
-        return "the server compares single networks and sends them to other sites"
-
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Choose the next round's peers among the uploads and return the de-conflicted mean."""
         if self.ratio > 0:

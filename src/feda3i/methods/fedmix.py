@@ -56,10 +56,6 @@ class FedMix(Method):
         """Gather all replies, because a weight depends on the losses of all sites."""
         return Plan(gather=self.lam > 0)
 
-    def needs_single_networks(self) -> str:
-        """Need each site's loss of this very round, unless it counts cases only."""
-        return "a site's weight follows from its loss after the training" if self.lam else ""
-
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return the mixture of share of cases and share of loss."""
         exponent = self.sign * self.beta

@@ -121,12 +121,6 @@ class FedNoRo(Method):
         server.state["noisy"] = noisy
         server.record(noisy=noisy, losses=known)
 
-    def needs_single_networks(self) -> str:
-        """Need single networks to compare, unless that is off."""
-        if not self.by_distance:
-            return ""
-        return "the server compares the networks of noisy sites with those of clean ones"
-
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return distance-aware weights (DaAgg)."""
         noisy, known = set(server.state["noisy"]), server.state["losses"]

@@ -52,10 +52,6 @@ class Local(Method):
             site.load(site.networks["own"])
         return super().fit(site)
 
-    def needs_single_networks(self) -> str:
-        """Need single networks: they are the result."""
-        return "the server keeps the network of every site"
-
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Keep what each site sent; a site that is missing keeps what it had."""
         kept: dict[str, Params] = server.state["models"]

@@ -221,10 +221,6 @@ class Redraw(Method):
         """Return whether the other method only averages."""
         return self.other.averages_by_cases()
 
-    def needs_single_networks(self) -> str:
-        """Return what the other method says."""
-        return self.other.needs_single_networks()
-
     def models(self, server: Server) -> dict[str, Params]:
         """Return the other method's models."""
         return self.other.models(server)

@@ -27,7 +27,7 @@ LATER = {
     ),
 }
 """Keys by section that a recipe's plain values leave out where they are as by default."""
-LATER_SECTIONS = ("validation", "secure", "privacy")
+LATER_SECTIONS = ("validation",)
 """Whole sections that are left out likewise."""
 
 
@@ -158,37 +158,6 @@ def without_machine(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "engine": engine} if engine else rest
 
 
-class SecureSection(StrictSection):
-    """Secure aggregation: the server sees sums of networks, and no single one (docs/privacy.md)."""
-
-    on: bool = False
-    """Sites mask their networks so that only the weighted sum of all can be read."""
-    dropouts: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
-    """Sites of a round that may be lost after its start, below half; ``auto``: below a third."""
-    max_weight: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """The most weight that one site may have in any stage; sites refuse a round with more."""
-
-
-class PrivacySection(StrictSection):
-    """Differential privacy of a whole site: updates clipped and noised there (docs/privacy.md)."""
-
-    on: bool = False
-    """Clip what leaves a site, add Gaussian noise, and say which (epsilon, delta) that gives."""
-    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """The longest update of the trained weights, as a norm; longer ones are scaled down."""
-    clip_statistics: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """The same for BatchNorm's running means and variances."""
-    noise_multiplier: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Noise of a message by how far replacing all cases of the site can move it; 0: clip only."""
-    delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
-    """The delta for which epsilon is stated."""
-    randomness: Literal["seed", "site"] = "seed"
-    """``seed``: noise of the run's seed, for simulations, which repeat; ``site``: noise of a key
-    that each site draws for itself. Real sites refuse ``seed``, because the server knows it."""
-    send_loss: bool = False
-    """Also send the training loss, noised; all else needs more noise then. Otherwise it is 0."""
-
-
 class EvaluateSection(StrictSection):
     """When the global model is scored on the test cases; the last round always is."""
 
@@ -228,8 +197,6 @@ class Recipe(StrictSection):
     validation: ValidationSection = ValidationSection()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
-    secure: SecureSection = SecureSection()
-    privacy: PrivacySection = PrivacySection()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, without keys that are not set.
@@ -260,10 +227,6 @@ class Recipe(StrictSection):
         plain = without_machine(self.shared())
         for key in ("title", "methods"):
             plain.pop(key, None)
-        if not self.secure.on:
-            plain.pop("secure", None)
-        if not self.privacy.on:
-            plain.pop("privacy", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:

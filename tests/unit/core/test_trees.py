@@ -63,10 +63,3 @@ def test_a_changed_byte_is_noticed(data, where):
     with pytest.raises(WireError, match="damaged"):
         unseal(bytes(sealed))
     assert unseal(seal(data)) == data
-
-
-def test_masked_parameters_come_back_as_they_were():
-    masked = Params(np.array([0, 2**64 - 1], np.uint64), np.array([3]))
-    found = unpack(pack({"params": masked}))["params"]
-    assert found.values.dtype == np.uint64
-    assert np.array_equal(found.values, masked.values)

@@ -63,14 +63,6 @@ def test_no_code_from_the_wire(section, name):
         recipe_at_site(json.dumps(values), settings())
 
 
-@pytest.mark.parametrize("key", ["secure", "privacy"])
-def test_a_site_may_insist_on_protection(key):
-    own = settings(**{f"require-{key}": True})
-    with pytest.raises(RecipeError, match=rf"only takes part in runs with {key}\.on = true"):
-        recipe_at_site(json.dumps(tiny().to_dict()), own)
-    assert recipe_at_site(json.dumps({**tiny().to_dict(), key: {"on": True}}), own)
-
-
 def test_a_site_may_allow_its_own_plugins():
     values = {**tiny().to_dict(), "method": {"name": "mine.py:Mine"}}
     recipe = recipe_at_site(json.dumps(values), settings(**{"allow-plugins": True}))

@@ -23,10 +23,6 @@ STATISTICS = (
     "entered it, and their mean and variance by channel, over all training images of the site. "
     "A simulation does not count their bytes."
 )
-SECURE = (
-    "Secure aggregation was on: what each site sent was masked, and the server could read the "
-    "weighted sum of all sites only. Masked integers take twice the bytes of the network."
-)
 HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
@@ -51,15 +47,12 @@ def _group(group: Group) -> list[Html]:
     body = [html.tag("h3", group.title), html.paragraph(_words(kind))]
     if table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged":
         body.append(html.paragraph(STATISTICS))
-    is_secure = bool(table_of(run.recipe.get("secure")).get("on", False))
-    if is_secure:
-        body.append(html.paragraph(SECURE))
     size = model_size(run.path / "model.safetensors")
     if counted := counted_bytes(run):
         about = "Bytes that came from each site, as the network counted them"
         body.append(_table(run, counted, about))
     elif size is not None and kind is not None and run.rounds:
-        made = _made(run, kind, 2 * size if is_secure else size)
+        made = _made(run, kind, size)
         about = "Content of each site's replies; on a simulation's one machine nothing travelled"
         body.append(html.folded(_total(made), _table(run, made, about)))
     else:
