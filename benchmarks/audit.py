@@ -32,8 +32,8 @@ from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import cross_predict, train, warm_up_recipe
 from feda3i.audit.estimators import contour_gap
 from feda3i.core.cases import Cases, Federation
+from feda3i.engine.console import Silent
 from feda3i.engine.transport import one_thread
-from feda3i.log.console import Silent
 from feda3i.seeding import rng
 from feda3i.simulation.federation import federation_of
 

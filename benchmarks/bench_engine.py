@@ -43,11 +43,11 @@ for line in start:
 def bench_round(repeats: int) -> None:
     """Compare a local round with the same number of bare steps in as many processes."""
     from feda3i import recipe
+    from feda3i.engine.console import Silent
     from feda3i.engine.loop import Round
     from feda3i.engine.run import job_of
     from feda3i.engine.transport import LocalTransport, one_thread
     from feda3i.engine.workers import ENVIRONMENT
-    from feda3i.log.console import Silent
     from feda3i.simulation.federation import federation_of
 
     workers = 2

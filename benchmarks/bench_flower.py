@@ -17,8 +17,8 @@ from pathlib import Path
 
 from feda3i.deploy.control import Control
 from feda3i.deploy.processes import Consortium, recipe_of
+from feda3i.engine.events import read_events
 from feda3i.engine.run import run
-from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 
 ROUNDS = 6

@@ -27,10 +27,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 from feda3i.core.messages import Missing, Order, Reply
 from feda3i.core.trees import pack
+from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.log.console import Silent
 from feda3i.methods import REGISTRY
 from feda3i.simulation.views import as_trained
 

@@ -24,10 +24,10 @@ from typing import Any
 
 from feda3i import recipe
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.log.console import Silent
 from feda3i.seeding import rng
 from feda3i.simulation.federation import federation_of
 

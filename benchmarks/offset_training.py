@@ -25,10 +25,10 @@ import offset_data
 from feda3i import quality, recipe
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Params
+from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.log.console import Silent
 from feda3i.simulation.views import clean
 
 SETTINGS = {

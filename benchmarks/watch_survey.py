@@ -30,10 +30,10 @@ from feda3i import quality, recipe
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Order, Reply
 from feda3i.core.server import Server
+from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
-from feda3i.log.console import Silent
 from feda3i.methods.feda3i import survey_of
 from feda3i.simulation.federation import federation_of
 

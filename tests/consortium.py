@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from feda3i.engine.console import Silent
+from feda3i.engine.events import read_events
 from feda3i.engine.model_file import read_model
 from feda3i.engine.run import Result
 from feda3i.engine.transport import one_thread
 from feda3i.flower.client_app import app
 from feda3i.flower.inprocess import InProcessGrid, task_identity
 from feda3i.flower.server_app import ServerSettings, serve
-from feda3i.log.console import Silent
-from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 from waiting import HANG
 

@@ -1,7 +1,7 @@
 """Helpers for tests with a consortium of real processes."""
 
 from feda3i.deploy.control import Control
-from feda3i.log.events import read_events
+from feda3i.engine.events import read_events
 from feda3i.recipe import validate
 from waiting import wait_until
 

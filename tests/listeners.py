@@ -1,6 +1,6 @@
 """A listener that breaks a run off, and keeps what it was told."""
 
-from feda3i.log.console import Silent
+from feda3i.engine.console import Silent
 
 
 class StopAfter(Silent):

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from feda3i.contract import tiny_federation
 from feda3i.core.messages import Missing, Order, Plan
+from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
-from feda3i.log.console import Silent
 from feda3i.methods.base import Method
 from feda3i.recipe import validate
 from feda3i.simulation.views import as_trained

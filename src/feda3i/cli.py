@@ -28,12 +28,11 @@ from feda3i.commands.predict import predict
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
-from feda3i.commands.track import track
 
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, plot, track, audit]
+COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, plot, audit]
 for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)

@@ -18,14 +18,14 @@ import numpy as np
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.ragged import stacked
+from feda3i.engine.console import Silent
+from feda3i.engine.events import read_events
 from feda3i.engine.job import Job
 from feda3i.engine.run import describe, job_of, play, resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import FedA3IError, summary
 from feda3i.failures import plugin_place
-from feda3i.log.console import Silent
-from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 from feda3i.simulation.views import as_trained

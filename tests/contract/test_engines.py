@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from feda3i.core.trees import unpack, unseal
+from feda3i.engine.events import read_events
 from feda3i.engine.run import resume, run
-from feda3i.log.events import read_events
 from feda3i.methods import REGISTRY
 from feda3i.recipe import validate
 from short import SHORT
@@ -102,7 +102,7 @@ def test_all_options_of_training_with_two_workers_and_after_a_kill(tmp_path):
     (tmp_path / "recipe.toml").write_text(with_all_options().to_toml())
     script = (
         "import os, sys; from pathlib import Path; from feda3i import recipe, run\n"
-        "from feda3i.log.console import Silent\n"
+        "from feda3i.engine.console import Silent\n"
         "class Kill(Silent):\n"
         "    def round(self, event):\n"
         "        if event['round'] == 2: os.kill(os.getpid(), 9)\n"

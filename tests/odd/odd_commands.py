@@ -87,7 +87,6 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
             ["run", f"{OUT}/recipe.toml", "--out", f"{OUT}/again"],
             ["audit", OUT, "--out", f"{OUT}/audit"],
             ["audit", OUT, "--survey", "--out", f"{OUT}/audit"],
-            ["track", OUT, "--target", f"{OUT}/board"],
         )
     )
     return Odd("run folder", command, is_long=True, about=f"{name}: {about}")
@@ -131,7 +130,7 @@ def _walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...
         yield from _walk((*words, name), child)
 
 
-LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit", "track")
+LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit")
 """Commands that take their time even when everything is right."""
 
 

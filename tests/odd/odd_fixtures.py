@@ -59,8 +59,8 @@ def make(folder: Path) -> None:
 
 def broken_off(loaded: object, path: Path) -> None:
     """Leave a run after its first round."""
+    from feda3i.engine.console import Silent
     from feda3i.engine.run import run
-    from feda3i.log.console import Silent
 
     class Stop(Silent):
         def round(self, event):

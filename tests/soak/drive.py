@@ -106,7 +106,7 @@ class Plant:
 
     def install(self) -> None:
         """Wrap the functions; to be called in the child."""
-        from feda3i.log.events import EventLog
+        from feda3i.engine.events import EventLog
 
         for name in self.NAMES:
             setattr(os, name, self._wrapped(name, getattr(os, name)))

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from feda3i.core.cases import Cases, Federation, Index, Masks
 from feda3i.core.predictor import Predictor, label_map
 from feda3i.core.ragged import Stack, zeros_like
+from feda3i.engine.console import Listener, Silent
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
-from feda3i.log.console import Listener, Silent
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 

@@ -17,11 +17,11 @@ from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
 from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
 from feda3i.core.ragged import Stack, stacked
+from feda3i.engine.console import Listener
+from feda3i.engine.events import read_events
 from feda3i.engine.job import normalise_of
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
-from feda3i.log.console import Listener
-from feda3i.log.events import read_events
 from feda3i.quality import SIDE
 from feda3i.quality.measure import Offset
 from feda3i.quality.rating import Part, Rating

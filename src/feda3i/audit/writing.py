@@ -13,7 +13,7 @@ from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
 from feda3i.basics.files import make_private, write_file
 from feda3i.basics.writers import csv_text
-from feda3i.log.events import plain
+from feda3i.engine.events import plain
 from feda3i.reading.names import folder_name
 
 HEAD = ("site", "class", "draws", "by", "95 % interval", "sure", "wobble", "spread", "cases")

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from feda3i.engine.console import Listener
 from feda3i.errors import FedA3IError, RunError, summary
-from feda3i.log.console import Listener
 
 KEPT = 2
 """Federations in memory: runs of one setting come one after the other."""

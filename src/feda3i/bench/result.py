@@ -17,11 +17,11 @@ from feda3i import quality
 from feda3i.basics.files import write_file
 from feda3i.bench.grid import identity
 from feda3i.core.cases import Federation
+from feda3i.engine.events import Event, read_events
 from feda3i.engine.loop import summarise_scores
 from feda3i.engine.notes import told
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
-from feda3i.log.events import Event, read_events
 from feda3i.recipe import validate
 
 FORMAT = 1

@@ -96,7 +96,7 @@ def _show(
 ) -> None:
     from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
-    from feda3i.log.events import read_events
+    from feda3i.engine.events import read_events
     from feda3i.report.plots import draw_curves, draw_weights
     from feda3i.report.survey_plot import draw_survey
 

@@ -12,7 +12,7 @@ import typer
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
-    from feda3i.log.events import Event
+    from feda3i.engine.events import Event
 
 
 def plot(
@@ -27,8 +27,8 @@ def plot(
 ) -> None:
     """Draw runs: test curves (seeds of one recipe as a band), the survey, weights by stage."""
     from feda3i.basics.writers import FIGURES
+    from feda3i.engine.events import read_events
     from feda3i.engine.run_folder import RunFolder
-    from feda3i.log.events import read_events
     from feda3i.report.plots import draw_curves, draw_offsets, draw_weights
     from feda3i.report.survey_plot import draw_survey
     from feda3i.simulation.annotation import true_offsets

@@ -13,8 +13,8 @@ from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
+    from feda3i.engine.console import Listener
     from feda3i.engine.run import Result
-    from feda3i.log.console import Listener
     from feda3i.recipe import Recipe
 
 
@@ -99,7 +99,7 @@ def resume(
 
 def listener(quiet: bool) -> Listener:
     """Return the listener for progress messages."""
-    from feda3i.log.console import Live, Silent
+    from feda3i.engine.console import Live, Silent
 
     return Silent() if quiet else Live()
 

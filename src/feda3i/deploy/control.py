@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from feda3i.deploy.credentials import RENEW, SOON, days_left
+from feda3i.engine.events import Event, read_events
 from feda3i.errors import RunError
-from feda3i.log.events import Event, read_events
 
 
 @dataclass(frozen=True)

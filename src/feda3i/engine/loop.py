@@ -18,6 +18,8 @@ from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, T
 from feda3i.core.server import Gathered, Server
 from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order, check_reply
+from feda3i.engine.console import Listener
+from feda3i.engine.events import EventLog
 from feda3i.engine.guarding import guard, merge_alike, must_gather
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
@@ -25,8 +27,6 @@ from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
 from feda3i.errors import RunError, WireError
-from feda3i.log.console import Listener
-from feda3i.log.events import EventLog
 from feda3i.methods.base import Method
 from feda3i.metrics import SCORES
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.log.events import read_events
+from feda3i.engine.events import read_events
 
 if TYPE_CHECKING:
     from feda3i.engine.scoring import Row

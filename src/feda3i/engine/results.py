@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.core.predictor import Predictor
+from feda3i.engine.events import last_rows, read_events
 from feda3i.engine.loop import summarise_scores
 from feda3i.engine.model_file import open_predictor
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.scoring import Row
-from feda3i.log.events import last_rows, read_events
 from feda3i.recipe import Recipe
 
 

@@ -11,23 +11,23 @@ from typing import Any
 from feda3i.core.cases import Federation
 from feda3i.core.holdout import with_validation
 from feda3i.core.server import Server
+from feda3i.engine.console import Listener, Silent
+from feda3i.engine.events import EventLog, last_rows
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
 from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
 from feda3i.engine.run_folder import RunFolder
+from feda3i.engine.tracking import open_tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
-from feda3i.log.console import Listener, Silent
-from feda3i.log.events import EventLog, last_rows
 from feda3i.recipe import Recipe
 from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.federation import check_recipe, disturb, federation_of
 from feda3i.simulation.views import as_trained, card_of
-from feda3i.tracking import open_tracker
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def play(
         job.recipe.engine.sinks(),
         folder.path,
         job.recipe.title or folder.path.name,
+        first,
         listener.note,
-        first=first,
     )
     log = EventLog(folder.events, tracker.take)
     method = card_of(job.recipe.method.name).split(":")[0]

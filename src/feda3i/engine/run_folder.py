@@ -20,13 +20,13 @@ from feda3i import __version__
 from feda3i.basics.files import make_private, write_file
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
+from feda3i.engine.events import read_events
 from feda3i.engine.job import Job
 from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
 from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best, write_best
 from feda3i.errors import RunError, WireError
-from feda3i.log.events import read_events
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local

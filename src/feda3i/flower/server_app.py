@@ -25,6 +25,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from feda3i import __version__
 from feda3i.core.cases import Cases
+from feda3i.engine.console import Listener, Live
 from feda3i.engine.job import Job, format_of, job_for
 from feda3i.engine.manifest import check_data_kept, moved
 from feda3i.engine.run import Result, describe, finished, job_of, play
@@ -38,7 +39,6 @@ from feda3i.flower.roster import Roster
 from feda3i.flower.server_folder import ENV, locked_sites, read_env
 from feda3i.flower.transport import FlowerTransport
 from feda3i.flower.watch import Watch
-from feda3i.log.console import Listener, Live
 from feda3i.recipe import Recipe, validate
 from feda3i.values import split_names
 

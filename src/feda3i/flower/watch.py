@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from feda3i.basics.files import write_file
+from feda3i.engine.console import Listener, Relay
 from feda3i.flower.roster import Roster
-from feda3i.log.console import Listener, Relay
 
 PAGE, METRICS = "operator.html", "metrics.prom"
 OFTEN = 5.0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.log.events import Event
+from feda3i.engine.events import Event
 from feda3i.metrics import dice_both_empty_one
 from feda3i.report.canvas import (
     BLUE,

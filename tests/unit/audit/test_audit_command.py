@@ -23,8 +23,8 @@ from feda3i.audit.sources import from_federation, without_seen
 from feda3i.audit.writing import text_of
 from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
+from feda3i.engine.console import Silent
 from feda3i.engine.run import run
-from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 from short import TINY
 

@@ -5,9 +5,9 @@ import pytest
 
 from feda3i import recipe
 from feda3i.bench.branching import Branches, begin_from, family_of, last_shared
+from feda3i.engine.console import Silent
+from feda3i.engine.events import read_events
 from feda3i.engine.run import describe, job_of, resume, run
-from feda3i.log.console import Silent
-from feda3i.log.events import read_events
 from feda3i.methods import REGISTRY
 from feda3i.simulation.federation import federation_of
 from short import SHORT

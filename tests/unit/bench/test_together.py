@@ -3,8 +3,8 @@
 import json
 
 from feda3i.bench.branching import family_of, last_shared, run_or_branch
+from feda3i.engine.console import Silent
 from feda3i.engine.run import run
-from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
 

@@ -121,7 +121,7 @@ DIES_IN_ROUND_4 = """
 import os, signal
 from feda3i import cli
 from feda3i.commands import run
-from feda3i.log.console import Silent
+from feda3i.engine.console import Silent
 
 class Dies(Silent):
     rounds = 0

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import feda3i as package
 from feda3i.cli import app
-from feda3i.log.console import Live
+from feda3i.engine.console import Live
 from feda3i.recipe import load
 from feda3i.recipe.finding import built_in
 

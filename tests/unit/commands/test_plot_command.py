@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from feda3i.commands.plot import by_seed
+from feda3i.engine.events import read_events
 from feda3i.engine.run_folder import RunFolder
-from feda3i.log.events import read_events
 from feda3i.simulation.annotation import true_offsets
 from short import TINY
 

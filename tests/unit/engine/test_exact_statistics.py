@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from feda3i.core.statistics import norms_of
+from feda3i.engine.events import read_events
 from feda3i.engine.model_file import read_model
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import RecipeError
-from feda3i.log.events import read_events
 from feda3i.methods import REGISTRY
 from listeners import StopAfter
 from short import SHORT

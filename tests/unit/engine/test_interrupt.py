@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from feda3i.engine.console import Silent
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.run import resume, run
-from feda3i.log.console import Silent
 
 
 @pytest.fixture(autouse=True)

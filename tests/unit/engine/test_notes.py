@@ -5,9 +5,9 @@ import json
 import pytest
 
 from feda3i import recipe
+from feda3i.engine.console import Silent
 from feda3i.engine.notes import note_of_losses, note_of_masks, notes_before, told
 from feda3i.engine.run import resume, run
-from feda3i.log.console import Silent
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import make_method
 from short import SHORT

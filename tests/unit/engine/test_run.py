@@ -4,10 +4,10 @@ import shutil
 import numpy as np
 import pytest
 
+from feda3i.engine.events import EventLog, read_events
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import DataError, RecipeError, RunError
-from feda3i.log.events import EventLog, read_events
 
 
 def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):

@@ -10,13 +10,13 @@ from flwr.app import ConfigRecord
 from attacks import FORGED, HELLOS, HUGE, UGLY, forge, with_garbage, with_values
 from consortium import Trial, site_names, tiny
 from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
+from feda3i.engine.console import Silent
 from feda3i.engine.run import job_of
 from feda3i.errors import RunError, WireError, printable
 from feda3i.flower.inprocess import through_bytes
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import _rows
-from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
 BAD = "site-02"

@@ -8,12 +8,12 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
 from consortium import Trial, site_names, tiny
 from feda3i.core.messages import Missing
+from feda3i.engine.console import Silent
 from feda3i.engine.run import describe, job_of, play, resume
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
 from feda3i.flower.records import MAX_TEXT
-from feda3i.log.console import Silent
 from feda3i.simulation.federation import federation_of
 
 RECIPE = tiny(rounds=2, engine={"min_sites": 2})

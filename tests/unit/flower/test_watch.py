@@ -6,10 +6,10 @@ import pytest
 
 from consortium import Trial, site_names, tiny
 from feda3i import __version__
+from feda3i.engine.console import Silent
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.server_folder import lock_site, locked_sites, unlock_site
 from feda3i.flower.watch import METRICS, PAGE, Glance, Tally, Watch, metrics_of
-from feda3i.log.console import Silent
 
 LINE = re.compile(r'feda3i_[a-z_]+\{run="[^"{}]+"(,site="[^"{}]+")?\} -?\d[\d.e+-]*')
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from fake_runs import fake_run
-from feda3i.log.events import read_events
+from feda3i.engine.events import read_events
 from feda3i.report.run.build import report_page, write_report
 from feda3i.report.run.compare import gain, group_runs, over_seeds, site_dice, steady_dice
 from feda3i.report.run.reader import find_runs, read_run

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from feda3i.engine.events import parse_event
 from feda3i.engine.lock import check_kinds, is_held
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RunError
-from feda3i.log.events import parse_event
 from feda3i.metrics import SCORES
 from feda3i.quality import Rating
 from feda3i.report.run.run_log import RoundFacts, RunLog, State, number_of, table_of, whole_of

@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from feda3i.log.console import OFTEN, Live
+from feda3i.engine.console import OFTEN, Live
 from short import TINY
 
 EVENT = {"answered": 4, "asked": 4, "loss": 0.5}

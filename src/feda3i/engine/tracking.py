@@ -1,0 +1,227 @@
+"""Copy the numbers of a run to TensorBoard and MLflow while it works.
+
+Sinks get numbers by round and site, the recipe and the notes; never a case, a mask or a pixel. One
+that fails is reported once, and the run continues without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from feda3i.basics.files import write_file
+from feda3i.engine.events import Event
+from feda3i.errors import check_choice, summary
+from feda3i.values import flat_items
+
+SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})
+"""Keys of an event that are no numbers, or become numbers in another way."""
+EXPERIMENT = "feda3i"
+KEPT = "mlflow.txt"
+"""File of the run folder that names MLflow's own run, so that a resumed run continues it."""
+LONGEST = 500
+AT_ONCE = 100
+
+
+class Sink(Protocol):
+    """Where numbers go."""
+
+    def begin(self, params: Mapping[str, str]) -> None:
+        """Take the recipe."""
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        """Take the numbers of a round."""
+
+    def note(self, text: str, step: int) -> None:
+        """Take a sentence about the run."""
+
+    def end(self, is_done: bool) -> None:
+        """Write what is left; ``is_done`` says whether the run came to its end."""
+
+
+class Tracker:
+    """Sinks of one run, each until it fails for the first time."""
+
+    def __init__(self, sinks: Mapping[str, Sink], tell: Callable[[str], None]) -> None:
+        self.sinks = dict(sinks)
+        self._tell = tell
+        self._round = 0
+
+    def take(self, event: Event) -> None:
+        """Pass an event on."""
+        notes: list[str] = []
+        if event["event"] == "start":
+            params = {key: str(value) for key, value in flat_items(event["recipe"])}
+            self._each(lambda sink: sink.begin(params))
+        elif event["event"] == "round":
+            self._round = int(event["round"])
+            values = event_numbers(event)
+            self._each(lambda sink: sink.numbers(values, self._round))
+            notes = event.get("said", [])
+        elif event["event"] == "note":
+            notes = [event["text"]]
+        for text in notes:
+            self._note(text)
+
+    def _note(self, text: str) -> None:
+        self._each(lambda sink: sink.note(text, self._round))
+
+    def end(self, is_done: bool) -> None:
+        """Close all sinks."""
+        self._each(lambda sink: sink.end(is_done))
+        self.sinks = {}
+
+    def _each(self, do: Callable[[Any], None]) -> None:
+        for name, sink in list(self.sinks.items()):
+            try:
+                do(sink)
+            except Exception as error:  # any: it is somebody else's program, and only a copy
+                del self.sinks[name]
+                self._tell(f"NOTE: tracking by {name} stopped, the run continues: {summary(error)}")
+
+
+def open_tracker(
+    names: Sequence[str], folder: Path, title: str, first: int, tell: Callable[[str], None]
+) -> Tracker:
+    """Open sinks for a run; one that cannot be opened is reported and left out.
+
+    ``first`` is the first round that will come: later than 1 if a run is resumed.
+    """
+    sinks: dict[str, Sink] = {}
+    for name in names:
+        check_choice("tracking", name, SINKS)
+        try:
+            sinks[name] = SINKS[name](folder, title, first)
+        except ImportError as error:
+            tell(
+                f"NOTE: no tracking by {name}: {summary(error)}; install it with "
+                f"pip install 'feda3i[tracking]'"
+            )
+        except Exception as error:  # any: a server that does not answer, a folder not writable
+            tell(f"NOTE: no tracking by {name}: {summary(error)}")
+    return Tracker(sinks, tell)
+
+
+class _TensorBoard:
+    """Event files in ``RUN/tensorboard``; ``tensorboard --logdir runs`` shows all runs."""
+
+    def __init__(self, folder: Path, title: str, first: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        # Rounds that are written again replace what was written of them.
+        purge = first if first > 1 else None
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+
+    def begin(self, params: Mapping[str, str]) -> None:
+        rows = "\n".join(f"| {key} | {value} |" for key, value in params.items())
+        self._writer.add_text("recipe", f"| key | value |\n|---|---|\n{rows}", 0)
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def note(self, text: str, step: int) -> None:
+        self._writer.add_text("notes", text, step)
+
+    def end(self, is_done: bool) -> None:
+        self._writer.close()
+
+
+class _Mlflow:
+    """One MLflow run per run folder, at ``MLFLOW_TRACKING_URI`` or beside the run folder."""
+
+    def __init__(self, folder: Path, title: str, first: int) -> None:
+        # Before the import: MLflow reports its use otherwise, and waits minutes for a server.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        from mlflow import MlflowClient
+
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        beside = folder.resolve().parent
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        self._client = MlflowClient(tracking_uri=uri or f"sqlite:///{beside / 'mlflow.db'}")
+        self._notes: list[str] = []
+        kept = folder / KEPT
+        if first > 1 and kept.is_file():
+            self._run = self._client.get_run(kept.read_text(encoding="utf-8").strip()).info.run_id
+            self._client.update_run(self._run, status="RUNNING")
+            return
+        found = self._client.get_experiment_by_name(EXPERIMENT)
+        files = None if uri else (beside / "mlruns").as_uri()
+        place = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, files)
+        self._run = str(self._client.create_run(place, run_name=title).info.run_id)
+        self._client.set_tag(self._run, "feda3i.folder", folder.name)
+        write_file(kept, f"{self._run}\n".encode())
+
+    def begin(self, params: Mapping[str, str]) -> None:
+        from mlflow.entities import Param
+
+        pairs = [Param(_mlflow_name(key), value[:LONGEST]) for key, value in params.items()]
+        for start in range(0, len(pairs), AT_ONCE):
+            self._client.log_batch(self._run, params=pairs[start : start + AT_ONCE])
+
+    def numbers(self, values: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        metrics = [Metric(_mlflow_name(key), value, now, step) for key, value in values.items()]
+        for start in range(0, len(metrics), AT_ONCE):
+            self._client.log_batch(self._run, metrics=metrics[start : start + AT_ONCE])
+
+    def note(self, text: str, step: int) -> None:
+        self._notes.append(f"round {step}: {text}")
+        self._client.set_tag(self._run, "mlflow.note.content", "\n\n".join(self._notes))
+
+    def end(self, is_done: bool) -> None:
+        self._client.set_terminated(self._run, "FINISHED" if is_done else "KILLED")
+
+
+SINKS: dict[str, Callable[[Path, str, int], Sink]] = {
+    "tensorboard": _TensorBoard,
+    "mlflow": _Mlflow,
+}
+
+
+def _mlflow_name(key: str) -> str:
+    """Return a name that MLflow takes: letters, digits, and some signs."""
+    return re.sub(r"[^\w\-. /]", "_", key)[:250]
+
+
+def event_numbers(event: Event) -> dict[str, float]:
+    """Return the numbers of a round by name; ``site_loss/A`` is that of site A.
+
+    >>> event_numbers({"event": "round", "round": 2, "loss": 0.5, "site_loss": {"A": 0.4}})
+    {'loss': 0.5, 'site_loss/A': 0.4}
+    """
+    found: dict[str, float] = {}
+    for key, value in event.items():
+        if key not in SKIPPED:
+            found.update(_flat(key, value))
+    survey = event.get("survey") or {}
+    parts = survey.get("parts", ())
+    for part in parts:
+        name = "offset" if len(parts) == 1 else f"offset_of_class_{part.get('class_number')}"
+        for site, pair in zip(survey["sites"], part.get("offset") or (), strict=False):
+            found.update(_flat(f"{name}/{site}", pair[0]))
+    return found
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Yield the finite numbers of a value: itself, those of a dictionary, those of a list."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value):
+            yield name, float(value)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(f"{name}/{key}", item)
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(value, 1):
+            yield from _flat(f"{name}/{place}", item)
