@@ -76,8 +76,9 @@ def federate(
     seed: Seed = 0,
     noise: Name = "contour",
     option: Choices = None,
-    assignment: Annotated[
-        Literal["exact", "bernoulli"], typer.Option(help="How many sites expand: p_d n, or drawn.")
+    draw: Annotated[
+        Literal["exact", "bernoulli", "published"],
+        typer.Option(help="How many sites expand: p_d n, or drawn; or the authors' own."),
     ] = "exact",
     test_share: Annotated[
         float, typer.Option(min=0, max=0.9, help="Clean cases set aside, if none are given.")
@@ -98,7 +99,7 @@ def federate(
             get_setting(setting),
             sites,
             drawing,
-            assignment=assignment,
+            draw=draw,
             test_share=test_share,
             workers=workers,
             progress=progress,

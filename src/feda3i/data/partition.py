@@ -19,7 +19,7 @@ from feda3i.core.cases import Index
 from feda3i.errors import DataError, RecipeError, unknown
 
 Parts = dict[str, Index]
-PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder")
+PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder", "published")
 TEST_SHARE = 0.2  # 8:2, as the paper divides BREAST
 
 
@@ -85,6 +85,14 @@ def iid(n: int, sites: int, rng: np.random.Generator) -> Parts:
     """
     _enough(n, sites)
     return dict(zip(site_names(sites), _deal(rng.permutation(n), sites), strict=True))
+
+
+def published(n: int, sites: int) -> Parts:
+    """Deal out cases in equal parts as the authors did: numpy's legacy generator, seed 0."""
+    _enough(n, sites)
+    order = np.arange(n)
+    np.random.RandomState(0).shuffle(order)
+    return dict(zip(site_names(sites), _deal(order, sites), strict=True))
 
 
 def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> Parts:
@@ -172,6 +180,8 @@ def divide(
         raise RecipeError(f"partition '{name}' needs the number of sites, e.g. sites=10")
     if name == "by-source":
         return by_source(sources, sites, rng)
+    if name == "published":
+        return published(len(sources), sites)
     if name == "dirichlet":
         return dirichlet(len(sources), sites, rng, alpha)
     return iid(len(sources), sites, rng)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.errors import check_choice, unknown
+from feda3i.errors import RecipeError, check_choice, unknown
 from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
+
+Floats = NDArray[np.float64]
+Draw = Literal["exact", "bernoulli", "published"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def draw_annotators(
     sigma_max: float,
     p_d: float,
     rng: seeding.Draws,
-    assignment: Literal["exact", "bernoulli"] = "exact",
+    draw: Draw = "exact",
     scale: float = 1.0,
 ) -> tuple[Annotator, ...]:
     """Draw the annotators of n sites from M(mu_max, mu_min, sigma_max, p_d).
@@ -66,9 +70,10 @@ def draw_annotators(
         In pixels at 256 pixels a side.
     p_d
         Share of sites that expand.
-    assignment
+    draw
         ``bernoulli``: each site expands with probability p_d (the paper). ``exact``: the number of
-        sites that shrink is n (1 - p_d), rounded down (the published code).
+        sites that shrink is n (1 - p_d), rounded down (the published code). ``published``: the
+        same, with the very numbers that the authors drew; ``rng`` is not used.
     scale
         Image side / 256: multiplies mu and sigma.
 
@@ -82,20 +87,41 @@ def draw_annotators(
     check_number("sigma_max", sigma_max, low=0.0)
     check_number("p_d", p_d, low=0.0, high=1.0)
     check_number("scale", scale, low=0.0, is_open=True)
-    check_choice("assignment", assignment, ("exact", "bernoulli"))
+    check_choice("draw", draw, get_args(Draw))
+    # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
+    shrinking = math.floor((1.0 - p_d) * n + 1e-9)
+    if draw == "published":
+        mu, sigma = _published_draw(n, mu_max, mu_min, sigma_max, shrinking)
+        return _scaled(mu, sigma, scale)
     rng = seeding.generator(rng)
-    if assignment == "exact":
-        # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
-        shrinking = math.floor((1.0 - p_d) * n + 1e-9)
+    if draw == "exact":
         is_growing = np.ones(n, bool)
         is_growing[rng.permutation(n)[:shrinking]] = False
     else:
         is_growing = rng.random(n) < p_d
     mu = np.where(is_growing, mu_max, mu_min) * rng.random(n)
     sigma = rng.uniform(sigma_max / 2.0, sigma_max, n)
-    return tuple(
-        Annotator(scale * float(m), scale * float(s), scale) for m, s in zip(mu, sigma, strict=True)
-    )
+    return _scaled(mu, sigma, scale)
+
+
+def _published_draw(
+    n: int, mu_max: float, mu_min: float, sigma_max: float, shrinking: int
+) -> tuple[Floats, Floats]:
+    """Return mu and sigma as the authors drew them: numpy's legacy generator, seed 0."""
+    if mu_min != -mu_max:
+        raise RecipeError(
+            f"noise.draw=published: expected mu_min = -mu_max, as for SKIN, found {mu_min} and "
+            f"{mu_max}; the authors published no other draw: use noise.draw=exact"
+        )
+    legacy = np.random.RandomState(0)  # no other generator repeats their draw
+    mu = legacy.uniform(0.0, mu_max, n)
+    mu[legacy.choice(n, shrinking, replace=False)] *= -1.0
+    return mu, legacy.uniform(sigma_max / 2.0, sigma_max, n)
+
+
+def _scaled(mu: Floats, sigma: Floats, scale: float) -> tuple[Annotator, ...]:
+    pairs = zip(mu.tolist(), sigma.tolist(), strict=True)
+    return tuple(Annotator(scale * m, scale * s, scale) for m, s in pairs)
 
 
 def annotators_of_setting(
@@ -103,7 +129,7 @@ def annotators_of_setting(
     sites: Sequence[str],
     shape: Sequence[int],
     seed: int,
-    assignment: Literal["exact", "bernoulli"] = "exact",
+    draw: Draw = "exact",
 ) -> dict[str, Annotator]:
     """Draw one annotator per site, scaled to images of this shape (their longer side / 256)."""
     names = sorted(sites)
@@ -111,7 +137,7 @@ def annotators_of_setting(
         len(names),
         **asdict(setting),
         rng=seeding.rng(seed, "annotators"),
-        assignment=assignment,
+        draw=draw,
         scale=max(shape) / SIDE,
     )
     return dict(zip(names, drawn, strict=True))

@@ -34,9 +34,10 @@ NOISE_OPTIONS = {
         "Largest spread of a site's offsets, px at 256 px; sites get half to all of it.",
     ),
     "p_d": ("number from 0 to 1", "Share of sites that draw too large."),
-    "assignment": (
-        "exact or bernoulli",
-        "Draw exactly that share of the sites, or each site by chance.",
+    "draw": (
+        "exact, bernoulli or published",
+        "Draw exactly that share of the sites, each site by chance, or the authors' own annotators "
+        "of SKIN (the same for every seed).",
     ),
     "annotators": (
         "table",
@@ -75,7 +76,7 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
             federation.names(),
             federation.train.usual_shape,
             _seed(recipe),
-            options.get("assignment", "exact"),
+            options.get("draw", "exact"),
         )
     for annotator in annotators.values():
         build_model(recipe.noise.name, annotator, _model_options(recipe))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from feda3i.basics.writers import write_array
 from feda3i.data.division import as_test
 from feda3i.data.partition import TEST_SHARE, iid, split_cases
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise.annotators import NoiseSetting, annotators_of_setting
+from feda3i.noise.annotators import Draw, NoiseSetting, annotators_of_setting
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
 from feda3i.reading.decode import Options
@@ -100,7 +100,7 @@ def federate_folder(
     sites: int,
     drawing: Drawing,
     *,
-    assignment: Literal["exact", "bernoulli"] = "exact",
+    draw: Draw = "exact",
     test_share: float = TEST_SHARE,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -117,7 +117,7 @@ def federate_folder(
     if out.exists():
         raise RecipeError(f"'{out}' exists: choose a new folder")
     parts = iid(len(train), sites, seeding.rng(drawing.seed, "partition"))
-    annotators = annotators_of_setting(setting, list(parts), (SIDE,), drawing.seed, assignment)
+    annotators = annotators_of_setting(setting, list(parts), (SIDE,), drawing.seed, draw)
     jobs: list[FileJob] = []
     jobs += [(s, listing.take([train[k]]), annotators[s]) for s in sorted(parts) for k in parts[s]]
     jobs += [("test", listing.take([case]), None) for case in tests]

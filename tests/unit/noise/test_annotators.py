@@ -82,7 +82,7 @@ def test_annotators_do_not_depend_on_the_order_of_sites() -> None:
         ({"mu_min": 1}, "mu_min"),
         ({"sigma_max": float("nan")}, "sigma_max"),
         ({"p_d": 1.1}, "p_d"),
-        ({"assignment": "half"}, "exact, bernoulli"),
+        ({"draw": "half"}, "exact, bernoulli"),
         ({"scale": 0}, "scale"),
     ],
 )

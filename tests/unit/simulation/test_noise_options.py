@@ -20,7 +20,7 @@ DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.
         ((SETTING[0], *DRAWN[:3], "noise.p_d=true"), "noise.p_d: expected a number"),
         ((*SETTING, "noise.seed=abc"), "noise.seed: expected a whole number"),
         ((*SETTING, "noise.seed=true"), "noise.seed: expected a whole number"),
-        ((*SETTING, "noise.assignment=[1]"), "assignment: expected one of"),
+        ((*SETTING, "noise.draw=[1]"), "draw: expected one of"),
         (("noise.setting=skin-ns",), "noise.setting has no effect without noise"),
         ((*SETTING, "noise.points=100000000"), "points: expected a whole number from 1 to"),
         (("noise=levelset", *SETTING[1:], "noise.spacing=5"), "spacing: expected a list"),
