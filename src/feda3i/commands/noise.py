@@ -99,7 +99,7 @@ def federate(
             get_setting(setting),
             sites,
             drawing,
-            draw=draw,
+            assignment=draw,
             test_share=test_share,
             workers=workers,
             progress=progress,

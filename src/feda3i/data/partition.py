@@ -87,7 +87,7 @@ def iid(n: int, sites: int, rng: np.random.Generator) -> Parts:
     return dict(zip(site_names(sites), _deal(rng.permutation(n), sites), strict=True))
 
 
-def published(n: int, sites: int) -> Parts:
+def as_published(n: int, sites: int) -> Parts:
     """Deal out cases in equal parts as the authors did: numpy's legacy generator, seed 0."""
     _enough(n, sites)
     order = np.arange(n)
@@ -181,7 +181,7 @@ def divide(
     if name == "by-source":
         return by_source(sources, sites, rng)
     if name == "published":
-        return published(len(sources), sites)
+        return as_published(len(sources), sites)
     if name == "dirichlet":
         return dirichlet(len(sources), sites, rng, alpha)
     return iid(len(sources), sites, rng)

@@ -100,7 +100,7 @@ def federate_folder(
     sites: int,
     drawing: Drawing,
     *,
-    draw: Draw = "exact",
+    assignment: Draw = "exact",
     test_share: float = TEST_SHARE,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -117,7 +117,7 @@ def federate_folder(
     if out.exists():
         raise RecipeError(f"'{out}' exists: choose a new folder")
     parts = iid(len(train), sites, seeding.rng(drawing.seed, "partition"))
-    annotators = annotators_of_setting(setting, list(parts), (SIDE,), drawing.seed, draw)
+    annotators = annotators_of_setting(setting, list(parts), (SIDE,), drawing.seed, assignment)
     jobs: list[FileJob] = []
     jobs += [(s, listing.take([train[k]]), annotators[s]) for s in sorted(parts) for k in parts[s]]
     jobs += [("test", listing.take([case]), None) for case in tests]
