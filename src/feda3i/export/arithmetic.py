@@ -1,8 +1,7 @@
-"""The arithmetic of ``feda3i predict`` in tensors whose sizes a graph may leave open.
+"""Resizing and normalising as ``feda3i predict`` does, in tensors whose sizes a graph leaves open.
 
-Sizes are brought in line by matrices made of the image's own size, so that a traced or exported
-graph takes images of any size. The arithmetic is that of ``feda3i.core.resize``: area means where
-a side shrinks, linear interpolation where it grows.
+Images are resized by matrices made from their own size, as in ``feda3i.core.resize``: area means
+where a side shrinks, linear interpolation where it grows.
 """
 
 from __future__ import annotations
@@ -24,22 +23,42 @@ def takes_bytes(form: Format) -> bool:
 
 def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -> Tensor:
     """Return an image ``(channel, *space)`` at the size that the network was trained at."""
-    sides = [traced_side(values, axis + 1) for axis in range(len(size))]
-    whole = torch.stack(sides).amax() if aspect == "pad" else None
+    places = _places(values, len(size), aspect)
     small = values
-    for axis, wanted in enumerate(size):
-        weights = _weights(sides[axis], whole, steps_of(small, axis + 1), wanted)
+    for axis, (wanted, (place, length)) in enumerate(zip(size, places, strict=True)):
+        weights = _resampling(_steps(wanted, values)[:, None], place[None], length / wanted, length)
         small = _along(small, weights, axis + 1)
-    return _rounded(small, sides, size) if is_bytes else small
+    if not is_bytes:
+        return small
+    sides = [traced_side(values, axis + 1) for axis in range(len(size))]
+    halved = torch.stack([side == 2 * wanted for side, wanted in zip(sides, size, strict=True)])
+    # OpenCV rounds ties up where both sides are halved, else to even.
+    is_halved = halved.all() if len(size) == 2 else torch.zeros_like(halved.all())
+    return torch.where(is_halved, torch.floor(small + 0.5), torch.round(small))
 
 
 def enlarged(found: Tensor, size: tuple[int, ...], image: Tensor, aspect: str) -> Tensor:
     """Return maps ``(class, *size)`` at the size of their image ``(channel, *space)``."""
-    sides = [traced_side(image, axis + 1) for axis in range(len(size))]
-    whole = torch.stack(sides).amax() if aspect == "pad" else None
-    for axis, wanted in enumerate(size):
-        weights = _weights_back(sides[axis], whole, steps_of(image, axis + 1), wanted)
-        found = _along(found, weights, axis + 1)
+    places = _places(image, len(size), aspect)
+    for axis, (wanted, (place, length)) in enumerate(zip(size, places, strict=True)):
+        inner = _steps(wanted, image)[None]
+        count = inner.new_tensor(wanted)
+        found = _along(found, _resampling(place[:, None], inner, wanted / length, count), axis + 1)
+    return found
+
+
+def _places(image: Tensor, dimensions: int, aspect: str) -> list[tuple[Tensor, Tensor]]:
+    """Return for each axis the places of an image's pixels, and the length they lie in.
+
+    With ``aspect="pad"`` the image lies in the middle of black borders up to its longest side.
+    """
+    sides = [traced_side(image, axis + 1) for axis in range(dimensions)]
+    whole = torch.stack(sides).amax()
+    found = []
+    for axis, side in enumerate(sides):
+        length = whole if aspect == "pad" else side
+        before = torch.floor((length - side) / 2)
+        found.append((_steps(image.shape[axis + 1], image) + before, length))
     return found
 
 
@@ -93,39 +112,19 @@ def _percentile(ordered: Tensor, total: Tensor, share: float) -> Tensor:
     return low * (1 - part) + high * part
 
 
-def steps_of(values: Tensor, axis: int) -> Tensor:
-    """Return 0, 1, ... along an axis, in double precision."""
-    return torch.arange(values.shape[axis], device=values.device).to(torch.float64)
-
-
 def traced_side(values: Tensor, axis: int) -> Tensor:
-    """Return the length of an axis as a tensor: a graph keeps asking for it."""
-    return torch.ones_like(steps_of(values, axis)).sum()
+    """Return the length of an axis as a tensor that stays open in a graph."""
+    return torch.ones_like(_steps(values.shape[axis], values)).sum()
+
+
+def _steps(count: int, like: Tensor) -> Tensor:
+    return torch.arange(count, device=like.device).to(torch.float64)
 
 
 def _along(values: Tensor, weights: Tensor, axis: int) -> Tensor:
     """Return the values with an axis replaced by weighted sums over it."""
     moved = values.movedim(axis, -1) @ weights.to(values.dtype).T
     return moved.movedim(-1, axis)
-
-
-def _weights(side: Tensor, whole: Tensor | None, places: Tensor, wanted: int) -> Tensor:
-    """Return ``(wanted, side)``: what each pixel of the network's image is made of.
-
-    With ``whole`` the image lies in the middle of black borders up to that side.
-    """
-    length = side if whole is None else whole
-    before = torch.zeros_like(length) if whole is None else torch.floor((whole - side) / 2)
-    out = torch.arange(wanted, device=places.device).to(torch.float64)[:, None]
-    return _resampling(out, (places + before)[None], length / wanted, length)
-
-
-def _weights_back(side: Tensor, whole: Tensor | None, places: Tensor, wanted: int) -> Tensor:
-    """Return ``(side, wanted)``: what each pixel of the image takes from the network's answer."""
-    length = side if whole is None else whole
-    before = torch.zeros_like(length) if whole is None else torch.floor((whole - side) / 2)
-    inner = torch.arange(wanted, device=places.device).to(torch.float64)[None]
-    return _resampling((places + before)[:, None], inner, wanted / length, inner.new_tensor(wanted))
 
 
 def _resampling(out: Tensor, inner: Tensor, ratio: Tensor, count: Tensor) -> Tensor:
@@ -135,10 +134,3 @@ def _resampling(out: Tensor, inner: Tensor, ratio: Tensor, count: Tensor) -> Ten
     centre = torch.minimum(((out + 0.5) * ratio - 0.5).clamp(min=0.0), count - 1)
     linear = (1.0 - (centre - inner).abs()).clamp(min=0.0)
     return torch.where(ratio >= 1, area, linear)
-
-
-def _rounded(values: Tensor, sides: list[Tensor], size: tuple[int, ...]) -> Tensor:
-    """Return whole grey levels; OpenCV rounds ties up where both sides are halved, else to even."""
-    halved = torch.stack([side == 2 * wanted for side, wanted in zip(sides, size, strict=True)])
-    is_halved = halved.all() if len(size) == 2 else torch.zeros_like(halved.all())
-    return torch.where(is_halved, torch.floor(values + 0.5), torch.round(values))

@@ -23,8 +23,7 @@ from feda3i.seeding import rng
 
 Ask = Callable[[NDArray[Any]], NDArray[np.uint8]]
 """From an image ``(channel, *space)`` to its mask, by a file that was written."""
-DIFFERING = 1e-3
-"""Share of pixels that may differ in a check: OpenCV rounds where it enlarges small images."""
+DIFFERING = 1e-3  # share of pixels: OpenCV rounds where it enlarges small images
 SQUEEZED = ((1.0, 1.0), (2.0, 2.0), (1.37, 2.91))
 """Sizes of test images, as multiples of the network's: its own, twice it, odd ones."""
 WINDOWS = ((1.0, 1.0), (0.6, 0.75), (0.8, 1.9), (1.37, 1.37))
@@ -37,13 +36,8 @@ def write_onnx(graph: MaskGraph, path: Path) -> Ask:
     with _quiet():
         import onnx_ir.passes.common as passes
 
-        program: Any = torch.onnx.export(
-            _exported(graph),
-            dynamo=True,
-            verbose=False,
-            input_names=["image"],
-            output_names=["mask"],
-        )
+        names: dict[str, Any] = {"input_names": ["image"], "output_names": ["mask"]}
+        program: Any = torch.onnx.export(_exported(graph), dynamo=True, verbose=False, **names)
         # Notes on every node would name the folders of this computer.
         passes.ClearMetadataAndDocStringPass()(program.model)
     write_file(path, program.model_proto.SerializeToString())
@@ -52,12 +46,7 @@ def write_onnx(graph: MaskGraph, path: Path) -> Ask:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-    def ask(image: NDArray[Any]) -> NDArray[np.uint8]:
-        mask: NDArray[np.uint8] = session.run(["mask"], {"image": image})[0]
-        return mask
-
-    return ask
+    return lambda image: np.asarray(session.run(["mask"], {"image": image})[0], np.uint8)
 
 
 def _exported(graph: MaskGraph) -> torch.export.ExportedProgram:

@@ -7,7 +7,7 @@ from pathlib import Path
 from feda3i.basics.files import write_file
 from feda3i.core.predictor import Predictor
 from feda3i.engine.results import LoadedRun
-from feda3i.export.bundle import MODEL, check_bundle, write_configs
+from feda3i.export.bundle import check_bundle, write_configs
 from feda3i.export.card import classes_of, model_card
 from feda3i.export.graph import graph_of
 from feda3i.export.onnx_file import check_masks, write_onnx
@@ -16,19 +16,16 @@ from feda3i.export.onnx_file import check_masks, write_onnx
 def write_export(
     run: LoadedRun, predictor: Predictor, folder: Path, kind: str, best: bool = False
 ) -> tuple[int, int, int]:
-    """Write an export; return how many pixels of test images differ, of how many (``check_masks``).
-
-    ``kind`` is ``"onnx"`` or ``"monai-bundle"``.
-    """
+    """Write an export (``"onnx"`` or ``"monai-bundle"``); return what ``check_masks`` found."""
     form, is_bundle = predictor.format, kind == "monai-bundle"
     if is_bundle:
         check_bundle(form)
     graph = graph_of(predictor)
     model, card = folder / "model.onnx", folder / "README.md"
     if is_bundle:
-        model, card = folder / MODEL, folder / "docs" / "README.md"
+        model, card = folder / "models" / "model.onnx", folder / "docs" / "README.md"
         (folder / "configs").mkdir(parents=True)
-        write_configs(folder, form, run.recipe.title or run.path.name, classes_of(run))
+        write_configs(folder / "configs", form, run.recipe.title or run.path.name, classes_of(run))
     for path in (model, card):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_file(card, model_card(run, kind, form, best).encode())
