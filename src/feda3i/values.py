@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
@@ -30,13 +31,13 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
         raise RecipeError(f"{_start(place)}: nested more than {DEEPEST} levels deep")
     if isinstance(value, Mapping):
         for key, item in value.items():
-            _check_text(str(key), f"a key in {_start(place) or 'the recipe'}")
+            check_text(str(key), f"a key in {_start(place) or 'the recipe'}")
             check_plain(item, f"{place}.{key}" if place else str(key), depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
             check_plain(item, place, depth + 1)
     elif isinstance(value, str):
-        _check_text(value, _start(place))
+        check_text(value, _start(place))
     elif isinstance(value, float) and not math.isfinite(value):
         raise RecipeError(f"{_start(place)}: expected a finite number, found {value}")
     elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
@@ -66,10 +67,20 @@ def flat_items(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
             yield f"{prefix}{key}", value
 
 
-def _check_text(text: str, place: str) -> None:
-    is_text = "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
-    if not is_text:
-        raise RecipeError(f"{place}: expected text in UTF-8, found {shown(text)}")
+def check_text(text: str, place: str) -> None:
+    """Raise ``RecipeError`` for what is no text, or what another program would run as code.
+
+    MONAI evaluates values that begin with ``$`` and replaces ``@name`` and ``%file``.
+    """
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+        raise RecipeError(
+            f"{place}: expected text in UTF-8 without control characters, found {shown(text)}"
+        )
+    if text.lstrip().startswith(("$", "@", "%")):
+        raise RecipeError(
+            f"{place}: expected text that does not begin with $, @ or %, found {shown(text)}; "
+            "other programs would run it as code (write a path as ./$...)"
+        )
 
 
 def _start(place: str) -> str:

@@ -23,6 +23,9 @@ from feda3i.values import DEEPEST, check_plain
         ("data.x=1979-05-27", "data.x: expected text, a number"),
         ("title=\udcff", "title: expected text in UTF-8"),
         ('title="a\\u0000b"', "title: expected text in UTF-8"),
+        ("title=1\nseed = 5", "title: expected text in UTF-8 without control characters"),
+        ("title=$print(1)", r"title: expected text that does not begin with \$, @ or %, found"),
+        ("data.classes=['liver', ' @x']", r"data.classes: expected text that does not begin"),
         ("rounds=true", "rounds: expected a number, found true"),
         ("train.betas=[true, 0.5]", "train.betas: expected a number, found true"),
         ("engine.workers=true", "engine.workers: expected a number"),
@@ -51,10 +54,6 @@ def test_files(text, tmp_path):
     file.write_bytes(text)
     with pytest.raises(RecipeError):
         recipe.load(file, ["data=synthetic", "method=feda3i", "feda3i.t1=0.5", "feda3i.x=1"])
-
-
-def test_a_second_line_is_no_second_value():
-    assert recipe.load(None, ["title=1\nseed = 5"]).title == "1\nseed = 5"
 
 
 def test_a_flag_stays_one_where_a_flag_is_wanted():

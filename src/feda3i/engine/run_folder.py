@@ -26,10 +26,11 @@ from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_f
 from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best, write_best
-from feda3i.errors import RunError, WireError
+from feda3i.errors import RecipeError, RunError, WireError
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local
+from feda3i.values import check_plain, check_text
 
 
 class RunFolder:
@@ -49,6 +50,7 @@ class RunFolder:
     def claim(cls, path: Path) -> RunFolder:
         """Make and hold a new run folder; what anybody else left is never touched."""
         folder = cls(path)
+        check_text(path.name, f"the run folder '{path}'")
         if path.exists() and not path.is_dir():
             raise RunError(f"expected a folder to make at '{path}', found a file")
         folder._check_free()
@@ -90,9 +92,11 @@ class RunFolder:
         """Write recipe and manifest; from now on the run can be resumed."""
         import tomli_w
 
+        manifest = manifest_of(recipe, facts)
+        check_plain(manifest)
         write_local(self.path, recipe)
         write_file(self.path / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
-        text = json.dumps(manifest_of(recipe, facts), indent=2, sort_keys=True)
+        text = json.dumps(manifest, indent=2, sort_keys=True)
         write_file(self.path / "manifest.json", text.encode())
 
     def abandon(self) -> None:
@@ -109,6 +113,7 @@ class RunFolder:
     def open(cls, path: Path, *, to_write: bool = False) -> RunFolder:
         """Open an existing run folder and check that this version can read it."""
         folder = cls(path)
+        check_text(path.name, f"the run folder '{path}'")
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
         check_kinds(path)
@@ -140,6 +145,10 @@ class RunFolder:
             raise RunError(f"'{self.path}/manifest.json' cannot be read: {error}") from None
         if not isinstance(content, dict):
             raise RunError(f"'{self.path}/manifest.json' is damaged: expected an object")
+        try:
+            check_plain(content)
+        except RecipeError as error:
+            raise RunError(f"'{self.path}/manifest.json' is damaged: {error}") from None
         return content
 
     def recipe(self) -> Recipe:

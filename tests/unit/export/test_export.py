@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import cv2
 import numpy as np
@@ -178,6 +179,18 @@ def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeyp
     assert code == 1
     assert "already there" in err
     assert not list(tmp_path.glob(".away*"))
+
+
+@pytest.mark.parametrize("data", [{"classes": ["$print(1)"]}, {"sites": {"@recipe": 3}}])
+def test_names_that_monai_would_evaluate_are_refused(feda3i, finished, tmp_path, data):
+    path = tmp_path / "received"
+    shutil.copytree(finished, path)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["data"] |= data
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    code, _, err = feda3i("export", str(path), "--to", "monai-bundle")
+    assert code == 1
+    assert "does not begin with $, @ or %" in " ".join(err.split())
 
 
 @pytest.mark.slow
