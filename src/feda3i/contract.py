@@ -26,6 +26,7 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import FedA3IError, summary
 from feda3i.failures import plugin_place
+from feda3i.methods.base import card_of_class
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 from feda3i.simulation.views import as_trained
@@ -197,9 +198,7 @@ def takes_volumes(subject: Subject) -> None:
 
 
 def takes_patches(subject: Subject) -> None:
-    """Train on patches of cases of several sizes, also after a crash, unless it says it cannot."""
-    if not job_of(subject.recipe(), tiny_federation()).method.takes_patches:
-        return
+    """Train on patches of cases of several sizes, also after a crash."""
     recipe = subject.recipe(rounds=3, train={"epochs": 2, "batch": 2, "patch": [16, 20]})
     whole, broken = (outcome_of(recipe, uneven_federation(), stop_after=s) for s in (None, 2))
     assert np.isfinite(whole.values).all(), "the parameters are not finite"
@@ -299,7 +298,7 @@ def leaves_masks_alone(subject: Subject) -> None:
 def declares_its_wire(subject: Subject) -> None:
     """Say on the card what leaves a site; the names on the wire are plain words."""
     method = job_of(subject.recipe(), tiny_federation()).method
-    card = method.card()
+    card = card_of_class(type(method))
     assert "leaves" in card.lower(), "the module docstring does not say what leaves a site"
     wire = method.wire
     names = (*wire.fit, *wire.survey, *wire.settings, *wire.networks)

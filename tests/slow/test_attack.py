@@ -97,16 +97,14 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         assert "\x1b]0;" not in log
         assert "\u202e" not in log
 
-        # Noise is averaged in without a guard, and left out or cut down with one.
+        # Noise is averaged in without a guard, and left out with one.
         hostile.will(fit=["noise"])
-        for guard, left_out in (("leave-out", True), ("clip", False)):
-            hostile.will(fit=["noise"])
-            run = consortium.start_run(recipe_for(2, guard=guard), guard)
-            first, second = follow(consortium, run, guard)
-            assert list(first["guarded"]) == [BAD]
-            assert (BAD in first["missing"]) == left_out
-            assert "guarded" not in second
-            assert second["loss"] < 2
+        run = consortium.start_run(recipe_for(2, guard="leave-out"), "leave-out")
+        first, second = follow(consortium, run, "leave-out")
+        assert list(first["guarded"]) == [BAD]
+        assert BAD in first["missing"]
+        assert "guarded" not in second
+        assert second["loss"] < 2
 
         # Ten times its cases from the first hello on: nobody can count them, the cap holds.
         hostile.will(hello=["ten times the cases"], fit=["cases of the hello"] * 2)
@@ -121,6 +119,6 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         events = follow(consortium, run, "survey")
         assert [event["answered"] for event in events] == [3, 3, 3]
         assert any(BAD in event.get("survey_missing", {}) for event in events)
-        for name in ("forged", "leave-out", "clip", "cap", "survey"):
+        for name in ("forged", "leave-out", "cap", "survey"):
             assert (consortium.runs / name / "DONE").exists()
             assert not events_of(consortium, name, "resume")

@@ -48,7 +48,12 @@ def last_shared(recipe: Recipe) -> int:
 
 @cache
 def _plain_rounds(name: str, options: str, rounds: int) -> int:
-    return make_method(name, json.loads(options)).plain_rounds(rounds)
+    """Return how many of a method's first rounds are FedAvg's: those before its first phase."""
+    method = make_method(name, json.loads(options))
+    firsts = method.phases(rounds, {}).values()
+    if not method.begins_as_fedavg or None in firsts:
+        return 0
+    return min([rounds, *(first - 1 for first in firsts if first is not None)])
 
 
 def family_of(recipe: Recipe) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+NOT_FINITE = "the parameters hold NaN or infinite values"
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -117,10 +119,9 @@ class Layout:
         return params
 
     def write(self, params: Params, network: nn.Module) -> None:
-        """Copy flat vectors into the network."""
+        """Copy flat vectors, which were checked when they came, into the network."""
         import torch
 
-        self.check(params)
         state = network.state_dict()
         with torch.no_grad():
             for name, tensor in self.tensors(params).items():
@@ -139,21 +140,30 @@ class Layout:
 
     def check(self, params: Params) -> None:
         """Raise ``WireError`` unless the vectors fit this network and are finite."""
+        self._check_shapes(params)
+        if not np.isfinite(params.values.sum(dtype=np.float64)):
+            raise WireError(NOT_FINITE)
+
+    def _check_shapes(self, params: Params) -> None:
         found = (params.values.shape, params.counts.shape)
         expected = ((self.size,), (self.integers,))
         if found != expected:
             raise WireError(f"expected parameters of shape {expected}, found {found}")
-        if not np.isfinite(params.values.sum(dtype=np.float64)):
-            raise WireError("the parameters hold NaN or infinite values")
 
     def check_limits(self, params: Params, value: float, buffer: float, count: int) -> None:
-        """Raise ``WireError`` if something is too large to be averaged, or a variance negative."""
+        """Raise ``WireError`` unless the vectors fit and may be averaged, in one pass over them.
+
+        Trained values, buffers and integer buffers have limits; no variance is negative.
+        """
+        self._check_shapes(params)
         if np.any(params.counts > count) or np.any(params.counts < -count):
             raise WireError(f"expected integer buffers between -{count} and {count}")
         for entry in self.floats:
             part = params.values[entry.start : entry.stop]
             most = value if entry.is_trained else buffer
             low, high = float(part.min(initial=0.0)), float(part.max(initial=0.0))
+            if not np.isfinite(high - low):  # NaN is both the least and the largest value
+                raise WireError(NOT_FINITE)
             if max(-low, high) > most:
                 raise WireError(
                     f"expected values between -{most:g} and {most:g} in '{entry.name}', found "

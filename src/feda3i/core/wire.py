@@ -37,11 +37,16 @@ MAX_COUNT = 2**53
 
 
 def check_order(order: Order, wire: Wire, layout: Layout) -> None:
+    """Raise ``WireError`` unless an order is declared and its networks fit and are finite."""
+    check_order_names(order, wire)
+    for params in (order.params, *order.networks.values()):
+        layout.check(params)
+
+
+def check_order_names(order: Order, wire: Wire) -> None:
     """Raise ``WireError`` unless an order holds declared settings and networks only."""
     _declared(f"an order for site {order.site}", "setting", list(order.settings), wire.settings)
     _declared(f"an order for site {order.site}", "network", list(order.networks), wire.networks)
-    for params in (order.params, *order.networks.values()):
-        layout.check(params)
 
 
 def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
@@ -66,7 +71,6 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     if (reply.params is not None) != (reply.task == "fit"):
         raise WireError(f"{where}: parameters belong to a fit reply, and to nothing else")
     if reply.params is not None:
-        layout.check(reply.params)
         layout.check_limits(reply.params, MAX_VALUE, MAX_BUFFER, MAX_COUNT)
 
 

@@ -1,7 +1,4 @@
-"""What the server does about a site that sends nonsense: guard the merge, or merge without weights.
-
-Both need the replies of a round at once; they lie in one buffer, in a file if it is large.
-"""
+"""The guard against a bad site: an update far larger than the others of its round is left out."""
 
 from __future__ import annotations
 
@@ -10,78 +7,63 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.messages import Floats, Missing, Params, Reply
-from feda3i.core.robust import (
-    Judgement,
-    column_median,
-    far_off,
-    judge,
-    opposed,
-    trim_count,
-    trimmed_mean,
-)
+from feda3i.core.messages import Floats, Missing, Reply
 from feda3i.core.server import Gathered, Server
-from feda3i.recipe.sections import EngineSection
 
-
-def must_gather(engine: EngineSection) -> bool:
-    """Return whether all replies are needed at once, whatever the method says.
-
-    So does the cap on shares: who is above it is known when all have answered.
-    """
-    return engine.max_share < 1 or engine.guard != "off" or engine.merge != "mean"
-
-
-def merge_alike(engine: EngineSection, gathered: Gathered) -> Params:
-    """Return trimmed mean or median of each parameter; integer buffers take the largest value."""
-    rows = gathered.rows
-    if engine.merge == "median":
-        values = column_median(rows)
-    else:
-        values = trimmed_mean(rows, trim_count(len(rows), engine.trim))
-    return Params(values, gathered.counts.max(axis=0))
+_BLOCK = 1 << 16
+FEWEST = 3
+"""Sites below which a median says nothing about a single one."""
 
 
 def guard(
-    engine: EngineSection, server: Server, kept: Sequence[Reply], gathered: Gathered
+    server: Server, kept: Sequence[Reply], gathered: Gathered, factor: float
 ) -> tuple[list[Reply], list[Missing]]:
-    """Clip updates, or leave them out; return who counts and who was left out, and log both."""
-    is_trained, base = server.layout.trained(), server.params.values
-    judged, medians = judge(gathered.rows, base, is_trained)
-    far = far_off(judged, engine.guard_factor)
-    against = opposed(judged, far)
+    """Return the replies that count and those left out; ``gathered`` keeps the former only."""
     names = [reply.site for reply in kept]
-    pairs = zip(names, judged, strict=True)
-    server.record(guard={name: [round(j.ratio, 3), round(j.cosine, 3)] for name, j in pairs})
-    reasons = {k: f"its update is {judged[k].ratio:.3g} times the median of the round" for k in far}
-    for k in against:
-        reasons[k] = f"its update opposes the others (cosine {judged[k].cosine:.2f})"
-    does = "left out" if engine.guard == "leave-out" else "clipped"
-    done = {k: "kept" if does == "clipped" and k in against else does for k in reasons}
-    if reasons:
-        server.record(guarded={names[k]: f"{done[k]}: {reasons[k]}" for k in sorted(reasons)})
-    if does == "clipped":
-        for k in far:
-            _clip(gathered, k, base, is_trained, judged[k], medians, engine.guard_factor)
+    ratios = norm_ratios(gathered.rows, server.params.values, server.layout.trained())
+    far = far_off(ratios, factor)
+    server.record(guard={n: round(r, 3) for n, r in zip(names, ratios.tolist(), strict=True)})
+    if not far:
         return list(kept), []
-    rest = [k for k in range(len(kept)) if k not in reasons]
+    reasons = {
+        names[k]: f"its update is {ratios[k]:.3g} times the median of the round" for k in far
+    }
+    server.record(guarded={site: f"left out: {reason}" for site, reason in reasons.items()})
+    rest = [k for k in range(len(kept)) if k not in far]
     gathered.keep(rest)
-    out = [Missing(names[k], f"left out by the guard: {reasons[k]}") for k in sorted(reasons)]
+    out = [Missing(site, f"left out by the guard: {reason}") for site, reason in reasons.items()]
     return [kept[k] for k in rest], out
 
 
-def _clip(
-    gathered: Gathered,
-    site: int,
-    base: NDArray[np.float32],
-    is_trained: NDArray[np.bool_],
-    judged: Judgement,
-    medians: Floats,
-    factor: float,
-) -> None:
-    """Cut an update down to the median norm where it is far above it: weights, buffers, or both."""
-    row = gathered.rows[site]
-    for part, norm, median in zip((is_trained, ~is_trained), judged.norms, medians, strict=True):
-        if norm > factor * median:
-            update = row[part].astype(np.float64) - base[part]
-            row[part] = base[part] + update * (median / norm)
+def norm_ratios(
+    rows: NDArray[np.float32], base: NDArray[np.float32], is_trained: NDArray[np.bool_]
+) -> Floats:
+    """Return the norm of each row's update by the median norm, ``(site,)``.
+
+    Trained values and buffers (running means and variances) are compared apart, since theirs are
+    different scales, and the larger ratio counts. With a median of zero most did not move at all:
+    whoever did is infinitely far off.
+    """
+    squares = np.zeros((len(rows), 2))
+    for start in range(0, len(base), _BLOCK):  # in blocks: a float64 copy of all would be large
+        part = slice(start, start + _BLOCK)
+        block = np.square(rows[:, part].astype(np.float64) - base[part])
+        squares[:, 0] += block[:, is_trained[part]].sum(axis=1)
+        squares[:, 1] += block[:, ~is_trained[part]].sum(axis=1)
+    norms = np.sqrt(squares)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = norms / np.median(norms, axis=0)
+    return np.asarray(np.nan_to_num(ratios, nan=0.0, posinf=np.inf).max(axis=1))
+
+
+def far_off(ratios: Floats, factor: float) -> list[int]:
+    """Return who is above ``factor`` times the median: the farthest, less than half of all.
+
+    >>> far_off(np.array([1.0, 1.1, 9.0, 0.9]), 3.0), far_off(np.array([0.1, 1.9]), 3.0)
+    ([2], [])
+    """
+    if len(ratios) < FEWEST:
+        return []
+    found = [k for k, ratio in enumerate(ratios) if ratio > factor]
+    farthest = sorted(found, key=lambda k: (-ratios[k], k))
+    return sorted(farthest[: (len(ratios) - 1) // 2])

@@ -43,28 +43,16 @@ class Job:
     def method(self) -> Method:
         """Return the method with the recipe's hyper-parameters."""
         method = make_method(self.recipe.method.name, self.recipe.method.options())
-        merge = self.recipe.engine.merge
-        if merge != "mean" and not method.averages_by_cases():
-            raise RecipeError(
-                f"engine.merge={merge} would replace what method '{self.recipe.method.name}' does "
-                f"with the replies; use engine.merge=mean, or a method that averages as fedavg does"
-            )
         if self.recipe.validation.share and self.recipe.model.statistics == "exact-last":
             raise RecipeError(
                 'validation.share with model.statistics = "exact-last": the best round may not be '
                 'the last one, and only the last would be measured; use statistics = "exact"'
             )
-        if self.recipe.train.augment != "none" and not method.follows_augmentation():
+        if self.recipe.train.augment != "none" and not method.follows_augmentation:
             raise RecipeError(
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
                 f"remembers predictions pixel by pixel, which cannot follow cases that are turned "
                 f"and bent; use train.augment=none, or another method"
-            )
-        if self.recipe.train.patch is not None and not method.takes_patches:
-            raise RecipeError(
-                f"train.patch: method '{self.recipe.method.name}' says that it cannot train on "
-                f"patches (takes_patches); leave train.patch out (and give data.size where sizes "
-                f"differ), or choose another method"
             )
         return method
 
@@ -111,7 +99,8 @@ class Job:
 
     def _check_statistics(self, network: nn.Module, layout: Layout) -> None:
         check_norms(network, layout)
-        if not self.method.scores_merged():
+        method = getattr(self.method, "other", self.method)  # redraw scores what its method does
+        if type(method).models is not Method.models:
             raise RecipeError(
                 f'model.statistics = "{self.recipe.model.statistics}": method '
                 f"'{self.recipe.method.name}' scores networks of its own, not the merged one that "

@@ -17,10 +17,10 @@ from feda3i.core.aggregation import Fold
 from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, Task
 from feda3i.core.server import Gathered, Server
 from feda3i.core.statistics import with_statistics
-from feda3i.core.wire import check_order, check_reply
+from feda3i.core.wire import check_order_names, check_reply
 from feda3i.engine.console import Listener
 from feda3i.engine.events import EventLog
-from feda3i.engine.guarding import guard, merge_alike, must_gather
+from feda3i.engine.guarding import guard
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, mean_of
@@ -60,6 +60,10 @@ class Round:
             acted = self._ask_all("act", self.sites_of(plan.act), plan, self.server.params)
             self.method.digest(self.server, acted)
         replies, params = self._fit(plan)
+        try:
+            self.server.layout.check(params)
+        except WireError as error:
+            raise RunError(f"round {self.number}: of the merged network, {error}") from None
         self.server.params = params
         if self.job.measures(self.number):
             self._measure()
@@ -88,7 +92,9 @@ class Round:
         layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
-        is_gathered = plan.gather or must_gather(self.job.recipe.engine)
+        engine = self.job.recipe.engine
+        # Who is far off, or above the cap, is known when all have answered.
+        is_gathered = plan.gather or engine.max_share < 1 or engine.guard != "off"
         gathered = Gathered(layout, len(sites), self.scratch) if is_gathered else None
         fold = Fold(layout)
         kept: list[Reply] = []
@@ -114,9 +120,8 @@ class Round:
 
     def _measure(self) -> None:
         """Put exact running statistics over all sites' images in the place of averaged ones."""
-        layout, guarded = self.server.layout, self.server.facts.get("guarded", {})
-        is_left_out = guarded if self.job.recipe.engine.guard == "leave-out" else {}
-        asked = [site for site in self.sites_of(None) if site not in is_left_out]
+        layout, left_out = self.server.layout, self.server.facts.get("guarded", {})
+        asked = [site for site in self.sites_of(None) if site not in left_out]
         replies = self._ask_all("measure", asked, Plan(), self.server.params)
         self.server.params = with_statistics(self.server.params, layout, replies)
 
@@ -126,12 +131,10 @@ class Round:
         """Let the guard look at gathered replies, then merge them."""
         engine = self.job.recipe.engine
         if engine.guard != "off":
-            kept, left_out = guard(engine, self.server, kept, gathered)
+            kept, left_out = guard(self.server, kept, gathered, engine.guard_factor)
             missing = [*missing, *left_out]
         share = engine.max_share
         replies = Replies("fit", self.number, tuple(kept), tuple(missing), share)
-        if engine.merge != "mean":
-            return replies, merge_alike(engine, gathered)
         if plan.gather:
             return replies, self.method.merge(self.server, replies, gathered)
         weights = replies.share_of_cases()  # the method asked for the plain average
@@ -157,8 +160,7 @@ class Round:
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
             orders.append(Order(task, self.number, site, params, settings, networks))
-        if orders:
-            check_order(orders[0], wire, layout)
+            check_order_names(orders[-1], wire)
         for order, answer in zip(orders, self.transport.call(orders), strict=True):
             self.interrupt.check()
             if isinstance(answer, Missing):

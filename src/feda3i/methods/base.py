@@ -13,6 +13,7 @@ One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -36,9 +37,10 @@ class Method(BaseModel):
     """``ce``: cross-entropy. ``dc``: half cross-entropy, half soft Dice."""
 
     wire: ClassVar[Wire] = Wire()
-    takes_patches: ClassVar[bool] = True
-    """Whether sites may train on patches: what a method remembers of cases must be at their own
-    size, which ``batch.cut`` cuts as the batch was."""
+    follows_augmentation: ClassVar[bool] = True
+    """Whether what is kept of a case pixel by pixel moves with it (``batch.follow``)."""
+    begins_as_fedavg: ClassVar[bool] = False
+    """Whether the rounds before the first of ``phases`` are FedAvg's, to the bit."""
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -66,18 +68,9 @@ class Method(BaseModel):
         server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return gathered.combine(weights)
 
-    def averages_by_cases(self) -> bool:
-        """Return whether all that happens to replies is an average by cases; it may be replaced."""
-        kind = type(self)
-        return kind.merge is Method.merge and kind.weights is Method.weights
-
     def models(self, server: Server) -> dict[str, Params]:
         """Return the models to score, by name; one global model by default."""
         return {"global": server.params}
-
-    def scores_merged(self) -> bool:
-        """Return whether the merged network is what is scored, as it is by default."""
-        return type(self).models is Method.models
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> Mapping[str, int | None]:
         """Return from which round on each part of the method acts; empty if all do from the first.
@@ -87,25 +80,6 @@ class Method(BaseModel):
         ends before a part acts says so, since it is then not what its name promises.
         """
         return {}
-
-    def follows_augmentation(self) -> bool:
-        """Return whether all that is remembered of cases follows them when they are augmented.
-
-        What is kept of a case pixel by pixel belongs where its pixels are: ``batch.follow`` moves
-        it. A method that cannot do that returns False, and ``train.augment`` is refused.
-        """
-        return True
-
-    def plain_rounds(self, rounds: int) -> int:
-        """Return how many of the first rounds are FedAvg's with this loss, to the bit.
-
-        A bench trains such a beginning once for all methods that share it. None by default.
-        """
-        return 0
-
-    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
-        """Return what in the final state gives reason to doubt the result; nothing by default."""
-        return ()
 
     # -- site -------------------------------------------------------------------------------------
 
@@ -144,15 +118,11 @@ class Method(BaseModel):
         """Answer a survey: look at the received network without training it."""
         raise TypeError(f"{type(self).__name__} plans a survey but does not define one")
 
-    # -- description ------------------------------------------------------------------------------
 
-    @classmethod
-    def card(cls) -> str:
-        """Return the method card: the docstring of the method's module."""
-        import inspect
-
-        module: Any = inspect.getmodule(cls)
-        return inspect.cleandoc((module.__doc__ if module else None) or cls.__doc__ or "")
+def card_of_class(kind: type[Method]) -> str:
+    """Return the method card: the docstring of the method's module."""
+    module = inspect.getmodule(kind)
+    return inspect.cleandoc((module.__doc__ if module else None) or kind.__doc__ or "")
 
 
 def make_method(name: str, options: dict[str, Any]) -> Method:

@@ -30,7 +30,7 @@ Departures
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -55,9 +55,7 @@ class ELR(Method):
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Weight of the regulariser (lambda in the paper); 0 is FedAvg."""
 
-    def follows_augmentation(self) -> bool:
-        """Return whether there is no memory: predictions of changed cases have another place."""
-        return self.lam == 0
+    follows_augmentation: ClassVar[bool] = False  # predictions of changed cases have another place
 
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the loss with the regulariser; the memory of these cases is updated first."""

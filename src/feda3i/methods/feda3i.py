@@ -42,7 +42,7 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -116,6 +116,7 @@ class FedA3I(Method):
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
+    begins_as_fedavg: ClassVar[bool] = True
     wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
 
     @model_validator(mode="after")
@@ -192,6 +193,7 @@ class FedA3I(Method):
         else:
             rating = self._by_groups(server, found, counts)
         server.state["rating"] = rating.to_dict()
+        server.state["doubts"] = quality.doubts(rating)
         said = quality.say_lines(rating, rating.sites, list(counts.values()))
         server.record(survey=rating.to_dict(), said=said)
 
@@ -242,18 +244,6 @@ class FedA3I(Method):
         if not self._uses_quality():
             return {}  # asked for: an ablation without quality
         return {"weighting by quality (FedA3I is FedAvg before)": first}
-
-    def plain_rounds(self, rounds: int) -> int:
-        """Return the length of the warm-up; one that is found on the way is not shared."""
-        if self.t1 == "auto":
-            return 0
-        return min(self.t1, rounds) if self._uses_quality() else rounds
-
-    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
-        """Say so if restarts of the mixture mostly gave other groups."""
-        if "rating" not in state:
-            return ()
-        return quality.doubts(quality.Rating.from_dict(state["rating"]))
 
     # -- site -------------------------------------------------------------------------------------
 

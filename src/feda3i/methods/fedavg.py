@@ -19,15 +19,15 @@ Departures
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from feda3i.methods.base import Method
 
 
 class FedAvg(Method):
     """The default behaviour under its own name."""
 
-    def plain_rounds(self, rounds: int) -> int:
-        """Return all of them."""
-        return rounds
+    begins_as_fedavg: ClassVar[bool] = True
 
 
 METHOD = FedAvg

@@ -69,6 +69,7 @@ class FedNoRo(Method):
     by_distance: bool = True
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
+    begins_as_fedavg: ClassVar[bool] = True
     wire: ClassVar[Wire] = Wire(
         survey=("foreground", "background"),
         settings=("is_noisy", "teacher_share"),
@@ -135,10 +136,6 @@ class FedNoRo(Method):
         found = state.get("noisy")
         first = None if found == [] else self.s1 + 1
         return {"treating noisy sites apart (FedNoRo is FedAvg before)": first}
-
-    def plain_rounds(self, rounds: int) -> int:
-        """Return the rounds before the survey."""
-        return min(self.s1, rounds)
 
     # -- site -------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
@@ -77,11 +77,11 @@ class _JoinedWire:
         )
 
 
-class _TakesPatches:
-    """Whether sites may train on patches: if the other method lets them."""
+class _FollowsAugmentation:
+    """Whether what is kept of cases follows them: redrawn masks do, the other method decides."""
 
     def __get__(self, method: Redraw | None, kind: type[Redraw]) -> bool:
-        return True if method is None else method.other.takes_patches
+        return True if method is None else method.other.follows_augmentation
 
 
 class Redraw(Method):
@@ -104,7 +104,7 @@ class Redraw(Method):
     fewest: Annotated[int, Field(ge=2)] = 8
     """Cases with a contour below which a site's offset cannot be told."""
 
-    takes_patches: ClassVar[Any] = _TakesPatches()
+    follows_augmentation: ClassVar[Any] = _FollowsAugmentation()
     wire: ClassVar[Any] = _JoinedWire()
     _other: Method = PrivateAttr()
 
@@ -217,25 +217,9 @@ class Redraw(Method):
         """Return what the other method makes of the replies."""
         return self.other.merge(server, replies, gathered)
 
-    def averages_by_cases(self) -> bool:
-        """Return whether the other method only averages."""
-        return self.other.averages_by_cases()
-
     def models(self, server: Server) -> dict[str, Params]:
         """Return the other method's models."""
         return self.other.models(server)
-
-    def scores_merged(self) -> bool:
-        """Return whether the other method scores the merged network."""
-        return self.other.scores_merged()
-
-    def follows_augmentation(self) -> bool:
-        """Return whether the other method's memory follows; redrawn masks do."""
-        return self.other.follows_augmentation()
-
-    def doubts(self, state: Mapping[str, Any]) -> Sequence[str]:
-        """Return the other method's doubts."""
-        return self.other.doubts(state)
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return the other method's phases, and from when on masks are moved if not at once."""

@@ -116,14 +116,10 @@ class EngineSection(StrictSection):
     """Seconds that a round may take before missing sites are left out (network engine)."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """The most that one site may count by its cases; the rest is shared out. 1: no cap."""
-    guard: Literal["off", "clip", "leave-out"] = "off"
-    """What happens to an update that is far larger than the median, or opposed to the others."""
+    guard: Literal["off", "leave-out"] = "off"
+    """``leave-out``: an update far larger than the median of its round does not count."""
     guard_factor: Annotated[float, Field(ge=2, allow_inf_nan=False)] = 3.0
     """Times the median norm of a round's updates above which the guard acts."""
-    merge: Literal["mean", "trimmed", "median"] = "mean"
-    """``mean`` by cases; ``trimmed`` mean or ``median`` of each parameter, all sites alike."""
-    trim: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
-    """Share of the sites that ``trimmed`` cuts off at each end, rounded up."""
     track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
     """Where the run copies its numbers by round and site while it works (extra ``tracking``)."""
 
@@ -137,14 +133,14 @@ class EngineSection(StrictSection):
         return every if self.track == "both" else tuple(n for n in every if n == self.track)
 
 
-DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor", "merge", "trim")
+DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor")
 
 
 def deciding(engine: Any) -> dict[str, Any]:
     """Return those values of an engine section that change numbers: none if all are as by default.
 
-    >>> deciding({"workers": 2, "guard": "clip", "merge": "mean"})
-    {'guard': 'clip'}
+    >>> deciding({"workers": 2, "guard": "leave-out", "compile": False})
+    {'guard': 'leave-out'}
     """
     usual = {key: EngineSection.model_fields[key].default for key in DECIDING}
     given = engine if isinstance(engine, dict) else {}

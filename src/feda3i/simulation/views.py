@@ -13,6 +13,7 @@ import numpy as np
 from feda3i.core.cases import Federation, Index
 from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
+from feda3i.methods.base import card_of_class
 
 CLEAN = """
 Clean: FedAvg on the clean masks, the ceiling for noise-robust methods.
@@ -99,5 +100,5 @@ def as_trained(federation: Federation, method: str) -> Federation:
 def card_of(method: str) -> str:
     """Return the card of a method or of a view."""
     view = view_of(method)
-    card: str = view.card.strip() if view is not None else REGISTRY.get(method).card()
+    card: str = view.card.strip() if view is not None else card_of_class(REGISTRY.get(method))
     return card

@@ -14,9 +14,8 @@ from feda3i.core.cases import Cases, Federation
 from feda3i.core.patches import shared_boxes
 from feda3i.core.ragged import Ragged
 from feda3i.engine.run import job_of
-from feda3i.errors import RecipeError
 from feda3i.losses import pixel_cross_entropy
-from feda3i.methods import REGISTRY, feda3i
+from feda3i.methods import feda3i
 from feda3i.methods.parts.corrected import current_masks, pack_masks, unpack_cases
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.metrics import dice
@@ -299,11 +298,3 @@ def test_a_survey_tells_edges_of_volumes_in_pixels_at_256(scale, dtype, tmp_path
     steps = Steps(tmp_path / "run", "feda3i", {"t1": 1}, disc_cases(), **PATCH)
     steps.play(2)
     assert sides == [SIDE]
-
-
-def test_methods_that_say_so_refuse_patches(monkeypatch):
-    monkeypatch.setattr(REGISTRY.get("fedprox"), "takes_patches", False)
-    for name, options in (("fedprox", {}), ("redraw", {"then": "fedprox"})):
-        with pytest.raises(RecipeError, match=r"train\.patch.*cannot train on patches"):
-            _ = job_of(recipe(name, options, **PATCH), uneven_federation()).method
-    assert job_of(recipe("redraw", **PATCH), uneven_federation()).method.takes_patches

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from feda3i.methods.base import make_method
 from feda3i.quality import Grouping, SiteSurvey, doubts, group_sites, rate_sites, say_lines
 
 
@@ -69,7 +68,3 @@ def test_doubtful_groups_are_told_on_the_console_and_with_the_result():
     assert f"{100 * share:.0f} % of single starts" in line
     counts = [8] * len(doubtful.sites)
     assert line in say_lines(doubtful, doubtful.sites, counts)
-    method = make_method("feda3i", {"safe": False})
-    assert method.doubts({"rating": doubtful.to_dict()}) == [line]
-    assert not method.doubts({"rating": clear.to_dict()})
-    assert not method.doubts({})

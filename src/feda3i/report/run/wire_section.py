@@ -11,6 +11,7 @@ from typing import Any
 
 from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
+from feda3i.methods.base import card_of_class
 from feda3i.report import html
 from feda3i.report.html import Column, Html, Section
 from feda3i.report.run.compare import Group
@@ -71,7 +72,9 @@ def _words(kind: Any) -> str:
     """Return what a method's card says of what leaves a site."""
     if kind is None:
         return "The method is a plug-in, which a report does not load: see what it declares."
-    found = re.search(r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", kind.card(), re.MULTILINE)
+    found = re.search(
+        r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", card_of_class(kind), re.MULTILINE
+    )
     if found:
         return " ".join(found.group(1).split())
     names = ", ".join((*ALWAYS["fit"], *kind.wire.fit, *kind.wire.survey))
