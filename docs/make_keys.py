@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from feda3i.commands.keys import Key, all_keys
+from feda3i.commands.keys import Key, all_keys, listed_once
 
 PAGE = Path(__file__).with_name("recipe-keys.md")
 HEAD = """# All keys of a recipe
@@ -17,32 +17,35 @@ TOML file; every key can be changed on the command line with `key=value`. `data=
 
 ## In every recipe
 """
-TITLES = {"data": "Data set", "noise": "Noise", "model": "Network", "method": "Method"}
+SECTIONS = {
+    "data": "Options of data sets",
+    "noise": "Options of noise",
+    "model": "Options of networks",
+    "method": "Options of methods",
+}
+MONAI = """
+Options of MONAI's networks go to MONAI's constructor as they are; its `channels` is called
+`features` here. `model.input` works for every network.
+"""
 
 
 def page() -> str:
-    """Return the page: the keys that all recipes have, then the options of each thing."""
+    """Return the page: the keys that all recipes have, then each option with who takes it."""
     keys = all_keys()
     parts = [HEAD, table(key for key in keys if not key.owner)]
-    for section, title in TITLES.items():
-        owners = dict.fromkeys(
-            k.owner for k in keys if k.owner and k.name.startswith(f"{section}.")
-        )
-        for owner in owners:
-            own = (k for k in keys if k.owner == owner and k.name.startswith(f"{section}."))
-            parts += [f"\n## {title} {owner}\n".replace("Noise the", "Noise: the"), table(own)]
-    parts.append(
-        "\n## Networks of MONAI\n\nOptions go to MONAI's constructor as they are; its `channels` "
-        "is called `features` here. `model.input` works for every network.\n"
-    )
+    for section, title in SECTIONS.items():
+        own = [k for k in keys if k.owner and k.name.startswith(f"{section}.")]
+        parts += [f"\n## {title}\n", table(listed_once(own), "of")]
+        parts += [MONAI] if section == "model" else []
     return "".join(parts)
 
 
-def table(keys: Iterable[Key]) -> str:
-    """Return a table of keys."""
-    rows = ["", "| key | takes | default | meaning |", "|---|---|---|---|"]
+def table(keys: Iterable[Key], *more: str) -> str:
+    """Return a table of keys, with their owners if there is a further column for them."""
+    titles = ("key", *more, "takes", "default", "meaning")
+    rows = ["", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for key in keys:
-        cells = (key.takes, key.default, key.meaning)
+        cells = (*([key.owner] if more else []), key.takes, key.default, key.meaning)
         rows.append(f"| `{key.name}` | " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")
     return "\n".join(rows) + "\n"
 

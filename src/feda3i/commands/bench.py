@@ -65,9 +65,7 @@ def bench(
     if show:
         _list(agenda)
     elif dry_run:
-        from feda3i.commands.dry_run import print_estimate
-
-        print_estimate(loaded, agenda, jobs)
+        _estimate(loaded, agenda, jobs)
     else:
         _play(agenda, out, results, jobs, quiet)
         print(f"all {len(agenda.cells)} runs done; see: feda3i tables {results} --grid {source}")
@@ -95,6 +93,30 @@ def _list(agenda: Agenda) -> None:
         state = "missing" if result is None else f"{result.last():.4f}"
         print(f"{state:8}  {cell.setting:12}  {cell.row:32}  seed {cell.seed}  {name}")
     print(f"{len(agenda.done)} of {len(agenda.cells)} runs done")
+
+
+def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
+    """Print what is to do; a step of each kind of run that no result tells of is measured."""
+    from feda3i.basics.parallel import cores
+    from feda3i.bench.conduct import times_of
+    from feda3i.bench.schedule import left
+    from feda3i.commands.dry_run import duration, seconds_of_round
+
+    missing = agenda.missing()
+    print(f"{grid.name}: {grid.title}")
+    print(
+        f"runs      {len(agenda.cells)}, of them {len(agenda.done)} done and {len(missing)} to do"
+    )
+    played = sum(task.rounds for task in missing)
+    shared = played - left(missing, {}, {}, {task.kind: 1.0 for task in missing})
+    print(f"rounds    {played}, of them {shared:.0f} shared with another run and not trained")
+    seconds = times_of(agenda)
+    for task in missing:
+        if task.kind not in seconds:
+            seconds[task.kind] = seconds_of_round(agenda.cells[task.name].recipe)
+    used = min(jobs or cores(), cores())
+    total = duration(left(missing, {}, {}, seconds) / used)
+    print(f"time      about {total} on {used} cores; more if the machine has other work")
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -130,20 +129,17 @@ def method_card(name: str) -> str:
 
 def key_card(name: str) -> str:
     """Return what a key of a recipe takes and means, and what the built-in recipes set it to."""
-    from feda3i.commands.keys import Key, find_keys
+    from feda3i.commands.keys import find_keys, listed_once
 
-    alike: dict[Key, list[str]] = {}  # what several data sets share is said once
-    for key in find_keys(name):
-        alike.setdefault(replace(key, owner=""), []).append(key.owner)
-    if not alike:
+    found = listed_once(find_keys(name))
+    if not found:
         raise RecipeError(f"there is no key '{name}' in a recipe; all are in docs/recipe-keys.md")
     lines = []
-    for key, owners in alike.items():
-        of = ", ".join(filter(None, owners))
-        lines.append(f"{key.name}{f' ({of})' if of else ''}")
+    for key in found:
+        lines.append(f"{key.name} ({key.owner})" if key.owner else key.name)
         lines.append(f"    {key.takes}; default: {key.default}")
         lines += textwrap.wrap(key.meaning, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
-    lines += ["", *_in_recipes(name)] if "." in name or len(alike) == 1 else []
+    lines += ["", *_in_recipes(name)] if "." in name or len(found) == 1 else []
     return "\n".join(lines).rstrip()
 
 

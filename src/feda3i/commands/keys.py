@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -50,6 +50,27 @@ def all_keys() -> list[Key]:
     for name in METHODS.names():
         keys += options_of("method", name, METHODS.get(name))
     return keys
+
+
+def listed_once(keys: Iterable[Key]) -> list[Key]:
+    """Return keys of the same name and meaning as one, with all their owners and defaults."""
+    alike: dict[tuple[str, str], list[Key]] = {}
+    for key in keys:
+        alike.setdefault((key.name, key.meaning), []).append(key)
+    return [_one_of(same) for same in alike.values()]
+
+
+def _one_of(same: list[Key]) -> Key:
+    owners: dict[str, list[str]] = {}
+    for key in same:
+        owners.setdefault(key.default, []).append(key.owner)
+    several = "; ".join(f"{default} ({', '.join(names)})" for default, names in owners.items())
+    return replace(
+        same[0],
+        takes=", or ".join(dict.fromkeys(key.takes for key in same)),
+        default=same[0].default if len(owners) == 1 else several,
+        owner=", ".join(key.owner for key in same if key.owner),
+    )
 
 
 def options_of(section: str, name: str, thing: Any) -> list[Key]:

@@ -1,0 +1,98 @@
+"""A forecast follows from speed and sizes; a dry run says it and leaves no trace."""
+
+from dataclasses import replace
+
+import pytest
+
+from feda3i import contract
+from feda3i.commands import dry_run
+from feda3i.engine.run import job_of
+from feda3i.engine.transport import one_thread
+from feda3i.methods import REGISTRY
+from short import SHORT, TINY
+
+
+def job_and_data(federation, method="fedavg", **changes):
+    return job_of(contract.Subject(method, {}).recipe(**changes), federation), federation
+
+
+def test_time_follows_from_cases_epochs_rounds_and_scorings():
+    federation = contract.tiny_federation(sites=3, cases=4)  # 12 to train on, 2 to test on
+    changes = {
+        "rounds": 3,
+        "train": {"epochs": 2, "batch": 2},
+        "engine": {"workers": 1, "device": "cpu"},
+        "evaluate": {"every": 2},
+    }
+    plain = dry_run.seconds_of_run(*job_and_data(federation, **changes), 0.5, 0.25)
+    # Scored after round 2 and at the end, where the training cases are scored as well.
+    assert plain == pytest.approx(3 * 2 * 12 * 0.5 + (2 * 2 + 12) * 0.25)
+    surveyed = dry_run.seconds_of_run(*job_and_data(federation, "feda3i", **changes), 0.5, 0.25)
+    assert surveyed == pytest.approx(plain + 12 * 0.25)
+
+
+def test_a_round_lasts_as_long_as_its_largest_site():
+    federation = contract.tiny_federation(sites=3, cases=4)
+    index = federation.sites
+    uneven = replace(federation, sites={"a": index["site-1"][:1], "b": index["site-2"]})
+    engine = {"workers": 2, "device": "cpu"}
+    job = job_and_data(uneven, rounds=1, engine=engine, evaluate={"every": 9})
+    assert dry_run.seconds_of_run(*job, 0.5, 0.25) == pytest.approx(4 * 0.5 + (2 + 5) * 0.25 / 2)
+
+
+@pytest.mark.parametrize("method", REGISTRY.names())
+def test_every_method_can_be_measured_and_is_left_as_it_was(method):
+    federation = contract.tiny_federation(size=32)
+    before = federation.train.digest()
+    job = job_of(contract.Subject(method, SHORT.get(method, {})).recipe(), federation)
+    with one_thread():
+        assert min(dry_run.measure_speed(job, dry_run.as_trained(federation, method))) > 0
+    assert federation.train.digest() == before
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = feda3i("run", "demo", *TINY, "--dry-run")
+    assert code == 0, err
+    for words in (
+        "cases     4 to train on, 2 to test on; 32 x 32 px",
+        "sites     2: site-01 (2), site-02 (2)",
+        "noise     SIMULATED, contour, setting skin-ne: ",
+        "method    feda3i",
+        "rounds    2 of 1 epochs in batches of 2; tested after every round",
+        "on 1 cores, measured by one step here",
+        "a site receives 27",
+        "folder    runs/demo-feda3i-rounds2-",
+        "NOTE      ",
+        "would begin in round 11",
+    ):
+        assert words in out
+    assert list(tmp_path.iterdir()) == []
+    code, out, _ = feda3i("run", "demo", *TINY, "noise=none", "method=central", "--dry-run")
+    assert "sites     1: all (4)" in out
+    assert "none: masks are trained on as they are" in out
+    code, _, err = feda3i("run", "demo", *TINY, "noise=none", "method=clean", "--dry-run")
+    assert code == 2
+    assert "only simulations have" in err
+
+
+def test_too_little_memory_is_said(monkeypatch):
+    job = job_and_data(contract.tiny_federation())
+    assert job[0].layout.size  # building the network asks for memory, too
+    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**3)
+    assert "NOT ENOUGH" in dry_run.cost_rows(*job)["memory"]
+    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**15)
+    assert "NOT ENOUGH" not in dry_run.cost_rows(*job)["memory"]
+
+
+def test_bytes_are_those_of_the_networks_that_travel():
+    job, federation = job_and_data(contract.tiny_federation())
+    state = job.network().state_dict().values()
+    network = dry_run.size(sum(v.numel() * v.element_size() for v in state))
+    assert f"receives {network} and sends {network}" in dry_run.cost_rows(job, federation)["wire"]
+
+
+def test_many_sites_are_not_all_named():
+    text = dry_run.sites_text(contract.tiny_federation(sites=20, cases=1))
+    assert text.startswith("20: site-1 (1), site-10 (1), ")
+    assert text.endswith("... site-9 (1)")
