@@ -50,15 +50,9 @@ def gce(
 ) -> Tensor:
     """Return the generalised cross-entropy ``mean (1 - p_y^q) / q``.
 
-    Parameters
-    ----------
-    logits, targets
-        ``(case, class, *space)``; targets are 0 or 1.
-    q
-        In (0, 1]: towards 0 this is cross-entropy, at 1 the mean absolute error.
-    reduction
-        ``"pixel"`` takes the power of every pixel; ``"pre_power"`` averages p_y over the batch
-        first, which is another loss: its gradient does not weigh pixels against each other.
+    With q in (0, 1]: towards 0 this is cross-entropy, at 1 the mean absolute error. ``"pixel"``
+    takes the power of every pixel; ``"pre_power"`` averages p_y over the batch first, which is
+    another loss: its gradient does not weigh pixels against each other.
 
     >>> round(float(gce(torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2))), 6)
     0.549183
@@ -104,23 +98,11 @@ def nr_dice(
 ) -> Tensor:
     """Return the noise-robust Dice loss ``sum |p - y|^gamma / (sum p^2 + sum y^2)``.
 
-    Parameters
-    ----------
-    logits, targets
-        ``(case, class, *space)``; each class has its own sums, and the mean over classes is taken.
-    gamma
-        In [1, 2]: at 2 this is a Dice loss, at 1 close to the mean absolute error.
-    denominator
-        ``"squares"`` as above, or ``"sums"`` for ``sum p + sum y``.
-    per_image
-        Sum over each image alone instead of over the whole batch.
-    eps
-        Added to the denominator.
-
-    Notes
-    -----
-    Where nothing is annotated in a sum, squares would make the loss rise as the prediction rightly
-    falls (L ~ p^(gamma - 2)); such a sum always gets the denominator ``"sums"``.
+    With gamma in [1, 2]: at 2 this is a Dice loss, at 1 close to the mean absolute error. Each
+    class has its own sums, over the whole batch or ``per_image``; the mean over them is returned.
+    The denominator ``"sums"`` is ``sum p + sum y``. Where nothing is annotated in a sum, squares
+    would make the loss rise as the prediction rightly falls (L ~ p^(gamma - 2)); such a sum always
+    gets the denominator ``"sums"``.
 
     >>> logits = torch.logit(torch.tensor([0.8, 0.2])).reshape(1, 1, 2)
     >>> round(float(nr_dice(logits, torch.tensor([[[1.0, 0.0]]]))), 6)
@@ -153,18 +135,9 @@ def bernoulli_kl(teacher: Tensor, student: Tensor) -> Tensor:
 def disagreement(views: Sequence[Tensor], limit: float = 1e-3) -> tuple[Tensor, Tensor]:
     """Return how far several predictions of the same pixels are apart, and their mean.
 
-    Parameters
-    ----------
-    views
-        Logits of one shape, e.g. of the same images at several scales.
-    limit
-        The mean probability is held within ``[limit, 1 - limit]``.
-
-    Returns
-    -------
-    divergence, mean
-        Sum over the views of KL(view || mean) per pixel, which is their number times the
-        Jensen-Shannon divergence, and the mean probability.
+    Views are logits of one shape, e.g. of the same images at several scales. The first result is
+    the sum over the views of KL(view || mean) per pixel (their number times the Jensen-Shannon
+    divergence), the second the mean probability, held within ``[limit, 1 - limit]``.
     """
     z = torch.stack(list(views))
     p = torch.sigmoid(z)
@@ -178,16 +151,8 @@ def disagreement(views: Sequence[Tensor], limit: float = 1e-3) -> tuple[Tensor, 
 def early_learning(logits: Tensor, t1: Tensor, total: Tensor, limit: float = 1e-4) -> Tensor:
     """Return ``mean log(1 - <t, p>)``, which pulls towards remembered targets.
 
-    Parameters
-    ----------
-    logits
-        ``(case, class, *space)``.
-    t1
-        Remembered probability of foreground, same shape, no gradient.
-    total
-        t0 + t1, broadcastable: below one while the memory is young.
-    limit
-        The prediction is held within ``[limit, 1 - limit]``.
+    ``t1`` is the remembered probability of foreground, without gradient; ``total`` is t0 + t1,
+    broadcastable: below one while the memory is young. p is held within ``[limit, 1 - limit]``.
     """
     p = torch.sigmoid(logits).clamp(limit, 1 - limit)
     return torch.log1p(-((total - t1) * (1 - p) + t1 * p)).mean()

@@ -1,7 +1,7 @@
 """Scores of a predicted mask against the truth: Dice, IoU, HD95 and ASSD, in 2-D or 3-D.
 
-All functions but ``score_batch`` take one mask of one class, ``(*space)``, and refuse a batch:
-``(4, 1, 64, 64)`` is four masks, not one object in four dimensions.
+All functions take one mask of one class, ``(*space)``, and refuse a batch: ``(4, 1, 64, 64)`` is
+four masks, not one object in four dimensions.
 
 Surface
     The pixels of a mask that touch the background or the frame across a side (the mask without its
@@ -63,31 +63,6 @@ def dice_both_empty_one(prediction: Mask, truth: Mask) -> float:
     return _overlap(prediction, truth, "dice_both_empty_one")
 
 
-def iou(prediction: Mask, truth: Mask) -> float:
-    """Return ``|P & T| / |P | T|``; 0 if either mask is empty, also if both are."""
-    return _overlap(prediction, truth, "iou")
-
-
-def hd95(
-    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: MissingAs = "nan"
-) -> float:
-    """Return the 95th percentile of the pooled surface distances; empty masks as in the table.
-
-    >>> square = np.zeros((9, 9), bool)
-    >>> square[2:6, 2:6] = True
-    >>> hd95(square, np.roll(square, 2, axis=1))
-    2.0
-    """
-    return _distance_scores(*_pair(prediction, truth), spacing, missing)[0]
-
-
-def assd(
-    prediction: Mask, truth: Mask, spacing: Spacing = None, *, missing: MissingAs = "nan"
-) -> float:
-    """Return the mean of the pooled surface distances; empty masks as in the table."""
-    return _distance_scores(*_pair(prediction, truth), spacing, missing)[1]
-
-
 def score_case(
     prediction: Mask,
     truth: Mask,
@@ -98,21 +73,15 @@ def score_case(
 ) -> dict[str, Any]:
     """Score one class of one case.
 
-    Parameters
-    ----------
-    prediction, truth
-        Masks of one class, ``(*space)``; anything but 0 is foreground.
-    spacing
-        Size of a pixel along each dimension in millimetres; ``None`` for distances in pixels.
-    distances
-        Whether to compute HD95 and ASSD.
-    missing
-        The distance if one of the masks is empty.
+    Anything but 0 is foreground. ``spacing`` is the size of a pixel along each dimension in
+    millimetres (``None``: distances in pixels), ``missing`` the distance if one mask is empty.
+    Returns all of ``SCORES`` (HD95 and ASSD only with ``distances``), and under ``empty`` which
+    mask is empty: ``"none"``, ``"prediction"``, ``"truth"`` or ``"both"``.
 
-    Returns
-    -------
-    All of ``SCORES`` as numbers, and under ``empty`` which mask is empty: ``"none"``,
-    ``"prediction"``, ``"truth"`` or ``"both"``.
+    >>> square = np.zeros((9, 9), bool)
+    >>> square[2:6, 2:6] = True
+    >>> score_case(square, np.roll(square, 2, axis=1))["hd95"]
+    2.0
     """
     p, t = _pair(prediction, truth)
     scores = overlap_scores(*_counts(p, t))
@@ -137,83 +106,9 @@ def overlap_scores(common: int, found: int, there: int) -> dict[str, Any]:
     }
 
 
-def score_batch(
-    prediction: Mask,
-    truth: Mask,
-    spacing: Spacing = None,
-    *,
-    dimensions: Literal[2, 3] | None = None,
-    distances: bool = True,
-    missing: MissingAs = "nan",
-) -> list[dict[str, Any]]:
-    """Score every class of every case of a batch.
-
-    Parameters
-    ----------
-    prediction, truth
-        Masks ``(case, class, *space)``, or ``(case, *space)`` for one class. Each channel is 0 and
-        one other value; label maps and probabilities are refused.
-    dimensions
-        Of space. Needed where shapes alone leave it open: ``(8, 64, 64)`` may be eight planes or
-        one volume, ``(2, 8, 64, 64)`` two cases of eight classes or two volumes.
-    spacing, distances, missing
-        As in ``score_case``.
-
-    Returns
-    -------
-    One row per case and class, both counted from 0, for ``summarise`` and ``summarise_by``.
-
-    >>> batch = np.zeros((4, 1, 8, 8), bool)
-    >>> batch[:3, :, 2:6, 2:6] = True
-    >>> [row["dice"] for row in score_batch(batch, batch)]
-    [1.0, 1.0, 1.0, 0.0]
-    """
-    p, t = np.asarray(prediction), np.asarray(truth)
-    if p.shape != t.shape:
-        raise DataError(f"expected batches of the same shape, found {p.shape} and {t.shape}")
-    space = _dimensions(p.shape, dimensions)
-    if p.ndim == space + 1:
-        p, t = p[:, None], t[:, None]
-    for name, batch in (("prediction", p), ("truth", t)):
-        values = np.unique(batch)
-        if len(values[values != 0]) > 1:
-            raise DataError(
-                f"{name}: expected 0 and one other value, found {len(values)} values from "
-                f"{values[0]} to {values[-1]}; give one channel per class (masks == class), and "
-                f"probabilities as (probabilities > 0.5)"
-            )
-    return [
-        {"case": i, "class": k}
-        | score_case(p[i, k], t[i, k], spacing, distances=distances, missing=missing)
-        for i in range(p.shape[0])
-        for k in range(p.shape[1])
-    ]
-
-
-def _dimensions(shape: tuple[int, ...], given: Literal[2, 3] | None) -> int:
-    """Return the dimensions of space in a batch of this shape; refuse what is ambiguous."""
-    if given is not None:
-        if given not in (2, 3) or len(shape) not in (given + 1, given + 2):
-            raise DataError(
-                f"expected masks (case, class, *space) or (case, *space) with dimensions = 2 or 3 "
-                f"in space, found dimensions = {given} and shape {shape}"
-            )
-        return given
-    if len(shape) == 5:
-        return 3
-    if len(shape) == 4 and shape[1] == 1:
-        return 2
-    raise DataError(
-        f"a batch of shape {shape} can be read in more than one way; say dimensions=2 for planes "
-        f"or dimensions=3 for volumes, or give one mask at a time to score_case"
-    )
-
-
 def summarise(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | int]:
     """Return means, standard deviations and counts of the rows that ``score_case`` gave.
 
-    Returns
-    -------
     ``cases``; for each score ``<score>`` (mean), ``<score>_sd`` (of a sample, NaN below two values)
     and, for distances, ``<score>_counted``: how many rows had a value; ``empty_prediction``,
     ``empty_truth``, ``empty_both``: in how many rows exactly that was empty.
@@ -262,12 +157,7 @@ def surface(mask: Mask) -> NDArray[np.intp]:
 def surface_distances(
     prediction: Mask, truth: Mask, spacing: Spacing = None
 ) -> NDArray[np.float64]:
-    """Return the distances of both surfaces to each other, pooled; no mask may be empty.
-
-    Returns
-    -------
-    Those of the prediction's surface first, then those of the truth's, ``(point,)``.
-    """
+    """Return the distances of the prediction's surface to the truth's, then those back, pooled."""
     from scipy.spatial import KDTree
 
     from feda3i.geometry import box_around
@@ -320,7 +210,7 @@ def _one_mask(mask: Mask) -> NDArray[np.bool_]:
     if values.ndim > 3:
         raise DataError(
             f"expected one mask of one class, (*space), found shape {values.shape}; "
-            f"score a batch (case, class, *space) with score_batch"
+            f"score a batch (case, class, *space) mask by mask"
         )
     inside = values.astype(bool)
     # 0.3 is not foreground: a probability map would count as a mask of nearly the whole frame.

@@ -65,7 +65,9 @@ def test_overlap_follows_the_formula_and_the_empty_rule(p, t):
     expected = 2 * (p & t).sum() / both if both else 0.0
     assert metrics.dice(p, t) == pytest.approx(expected)
     assert metrics.dice_both_empty_one(p, t) == pytest.approx(expected if both else 1.0)
-    assert metrics.iou(p, t) == pytest.approx(expected / (2 - expected))
+    assert metrics.score_case(p, t, distances=False)["iou"] == pytest.approx(
+        expected / (2 - expected)
+    )
     assert metrics.dice(p, t) == metrics.dice(t, p)
 
 
@@ -74,10 +76,12 @@ def test_overlap_follows_the_formula_and_the_empty_rule(p, t):
 def test_distances_follow_the_definition(p, t, spacing):
     pool = by_hand(p, t, np.array(spacing))
     np.testing.assert_allclose(metrics.surface_distances(p, t, spacing), pool, rtol=1e-12)
-    assert metrics.hd95(p, t, spacing) == pytest.approx(np.percentile(pool, 95), rel=1e-12)
-    assert metrics.assd(p, t, spacing) == pytest.approx(pool.mean(), rel=1e-12)
-    assert metrics.hd95(t, p, spacing) == pytest.approx(metrics.hd95(p, t, spacing))
-    assert metrics.assd(p, p, spacing) == metrics.hd95(p, p, spacing) == 0
+    scores = metrics.score_case(p, t, spacing)
+    assert scores["hd95"] == pytest.approx(np.percentile(pool, 95), rel=1e-12)
+    assert scores["assd"] == pytest.approx(pool.mean(), rel=1e-12)
+    assert metrics.score_case(t, p, spacing)["hd95"] == pytest.approx(scores["hd95"])
+    same = metrics.score_case(p, p, spacing)
+    assert same["assd"] == same["hd95"] == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -117,7 +121,7 @@ def test_monai_takes_the_larger_percentile_of_two():
     ).item()
     assert theirs == pytest.approx(np.percentile(forth, 95), rel=1e-6)
     assert theirs > 15
-    assert metrics.hd95(found, truth) == medpy.hd95(found, truth) == 0
+    assert metrics.score_case(found, truth)["hd95"] == medpy.hd95(found, truth) == 0
 
 
 @pytest.mark.parametrize(
@@ -145,9 +149,10 @@ def test_empty_masks_follow_one_rule_where_others_break(p, t, kind):
     assert scores["dice_both_empty_one"] == 0
     assert math.isnan(scores["hd95"])
     assert math.isnan(scores["assd"])
-    assert metrics.hd95(p, t, missing="diagonal") == 20.0  # 12 x 16 pixels
-    assert metrics.assd(p, t, (2.0, 1.5), missing="diagonal") == pytest.approx(math.hypot(24, 24))
-    assert metrics.hd95(p, t, missing="zero") == 0
+    assert metrics.score_case(p, t, missing="diagonal")["hd95"] == 20.0  # 12 x 16 pixels
+    far = metrics.score_case(p, t, (2.0, 1.5), missing="diagonal")["assd"]
+    assert far == pytest.approx(math.hypot(24, 24))
+    assert metrics.score_case(p, t, missing="zero")["hd95"] == 0
 
 
 def test_a_mask_that_touches_the_frame_has_its_surface_there():
@@ -155,7 +160,7 @@ def test_a_mask_that_touches_the_frame_has_its_surface_there():
     assert len(metrics.surface(full)) == 18
     inner = full.copy()
     inner[[0, -1]] = inner[:, [0, -1]] = False
-    assert metrics.hd95(full, inner) == pytest.approx(medpy.hd95(full, inner))
+    assert metrics.score_case(full, inner)["hd95"] == pytest.approx(medpy.hd95(full, inner))
 
 
 def test_any_nonzero_value_is_foreground_and_place_in_the_frame_does_not_matter():
@@ -213,7 +218,7 @@ def test_nothing_scored_is_not_a_number():
 )
 def test_bad_spacing_is_named(spacing):
     with pytest.raises(DataError, match="2 positive pixel sizes"):
-        metrics.hd95(SQUARE, SQUARE, spacing)
+        metrics.score_case(SQUARE, SQUARE, spacing)
 
 
 def test_bad_masks_are_named():
@@ -225,49 +230,12 @@ def test_bad_masks_are_named():
 
 def test_a_batch_is_no_object_in_four_dimensions():
     batch = np.stack([SQUARE, SQUARE, EMPTY, SQUARE])[:, None]
-    for score in (metrics.dice, metrics.iou, metrics.hd95, metrics.assd, metrics.score_case):
-        with pytest.raises(DataError, match=r"\(4, 1, .*with score_batch"):
+    for score in (metrics.dice, metrics.score_case):
+        with pytest.raises(DataError, match=r"\(4, 1, .*mask by mask"):
             score(batch, batch)
-    rows = metrics.score_batch(batch, batch)
-    assert [(row["case"], row["class"], row["dice"]) for row in rows] == [
-        *((0, 0, 1.0), (1, 0, 1.0), (2, 0, 0.0), (3, 0, 1.0))
-    ]
-    assert metrics.summarise(rows)["empty_both"] == 1
 
 
-def test_score_batch_reads_every_layout_once_it_is_told():
-    two = np.stack([SQUARE, np.roll(SQUARE, 2, axis=1)])
-    planes = metrics.score_batch(two, two[::-1], dimensions=2)
-    alone = metrics.score_case(two[0], two[1])
-    assert planes[0] == {"case": 0, "class": 0, **alone}
-    classes = metrics.score_batch(two[None], two[None, ::-1], dimensions=2, distances=False)
-    assert [(row["case"], row["class"]) for row in classes] == [(0, 0), (0, 1)]
-    assert "hd95" not in classes[0]
-    volumes = metrics.score_batch(two[None], two[None, ::-1], dimensions=3)
-    assert [row["dice"] for row in volumes] == [metrics.dice(two, two[::-1])]
-    assert volumes == metrics.score_batch(two[None, None], two[None, None, ::-1])
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "message"),
-    [
-        ((8, 64, 64), {}, "more than one way; say dimensions=2"),
-        ((2, 8, 64, 64), {}, "more than one way"),
-        ((64, 64), {"dimensions": 2}, "found dimensions = 2 and shape"),
-        ((2, 1, 8, 8, 8), {"dimensions": 2}, "found dimensions = 2 and shape"),
-        ((2, 1, 8), {"dimensions": 1}, "dimensions = 2 or 3"),
-    ],
-)
-def test_ambiguous_batches_are_refused(shape, options, message):
-    with pytest.raises(DataError, match=message):
-        metrics.score_batch(np.zeros(shape), np.zeros(shape), **options)
-
-
-def test_label_maps_and_probabilities_are_no_masks():
-    maps = np.stack([SQUARE.astype(np.uint8), 2 * SQUARE.astype(np.uint8)])[:, None]
-    with pytest.raises(DataError, match="truth: expected 0 and one other value, found 3 values"):
-        metrics.score_batch(maps > 0, maps)
-    assert metrics.score_batch(255 * (maps > 0).astype(np.uint8), maps > 0)[1]["dice"] == 1.0
+def test_probabilities_are_no_masks():
     with pytest.raises(DataError, match="found fractions"):
         metrics.dice(0.3 * SQUARE, SQUARE)
     with pytest.raises(DataError, match="found fractions"):

@@ -162,18 +162,19 @@ def network_card(name: str, size: int, channels: int) -> str:
     import torch
 
     from feda3i.models import build
-    from feda3i.models.stages import find_stages, stage_rows
+    from feda3i.models.stages import find_stages
 
     network = build(name, channels=channels, classes=1, shape=(size, size))
     stages = find_stages(network, torch.zeros(1, channels, size, size))
-    rows = stage_rows(network, stages)
+    sizes = {key: value.numel() for key, value in network.named_parameters()}  # tied ones once
+    total = sum(sizes.values())
     lines = [f"{name} (model), {channels} channels, {size} x {size} px", ""]
     lines.append(f"{'stage':>5}  {'name':28} {'tensors':>7} {'parameters':>11}  share")
-    for row in rows:
+    for number, stage in enumerate(stages, start=1):
+        own = sum(sizes.get(key, 0) for key in stage.keys)
         lines.append(
-            f"{row.number:>5}  {row.name:28} {row.tensors:>7} {row.parameters:>11,}"
-            f"  {100 * row.share:5.1f} %"
+            f"{number:>5}  {stage.name:28} {len(stage.keys):>7} {own:>11,}"
+            f"  {100 * own / total:5.1f} %"
         )
-    total = sum(row.parameters for row in rows)
     lines.append(f"{'':>5}  {'in all':28} {'':>7} {total:>11,}")
     return "\n".join(lines)

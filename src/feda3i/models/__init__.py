@@ -55,31 +55,22 @@ def build(
 ) -> nn.Module:
     """Build a network that maps images of 0..255 to logits ``(case, class, *space)``.
 
-    Parameters
-    ----------
-    name
-        A registered name, ``monai:<Name>``, ``package.module:factory`` or ``file.py:factory``.
-    channels, classes
-        Channels of an image and number of foreground classes.
-    shape
-        Size of a case in space, ``(height, width)`` or ``(depth, height, width)``.
-    options
-        What the recipe says beyond that. ``input`` is understood for every network:
-        ``"normalised"`` (default) feeds (x - 128) / 64, ``"paper"`` feeds raw intensities.
-
-    Notes
-    -----
-    A factory is called with ``channels``, ``classes``, ``shape`` and ``dimensions`` as far as its
-    signature takes them. An option that it does not take is an error. A plug-in is called only if
-    it is a subclass of ``nn.Module``, or a function that says ``-> nn.Module`` or takes at least
-    one of the four.
+    A factory is called with ``channels``, ``classes`` (of foreground), ``shape`` in space and
+    ``dimensions`` as far as its signature takes them. An option that it does not take is an error,
+    but ``input`` works for every network: ``"normalised"`` (default) feeds (x - 128) / 64,
+    ``"paper"`` raw intensities. A plug-in is called only if it is a subclass of ``nn.Module``, or a
+    function that says ``-> nn.Module`` or takes at least one of the four.
 
     >>> build("unet", channels=1, classes=2, shape=(32, 32), options={"width": 4}).outc
     Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1))
     """
-    from feda3i.models.inputs import normalised
+    from feda3i.models.unet import normalised
 
-    _check_shape(name, shape)
+    if len(shape) not in (2, 3) or min(shape, default=0) < 16:
+        raise RecipeError(
+            f"model '{name}': expected cases of two or three dimensions and at least 16 px per "
+            f"side, found {tuple(shape)}"
+        )
     factory = REGISTRY.get(name)
     if REGISTRY.is_code(name):
         _check_factory(name, factory)
@@ -111,14 +102,6 @@ def check_memory(
         check_fits(what, footprint(shape, cases, width), "use a smaller width, size or batch")
 
 
-def _check_shape(name: str, shape: Sequence[int]) -> None:
-    if len(shape) not in (2, 3) or min(shape, default=0) < 16:
-        raise RecipeError(
-            f"model '{name}': expected cases of two or three dimensions and at least 16 px per "
-            f"side, found {tuple(shape)}"
-        )
-
-
 def _check_factory(name: str, factory: Any) -> None:
     """Raise ``RecipeError`` before anything is called that cannot be a factory of networks."""
     from torch import nn
@@ -143,15 +126,14 @@ def _call(
     from torch import nn
 
     named = keywords_of(factory)
-    takes_any = takes_any_keyword(factory)
-    free = sorted(set(named) - set(given))
     for option in options:
         if option in given:
             raise RecipeError(
                 f"model '{name}': {option} comes from the data, do not set it as an option"
             )
-        if not takes_any:
-            check_option(f"model '{name}'", option, sorted({*free, "input"}))
+        if not takes_any_keyword(factory):
+            known = sorted({*named, "input"} - set(given))
+            check_option(f"model '{name}'", option, known)
     # A factory with **options still gets only what it names: it may forward them anywhere.
     arguments = {key: value for key, value in given.items() if key in named}
     check_flags("model", factory, options)

@@ -16,8 +16,10 @@ from torch import nn
 
 from feda3i.errors import RecipeError, check_option, nearest
 
+Levels = dict[str, list[str]]
+"""Stages by name, from input to output, each with the paths of its modules."""
 NETWORKS = ("AttentionUnet", "SegResNet", "SwinUNETR", "UNet")
-_GIVEN = {"in_channels", "out_channels", "spatial_dims"}
+_GIVEN = {"self", "in_channels", "out_channels", "spatial_dims"}
 
 
 def factory(name: str) -> Callable[..., nn.Module]:
@@ -37,103 +39,91 @@ def make(
 ) -> nn.Module:
     """Build one of ``NETWORKS`` for images of this size; unset options get defaults that fit it."""
     constructor = getattr(nets, network)
-    known = {"features" if name == "channels" else name for name in _parameters(constructor)}
-    known -= _GIVEN
+    # Not inspect.signature(constructor): MONAI 1.4 wraps some classes in deprecation decorators.
+    named = inspect.signature(constructor.__init__).parameters
+    known = {"features" if name == "channels" else name for name in named} - _GIVEN
     for option in options:
         check_option(f"model 'monai:{network}'", option, sorted(known))
     settings = {**_defaults(network, shape, options), **options}
     if "features" in settings:
         settings["channels"] = settings.pop("features")
-    module: nn.Module = constructor(
+    module: Any = constructor(
         in_channels=channels, out_channels=classes, spatial_dims=len(shape), **settings
     )
-    name_stages(network, module)
-    return module
+    stages = _stages(module, _LEVELS[network](module))
+    if stages is not None:
+        module.stages = stages
+    made: nn.Module = module
+    return made
 
 
-def name_stages(network: str, module: nn.Module) -> None:
-    """Let the network name its stages: one per level down, one per level up, like the U-Net's.
+def _stages(module: nn.Module, levels: Levels) -> dict[str, tuple[str, ...]] | None:
+    """Return the stages: one per level down, one per level up, like the U-Net's.
 
-    A version of MONAI with other modules is left without names, and ``find_stages`` looks itself.
+    ``None`` for a version of MONAI with other modules: ``find_stages`` then looks itself.
     """
     keys = list(module.state_dict())
 
     def within(path: str) -> list[str]:
         return [key for key in keys if key.startswith(f"{path}.")]
 
-    stages = {
-        name: tuple(path for path in paths if within(path))
-        for name, paths in _LEVELS[network](module).items()
-    }
-    stages = {name: paths for name, paths in stages.items() if paths}
+    kept = {name: tuple(filter(within, paths)) for name, paths in levels.items()}
+    stages = {name: paths for name, paths in kept.items() if paths}
     held = [key for paths in stages.values() for path in paths for key in within(path)]
-    if sorted(held) == sorted(keys):
-        module.stages = stages  # type: ignore[assignment]  # torch: a tensor or a module
+    return stages if sorted(held) == sorted(keys) else None
 
 
-def _unet(module: nn.Module) -> dict[str, list[str]]:
+def _unet(module: nn.Module) -> Levels:
     """Follow the nested triples (down, rest, up) to the bottom."""
     down, up = [], []
     path = "model"
     while isinstance(level := module.get_submodule(path), nn.Sequential) and len(level) == 3:
-        down.append(f"{path}.0")
-        up.append(f"{path}.2")
+        down.append([f"{path}.0"])
+        up.append([f"{path}.2"])
         path = f"{path}.1.submodule"
-    return _named(down=down, bottom=[path], up=up[::-1])
+    return {**_numbered("down", down), "bottom": [path], **_numbered("up", up[::-1])}
 
 
-def _attention_unet(module: nn.Module) -> dict[str, list[str]]:
-    down: list[str] = []
-    up: list[list[str]] = []
+def _attention_unet(module: nn.Module) -> Levels:
+    down, up = [], []
     path = "model.1"
     while hasattr(level := module.get_submodule(path), "submodule"):
         up.append([f"{path}.{part}" for part in ("upconv", "attention", "merge")])
         path = f"{path}.submodule"
         if isinstance(level.submodule, nn.Sequential):
-            down.append(f"{path}.0")
+            down.append([f"{path}.0"])
             path = f"{path}.1"
-    return _named(inc=["model.0"], down=down, bottom=[path], up=up[::-1], out=["model.2"])
+    middle = {**_numbered("down", down), "bottom": [path], **_numbered("up", up[::-1])}
+    return {"inc": ["model.0"], **middle, "out": ["model.2"]}
 
 
-def _segresnet(module: nn.Module) -> dict[str, list[str]]:
-    down = [f"down_layers.{k}" for k in range(len(module.get_submodule("down_layers")))]  # type: ignore[arg-type]
-    levels = len(module.get_submodule("up_layers"))  # type: ignore[arg-type]
-    up = [[f"up_samples.{k}", f"up_layers.{k}"] for k in range(levels)]
-    return _named(inc=["convInit"], down=down, up=up, out=["conv_final"])
+def _segresnet(module: Any) -> Levels:
+    down = [[f"down_layers.{k}"] for k in range(len(module.down_layers))]
+    up = [[f"up_samples.{k}", f"up_layers.{k}"] for k in range(len(module.up_layers))]
+    middle = {**_numbered("down", down), **_numbered("up", up)}
+    return {"inc": ["convInit"], **middle, "out": ["conv_final"]}
 
 
-def _swin_unetr(module: nn.Module) -> dict[str, list[str]]:
+def _swin_unetr(module: nn.Module) -> Levels:
     """Put each level of the transformer together with the encoder that hands it on."""
-    embed = ["swinViT.patch_embed", "encoder2"]
-    down = [[f"swinViT.layers{k}", f"swinViT.layers{k}c", f"encoder{k + 2}"] for k in (1, 2, 3)]
+    down = [["swinViT.patch_embed", "encoder2"]]
+    down += [[f"swinViT.layers{k}", f"swinViT.layers{k}c", f"encoder{k + 2}"] for k in (1, 2, 3)]
     bottom = ["swinViT.layers4", "swinViT.layers4c", "encoder10"]
-    up = [f"decoder{k}" for k in (5, 4, 3, 2, 1)]
-    return _named(inc=["encoder1"], down=[embed, *down], bottom=bottom, up=up, out=["out"])
+    up = [[f"decoder{k}"] for k in (5, 4, 3, 2, 1)]
+    middle = {**_numbered("down", down), "bottom": bottom, **_numbered("up", up)}
+    return {"inc": ["encoder1"], **middle, "out": ["out"]}
 
 
-def _named(**parts: Sequence[str | list[str]]) -> dict[str, list[str]]:
-    """Return one stage per level, ``down1``, ``down2``, ..., and one for each other part."""
-    stages: dict[str, list[str]] = {}
-    for name, paths in parts.items():
-        if name not in ("down", "up"):
-            stages[name] = [path for path in paths if isinstance(path, str)]
-            continue
-        for number, path in enumerate(paths, start=1):
-            stages[f"{name}{number}"] = [path] if isinstance(path, str) else path
-    return stages
+def _numbered(name: str, levels: list[list[str]]) -> Levels:
+    return {f"{name}{number}": paths for number, paths in enumerate(levels, start=1)}
 
 
-_LEVELS: dict[str, Callable[[nn.Module], dict[str, list[str]]]] = {
+_LEVELS: dict[str, Callable[[nn.Module], Levels]] = {
     "AttentionUnet": _attention_unet,
     "SegResNet": _segresnet,
     "SwinUNETR": _swin_unetr,
     "UNet": _unet,
 }
-
-
-def _parameters(constructor: type[nn.Module]) -> list[str]:
-    # Not inspect.signature(constructor): MONAI 1.4 wraps some classes in deprecation decorators.
-    return [name for name in inspect.signature(constructor.__init__).parameters if name != "self"]
 
 
 def _defaults(network: str, shape: Sequence[int], options: dict[str, Any]) -> dict[str, Any]:

@@ -19,10 +19,8 @@ stage that uses them first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,104 +33,49 @@ from feda3i.errors import RecipeError, nearest
 FEWEST_CHILDREN = 3
 
 Space = tuple[int, ...]
+Calls = Mapping[str, Space | None]
+"""Called modules in order of first call, each with the size in space of the image it returns."""
 
 
-@dataclass(frozen=True)
-class StageRow:
-    """One line of ``feda3i explain model``: how much of the network a stage holds."""
-
-    number: int
-    name: str
-    tensors: int
-    parameters: int
-    share: float
-
-
-def find_stages(
-    model: nn.Module, example: Tensor | None = None, classes: int | None = None
-) -> list[Stage]:
+def find_stages(model: nn.Module, example: Tensor | None = None) -> list[Stage]:
     """Return the stages of a network from input to output; every state-dict key is in exactly one.
 
-    Parameters
-    ----------
-    model
-        Any network. Its mode, buffers and the random state are as before afterwards.
-    example
-        Images ``(case, channel, *space)`` for one forward pass in eval mode. Without them the
-        network must name its stages itself.
-    classes
-        If given, the pass must return logits ``(case, classes, *space)``.
-
-    Raises
-    ------
-    RecipeError
-        If the pass fails, the logits have another shape, or stages cannot be found.
+    The example holds images ``(case, channel, *space)`` for one forward pass in eval mode, which
+    leaves mode, buffers and random state as they are; without it the network must name its stages.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 1, 1))
     >>> [stage.name for stage in find_stages(net, torch.zeros(1, 1, 8, 8))]
     ['0', '2']
     """
-    keys = _tied(model)
+    kind = type(model).__name__
+    state = model.state_dict(keep_vars=True)
+    if not state:
+        raise RecipeError(f"{kind} has no tensors, so there is nothing to train")
+    first: dict[int, str] = {}
+    tied = {key: first.setdefault(id(value), key) for key, value in state.items()}
+    calls = {} if example is None else _first_uses(model, example)
     own = getattr(model, "stages", None)
-    calls = {} if example is None else _first_uses(model, example, classes)
     if own is not None:
         paths = dict(own) if isinstance(own, Mapping) else {name: (name,) for name in own}
         if not paths or len(paths) != len(own):
-            raise RecipeError(
-                f"{type(model).__name__}.stages: expected distinct names, found {list(own)}"
-            )
-        return _by_name(model, paths, keys)
+            raise RecipeError(f"{kind}.stages: expected distinct names, found {list(own)}")
+        return _by_name(kind, paths, tied)
     if example is None:
         raise RecipeError(
-            f"{type(model).__name__} names no stages; give an example input to find them, "
-            "or set its attribute stages to the paths of its modules"
+            f"{kind} names no stages; give an example input to find them, or set its attribute "
+            "stages to the paths of its modules"
         )
-    units = _units([_child(model, key) for key in keys], calls)
-    is_wrapped = len(set(units)) < FEWEST_CHILDREN
-    if is_wrapped:
-        units = _units([key.rpartition(".")[0] for key in keys], calls)
-    order = _order(calls)
-    units = _if_enough(units, _without_small(model, units, order, keys))
-    if is_wrapped:
-        units = _if_enough(units, _by_resolution(units, order, calls))
-    return _collect(model, units, order, keys)
+    return _by_use(model, state, tied, calls)
 
 
-def stage_rows(model: nn.Module, stages: Sequence[Stage]) -> list[StageRow]:
-    """Return each stage's number, name, tensors, trainable parameters and share of parameters."""
-    counted: set[int] = set()
-    sizes = []
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    for stage in stages:
-        found = {id(parameters[key]): parameters[key] for key in stage.keys if key in parameters}
-        sizes.append(sum(p.numel() for i, p in found.items() if i not in counted))
-        counted |= set(found)
-    total = sum(sizes)
-    return [
-        StageRow(number, stage.name, len(stage.keys), size, size / total if total else math.nan)
-        for number, (stage, size) in enumerate(zip(stages, sizes, strict=True), start=1)
-    ]
-
-
-def _tied(model: nn.Module) -> dict[str, str]:
-    """Return ``{key: first key that names the same tensor}`` in state-dict order."""
-    first: dict[int, str] = {}
-    state = model.state_dict(keep_vars=True)
-    if not state:
-        raise RecipeError(f"{type(model).__name__} has no tensors, so there is nothing to train")
-    return {key: first.setdefault(id(value), key) for key, value in state.items()}
-
-
-def _by_name(
-    model: nn.Module, paths: Mapping[str, Sequence[str]], keys: dict[str, str]
-) -> list[Stage]:
-    kind, names = type(model).__name__, list(paths)
+def _by_name(kind: str, paths: Mapping[str, Sequence[str]], tied: Mapping[str, str]) -> list[Stage]:
+    names = list(paths)
     found: dict[str, list[str]] = {name: [] for name in names}
 
     def holders(key: str) -> list[str]:
         return [n for n in names for p in paths[n] if key == p or key.startswith(f"{p}.")]
 
-    for key, first in keys.items():
+    for key, first in tied.items():
         matches = holders(key)
         if len(matches) != 1:
             problem = "in none of" if not matches else "in more than one of"
@@ -143,9 +86,45 @@ def _by_name(
         found[min(matches + holders(first), key=names.index)].append(key)
     for name, held in found.items():
         if not held:
-            known = sorted({part for key in keys for part in _ancestors(key)})
+            known = sorted({part for key in tied for part in _ancestors(key)})
             raise RecipeError(f"{kind}.stages: '{name}' holds no tensor{nearest(name, known)}")
     return [Stage(name, tuple(held)) for name, held in found.items()]
+
+
+def _by_use(
+    model: nn.Module, state: Mapping[str, Tensor], tied: Mapping[str, str], calls: Calls
+) -> list[Stage]:
+    order: dict[str, int] = {}  # of the first use of a module or of one inside it
+    for position, call in enumerate(calls):
+        for part in _ancestors(call):
+            order.setdefault(part, position)
+
+    def use(unit: str) -> int:
+        return order.get(unit, -1)
+
+    units = _called([_child(model, key) for key in state], order)
+    is_wrapped = len(set(units)) < FEWEST_CHILDREN
+    if is_wrapped:
+        units = _called([key.rpartition(".")[0] for key in state], order)
+    large = {unit for unit, value in zip(units, state.values(), strict=True) if value.ndim > 1}
+    in_order = sorted(dict.fromkeys(units), key=use)
+    units = _joined(units, _without_small(in_order, large))
+    if is_wrapped:
+        in_order = sorted(dict.fromkeys(units), key=use)
+        units = _joined(units, _by_resolution(in_order, calls))
+    unit_of = dict(zip(state, units, strict=True))
+    for key, first in tied.items():  # the earlier use wins for all names of the tensor
+        unit_of[first] = min(unit_of[first], unit_of[key], key=use)
+    stages: dict[str, list[str]] = {}
+    for key, first in tied.items():
+        stages.setdefault(unit_of[first], []).append(key)
+    if len(stages) < 2:
+        raise RecipeError(
+            f"{type(model).__name__}: expected at least two stages, found {len(stages)}: its "
+            "forward pass calls too few modules that hold tensors; set its attribute stages to "
+            "the paths of its modules"
+        )
+    return [Stage(unit, tuple(stages[unit])) for unit in sorted(stages, key=use)]
 
 
 def _child(model: nn.Module, key: str) -> str:
@@ -160,79 +139,42 @@ def _child(model: nn.Module, key: str) -> str:
     return ".".join(path)
 
 
-def _units(owners: list[str], calls: Mapping[str, Space | None]) -> list[str]:
+def _called(owners: list[str], order: Mapping[str, int]) -> list[str]:
     """Replace owners that the pass never called by a called one defined before (or after) them."""
-    called = {part for call in calls for part in _ancestors(call) if part}
-    used = [owner if owner in called else None for owner in owners]
-    following = next((owner for owner in used if owner is not None), "")
+    last = next((owner for owner in owners if owner and owner in order), "")
     units = []
-    for owner in used:
-        following = following if owner is None else owner
-        units.append(following)
+    for owner in owners:
+        last = owner if owner and owner in order else last
+        units.append(last)
     return units
 
 
-def _order(calls: Mapping[str, Space | None]) -> dict[str, int]:
-    """Return the position of the first use of every module, also of those around a called one."""
-    order: dict[str, int] = {}
-    for position, call in enumerate(calls):
-        for part in _ancestors(call):
-            order.setdefault(part, position)
-    return order
-
-
-def _if_enough(units: list[str], fewer: list[str]) -> list[str]:
+def _joined(units: list[str], joins: Mapping[str, str]) -> list[str]:
     """Return the coarser division unless it leaves too few stages."""
+    fewer = [joins[unit] for unit in units]
     return fewer if len(set(fewer)) >= FEWEST_CHILDREN else units
 
 
-def _without_small(
-    model: nn.Module, units: list[str], order: Mapping[str, int], keys: dict[str, str]
-) -> list[str]:
+def _without_small(in_order: Sequence[str], large: set[str]) -> dict[str, str]:
     """Let units without a tensor of two dimensions join the unit that is used before them."""
-    state = model.state_dict(keep_vars=True)
-    large = {unit for unit, key in zip(units, keys, strict=True) if state[key].ndim > 1}
-    joined, last = {}, ""
-    in_order = sorted(dict.fromkeys(units), key=lambda unit: order.get(unit, -1))
-    first = next((unit for unit in in_order if unit in large), "")
+    joins, last = {}, next((unit for unit in in_order if unit in large), "")
     for unit in in_order:
         last = unit if unit in large else last
-        joined[unit] = last or first
-    return [joined[unit] for unit in units]
+        joins[unit] = last
+    return joins
 
 
-def _by_resolution(
-    units: list[str], order: Mapping[str, int], calls: Mapping[str, Space | None]
-) -> list[str]:
+def _by_resolution(in_order: Sequence[str], calls: Calls) -> dict[str, str]:
     """Put units that follow each other at one resolution together, under the name of the first."""
-    joined, last = {}, ""
+    joins, last = {}, ""
     space: Space | None = None
-    for unit in sorted(dict.fromkeys(units), key=lambda unit: order.get(unit, -1)):
+    for unit in in_order:
         leaves = calls.get(unit)
         if not last or (leaves is not None and leaves != space):
             last = unit
         space = leaves or space
-        joined[unit] = last
-    return [joined[unit] for unit in units]
-
-
-def _collect(
-    model: nn.Module, units: list[str], order: Mapping[str, int], keys: dict[str, str]
-) -> list[Stage]:
-    unit_of = dict(zip(keys, units, strict=True))
-    for key, first in keys.items():  # tied: the earlier use wins for all names of the tensor
-        unit_of[first] = min(unit_of[first], unit_of[key], key=lambda unit: order.get(unit, -1))
-    stages: dict[str, list[str]] = {}
-    for key, first in keys.items():
-        stages.setdefault(unit_of[first], []).append(key)
-    if len(stages) < 2:
-        raise RecipeError(
-            f"{type(model).__name__}: expected at least two stages, found {len(stages)}: its "
-            "forward pass calls too few modules that hold tensors; set its attribute stages to "
-            "the paths of its modules"
-        )
-    ordered = sorted(stages, key=lambda unit: order.get(unit, -1))
-    return [Stage(unit, tuple(stages[unit])) for unit in ordered]
+        joins[unit] = last
+    return joins
 
 
 def _ancestors(path: str) -> Iterator[str]:
@@ -243,11 +185,7 @@ def _ancestors(path: str) -> Iterator[str]:
     yield ""
 
 
-def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> dict[str, Space | None]:
-    """Return the called modules in order of first call, each with the size of what it returns.
-
-    The size is that in space, ``None`` if the module returns no image.
-    """
+def _first_uses(model: nn.Module, example: Tensor) -> Calls:
     calls: dict[str, Space | None] = {}
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
@@ -266,7 +204,7 @@ def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> dict[
     handles += [module.register_forward_hook(leave) for module in names]
     try:
         with _undisturbed(model):
-            logits = model(example.to(next(iter(model.state_dict().values())).device))
+            model(example.to(next(iter(model.state_dict().values())).device))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise RecipeError(
             f"{type(model).__name__} cannot process images of shape {tuple(example.shape)} "
@@ -275,17 +213,7 @@ def _first_uses(model: nn.Module, example: Tensor, classes: int | None) -> dict[
     finally:
         for handle in handles:
             handle.remove()
-    _check_logits(model, example, logits, classes)
     return calls
-
-
-def _check_logits(model: nn.Module, example: Tensor, logits: Any, classes: int | None) -> None:
-    found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if classes is not None and found != (len(example), classes, *example.shape[2:]):
-        raise RecipeError(
-            f"{type(model).__name__}: expected logits of shape "
-            f"{(len(example), classes, *example.shape[2:])} (case, class, *space), found {found}"
-        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from feda3i import recipe
 from feda3i.core.cases import Cases, in_own_pixels
 from feda3i.data.folder import folder
 from feda3i.engine.run import run
-from feda3i.metrics import hd95
+from feda3i.metrics import score_case
 from feda3i.report.scores import score_lines, worst_lines
 
 SHORT = ("rounds=2", "train.epochs=2", "data.size=32", "model.width=4", "engine.workers=1")
@@ -54,8 +54,9 @@ def test_distances_are_in_pixels_of_the_original_also_where_sides_shrink_unequal
     square = np.zeros((32, 32), bool)
     square[4:20, 4:20] = True
     # Two small pixels down are six of the original, two to the right are four.
-    assert hd95(square, np.roll(square, 2, axis=0), cases.spacing[0]) == pytest.approx(6)
-    assert hd95(square, np.roll(square, 2, axis=1), cases.spacing[0]) == pytest.approx(4)
+    for axis, expected in ((0, 6), (1, 4)):
+        scores = score_case(square, np.roll(square, 2, axis=axis), cases.spacing[0])
+        assert scores["hd95"] == pytest.approx(expected)
 
 
 def test_millimetres_where_they_are_known():

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from feda3i.errors import RecipeError
-from feda3i.models.stages import find_stages, stage_rows
+from feda3i.models.stages import find_stages
 from feda3i.models.unet import UNet
 
 X = torch.zeros(2, 1, 8, 8)
@@ -171,8 +171,6 @@ def test_tied_tensors_stay_together_where_first_used():
         ("middle", {"middle.weight", "middle.bias", "again.weight", "again.bias"}),
         ("out", {"out.bias"}),
     ]
-    rows = stage_rows(Tied(), stages)
-    assert [row.parameters for row in rows] == [2, 2, 1]
 
 
 class Restless(nn.Module):
@@ -224,29 +222,3 @@ def test_networks_without_stages_are_refused_with_a_way_out():
         find_stages(Functional())
     with pytest.raises(RecipeError, match="nothing to train"):
         find_stages(nn.ReLU(), X)
-
-
-def test_wrong_logits_are_found_before_training():
-    model = nn.Sequential(conv(), conv(), conv(1, 3))
-    find_stages(model, X, classes=3)
-    with pytest.raises(RecipeError, match=r"expected logits of shape \(2, 1, 8, 8\)"):
-        find_stages(model, X, classes=1)
-    with pytest.raises(RecipeError, match="found tuple"):
-        find_stages(Wrapper(lambda_module()), X, classes=1)
-
-
-def lambda_module():
-    class Pair(nn.Sequential):
-        def forward(self, x):
-            return super().forward(x), x
-
-    return Pair(conv(), conv())
-
-
-def test_rows_sum_to_the_whole_network():
-    model = UNet(channels=3)
-    rows = stage_rows(model, find_stages(model))
-    assert sum(row.parameters for row in rows) == 1_082_033
-    assert sum(row.share for row in rows) == pytest.approx(1)
-    assert (rows[0].number, rows[0].name, rows[0].tensors) == (1, "inc", 14)
-    assert rows[5].share == pytest.approx(369216 / 1_082_033)

@@ -1,13 +1,15 @@
-"""The paper's U-Net: sizes, parameters, scaling, dropout."""
+"""The paper's U-Net: sizes, parameters, scaling, dropout, norms."""
 
 import copy
+import re
 
 import pytest
 import torch
+from torch import nn
 
+from feda3i.commands.explain import network_card
 from feda3i.errors import RecipeError
-from feda3i.models.inputs import normalised
-from feda3i.models.unet import UNet
+from feda3i.models.unet import UNet, normalised
 
 COUNTS = {
     "inc": 2832,
@@ -32,6 +34,9 @@ def test_parameters_of_each_stage_are_those_of_the_paper():
     assert {name: count(getattr(net, name)) for name in net.stages} == COUNTS
     assert count(net) == 1_082_033
     assert count(UNet(channels=1)) == 1_081_745
+    card = network_card("unet", size=32, channels=3)
+    assert " 1,082,033" in card
+    assert re.search(r"6  up1 +\d+ +369,216   34.1 %", card)
 
 
 def test_width_scales_every_stage():
@@ -100,7 +105,7 @@ def test_dropout_is_off_by_default_and_leaves_no_trace():
 def test_dropout_keeps_the_mean_and_the_rate():
     net = UNet(width=2)
     with net.encoder_dropout((0.3, 0, 0, 0, 0), torch.Generator().manual_seed(0)):
-        dropped = net.dropout[0](torch.ones(100_000))
+        dropped = net._drop(0, torch.ones(100_000))
     assert abs((dropped == 0).float().mean().item() - 0.3) < 0.01
     assert abs(dropped.mean().item() - 1.0) < 0.01
 
@@ -114,6 +119,7 @@ def test_dropout_keeps_the_mean_and_the_rate():
         {"momentum": 0},
         {"dimensions": 4},
         {"input": "normalized"},
+        {"norm": "grup"},
     ],
 )
 def test_wrong_options_say_what_is_expected(wrong):
@@ -124,3 +130,31 @@ def test_wrong_options_say_what_is_expected(wrong):
 def test_wrong_dropout_rates():
     with pytest.raises(RecipeError, match="five rates"), UNet(width=2).encoder_dropout((0.5,)):
         pass
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("norm", ["group", "instance"])
+def test_a_case_does_not_depend_on_its_batch(norm, dimensions):
+    network = UNet(channels=1, width=4, norm=norm, dimensions=dimensions)
+    images = 255 * torch.rand((3, 1, *[32] * dimensions))
+    for mode in (True, False):
+        network.train(mode)
+        together, alone = network(images), network(images[1:2])
+        torch.testing.assert_close(together[1:2], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind"), [("group", nn.GroupNorm), ("instance", nn.InstanceNorm2d)]
+)
+def test_no_running_statistics_are_kept(norm, kind):
+    network = UNet(width=6, norm=norm)  # eight groups do not divide six channels: two do
+    layers = [m for m in network.modules() if isinstance(m, kind)]
+    assert len(layers) == 18
+    assert not list(network.buffers())
+    batch = UNet(width=6)
+    assert [n for n, _ in network.named_parameters()] == [n for n, _ in batch.named_parameters()]
+
+
+def test_group_norm_has_eight_groups_where_they_divide():
+    groups = [m.num_groups for m in UNet(norm="group").modules() if isinstance(m, nn.GroupNorm)]
+    assert set(groups) == {8}
