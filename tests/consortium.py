@@ -12,7 +12,7 @@ from feda3i.engine.model_file import read_model
 from feda3i.engine.run import Result
 from feda3i.engine.transport import one_thread
 from feda3i.flower.client_app import app
-from feda3i.flower.inprocess import InProcessGrid, task_identity
+from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.server_app import ServerSettings, serve
 from feda3i.recipe import Recipe, validate
 from waiting import HANG
@@ -60,8 +60,8 @@ class Trial:
         given = {"sites": tuple(self.names), "patience": 1.0, **settings}
         listener = given.pop("listener", None) or Silent()
         described = ServerSettings(self.recipe, self.folder / run, **given)
-        with task_identity(), one_thread():
-            return serve(self.grid, described, listener, poll=0.005)
+        with one_thread():
+            return serve(self.grid, described, listener, poll=0.005, make=self.grid.message)
 
     def events(self, kind: str, run: str = "trial") -> list[dict]:
         return list(read_events(self.folder / run / "events.jsonl", kind))

@@ -1,10 +1,10 @@
 """Stand between Flower and this machine: run settings-only apps of this package, nothing else.
 
-A SuperNode runs whatever app its server sends, and a server whatever app it is given. The start
-scripts therefore put a folder first on ``PATH`` in which Flower's commands for running apps lead
-here. The command that is needed is let through with one check before the app is unpacked; as a rule
-``feda3i.flower.warm`` carries it out in a process that has everything loaded. This module itself
-loads neither torch nor numpy, so that a refusal is quick.
+A SuperNode runs whatever app its server sends, and a server whatever app it is given; Flower's own
+check (trusted entities) needs a licensed SuperLink. The start scripts therefore put a folder first
+on ``PATH`` in which Flower's commands for running apps lead here, and the one that is needed is let
+through with a check before the app is unpacked. This is the only place that uses inner names of
+Flower: where they have changed, nothing runs (``runner_of``), and a test says so.
 """
 
 from __future__ import annotations
@@ -64,31 +64,43 @@ def write_commands(folder: Path, role: str) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for command in COMMANDS:
-        wanted = f'{role} {command} "$@"'
-        lines = ["#!/bin/sh", f"exec python3 -P -m feda3i.flower.guard {wanted}"]
-        if command == ROLES[role][0]:
-            knock = f'exec python3 -I -S "$FEDA3I_KNOCK" {wanted}'
-            lines[1:1] = [f'if [ -n "${{FEDA3I_KNOCK:-}}" ]; then {knock}; fi']
-        write_file(folder / command, "\n".join([*lines, ""]).encode())
+        call = f'exec python3 -P -m feda3i.flower.guard {role} {command} "$@"'
+        write_file(folder / command, f"#!/bin/sh\n{call}\n".encode())
         (folder / command).chmod(0o755)
+
+
+def runner_of(role: str) -> Any:
+    """Return the module in which Flower unpacks an app; raise ``WireError`` if it has moved."""
+    module = ROLES[role][1]
+    try:
+        runner: Any = importlib.import_module(module)
+        unpack = importlib.import_module("flwr.cli.install").install_from_fab
+        is_known = runner.install_from_fab is unpack
+    except (ImportError, AttributeError):
+        is_known = False
+    if not is_known:
+        raise WireError(
+            f"this version of flwr does not unpack apps in {module} as feda3i knows it, so that "
+            f"apps cannot be checked; install another version of flwr or of feda3i"
+        )
+    return runner
 
 
 def main() -> None:
     """Run Flower's process for one app, with the check in front."""
     role, command = sys.argv[1:3]
     del sys.argv[1:3]
-    wanted, module, kind, component = ROLES[role]
+    wanted, _, kind, component = ROLES[role]
     if command != wanted:
         print(f"feda3i: this {role} does not run '{command}'", file=sys.stderr)
         sys.exit(1)
-    runner: Any = importlib.import_module(module)
+    runner = runner_of(role)
     install = runner.install_from_fab
 
     def checked(fab: bytes, *args: Any, **options: Any) -> Any:
         check_app(fab, kind, component)
         return install(fab, *args, **options)
 
-    # The one place where Flower unpacks an app in this process; flwr is pinned to a minor version.
     runner.install_from_fab = checked
     package = "flwr.supernode.cli" if role == "site" else "flwr.superlink.cli"
     getattr(importlib.import_module(package), command.replace("-", "_"))()

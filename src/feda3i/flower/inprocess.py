@@ -1,4 +1,4 @@
-"""A Flower grid in one process: messages are really packed and unpacked, nodes are function calls.
+"""A Flower grid in one process: nodes are function calls, and every message is a copy.
 
 For tests, and to try settings of a consortium before any machine is set up. Faults can be put in
 between: ``tamper`` sees every reply before the server does, ``online`` says who is connected.
@@ -6,47 +6,34 @@ between: ``tamper`` sees every reply before the server does, ``online`` says who
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Message, Metadata, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-from flwr.supercore.task_identity import TaskIdentity
 
 Tamper = Callable[[str, Message], Message | None]
 
 
-@contextmanager
-def task_identity(run_id: int = 1) -> Iterator[None]:
-    """Let messages be made outside a Flower process; the identity is a private class of flwr."""
-    before = TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run_id, 1
-    try:
-        yield
-    finally:
-        TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
+@dataclass(frozen=True)
+class Node:
+    """What the SuperLink knows of a node."""
+
+    node_id: int
+    name: str
+    last_activated_at: str
 
 
 class InProcessGrid(Grid):
     """Nodes of one ``ClientApp``, called when the server asks for their replies.
 
-    Parameters
-    ----------
-    app
-        The sites' app.
-    nodes
-        Name of a node -> its node config.
-    run_config
-        The settings of the run, as every node sees them.
-    tamper
-        Called with the node's name and its reply; returns what the server gets, or ``None`` for a
-        reply that has not come yet.
+    ``nodes`` are their names with their node config, ``run_config`` the settings that all of them
+    see. ``tamper`` is called with a node's name and its reply; it returns what the server gets, or
+    ``None`` for a reply that has not come yet.
     """
 
     def __init__(
@@ -63,9 +50,8 @@ class InProcessGrid(Grid):
         self.tamper = tamper or (lambda _, reply: reply)
         self.online: set[str] = set(nodes)
         self.activated: dict[str, str] = dict.fromkeys(nodes, "1")
-        self.bytes = {"sent": 0, "received": 0}
-        self._waiting: dict[str, Message] = {}
-        self._answered: dict[str, tuple[Message, int]] = {}
+        self._sent: list[Message] = []
+        self._answered: dict[str, Message] = {}
 
     def set_run(self, run: Any) -> None:
         """Do nothing: there is one run."""
@@ -74,6 +60,29 @@ class InProcessGrid(Grid):
     def run(self) -> Any:
         """There is no run object."""
         return None
+
+    def message(
+        self,
+        content: RecordDict,
+        dst_node_id: int,
+        message_type: str,
+        *,
+        ttl: float,
+        message_id: str = "",
+    ) -> Message:
+        """Make a message, which Flower's own constructor does in a process of Flower only."""
+        about = Metadata(
+            run_id=1,
+            message_id=message_id,
+            src_node_id=1,
+            dst_node_id=dst_node_id,
+            reply_to_message_id="",
+            group_id="",
+            created_at=time.time(),
+            ttl=ttl,
+            message_type=message_type,
+        )
+        return cast(Message, cast(Any, Message)(content=content, metadata=about))
 
     def create_message(
         self,
@@ -84,45 +93,44 @@ class InProcessGrid(Grid):
         ttl: float | None = None,
     ) -> Message:
         """Make a message, the deprecated way."""
-        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+        return self.message(content, dst_node_id, message_type, ttl=ttl or 3600.0)
 
     def get_node_ids(self) -> list[int]:
         """Return the nodes that are online."""
         return [number for number, name in self.nodes.items() if name in self.online]
 
-    def get_nodes(self) -> list[NodeInfo]:
+    def get_nodes(self) -> Any:
         """Return what the SuperLink knows of the nodes that are online."""
-        return [
-            NodeInfo(node_id=i, name=self.nodes[i], last_activated_at=self.activated[self.nodes[i]])
-            for i in self.get_node_ids()
-        ]
+        online = {i: self.nodes[i] for i in self.get_node_ids()}
+        return [Node(i, name, self.activated[name]) for i, name in online.items()]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        """Take messages; they are packed here and unpacked at the node."""
-        ids = []
+        """Take messages; their nodes get copies."""
+        before = len(self._sent)
         for message in messages:
-            message.metadata.__dict__["_message_id"] = message.object_id
-            self._waiting[message.object_id], size = through_bytes(message)
-            self.bytes["sent"] += size
-            ids.append(message.object_id)
-        return ids
+            to, content = message.metadata, copy.deepcopy(message.content)
+            number = str(len(self._sent))
+            self._sent.append(
+                self.message(
+                    content, to.dst_node_id, to.message_type, ttl=to.ttl, message_id=number
+                )
+            )
+        return [str(number) for number in range(before, len(self._sent))]
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         """Let the nodes answer and return their replies."""
         replies = []
-        for message_id in list(message_ids):
-            message = self._waiting[message_id]
+        for identifier in list(message_ids):
+            message = self._sent[int(identifier)]
             name = self.nodes[message.metadata.dst_node_id]
             if name not in self.online:
                 continue
-            if message_id not in self._answered:
-                self._answered[message_id] = through_bytes(self._ask(name, message))
-            reply, size = self._answered[message_id]
-            tampered = self.tamper(name, reply)
-            if tampered is not None:
-                del self._waiting[message_id], self._answered[message_id]
-                self.bytes["received"] += size
-                replies.append(tampered)
+            if identifier not in self._answered:
+                self._answered[identifier] = self._ask(name, message)
+            reply = self.tamper(name, copy.deepcopy(self._answered[identifier]))
+            if reply is not None:
+                del self._answered[identifier]
+                replies.append(reply)
         return replies
 
     def _ask(self, name: str, message: Message) -> Message:
@@ -147,13 +155,3 @@ class InProcessGrid(Grid):
             replies += got
             ids -= {reply.metadata.reply_to_message_id for reply in got}
         return replies
-
-
-def through_bytes(message: Message) -> tuple[Message, int]:
-    """Return a message after packing and unpacking it as Flower does, and its number of bytes."""
-    identifier = message.object_id
-    contents = {key: item.deflate() for key, item in get_all_nested_objects(message).items()}
-    size = sum(len(data) for data in contents.values())
-    copy = cast(Message, inflate_object_from_contents(identifier, contents))
-    copy.metadata.__dict__["_message_id"] = identifier
-    return copy, size

@@ -134,6 +134,15 @@ def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
         raise RecipeError(f"noise: sites run what is installed, found '{recipe.noise.name[:80]}'")
 
 
+def read_env(server: Path) -> dict[str, str]:
+    """Return the settings in a server's ``server.env``, which shells read, too."""
+    try:
+        text = (server / "server.env").read_text()
+    except OSError:
+        raise RecipeError(f"'{server}' is no server's folder of feda3i deploy: --server") from None
+    return dict(re.findall(r'^([A-Z0-9_]+)="?([^"\n]*)"?$', text, re.MULTILINE))
+
+
 def folder_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says about reading folders: size, channels, classes, aspect."""
     from feda3i.data.folder import reading_options

@@ -1,37 +1,40 @@
 """Orders and replies as Flower records, and back, with every size bounded before it is read.
 
 A message holds one ``ConfigRecord`` named ``header`` (who, what, which run, and a body of JSON
-text) and, where parameters travel, one ``ArrayRecord`` named ``arrays`` with the two flat vectors.
-Two vectors instead of one array per tensor: the bytes on the wire are those of the model.
+text) and, where parameters travel, one ``ArrayRecord`` named ``arrays`` with the two flat vectors
+as plain bytes: no header of numpy's, which is read by evaluating Python, comes from outside.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields as fields_of
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from feda3i.core.layout import Layout
 from feda3i.core.messages import TASKS, Order, Params, Reply, Task
-from feda3i.core.wire import MAX_SECONDS, check_range
-from feda3i.errors import WireError, printable, shown, summary
+from feda3i.core.wire import MAX_SECONDS
+from feda3i.errors import WireError, printable, shown
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised whenever the meaning of a message changes; both sides must have the same."""
 MAX_TEXT = 2**22
 """The longest body: the statistics of 80,000 channels of BatchNorm are the largest numbers."""
-MAX_FIELD = 200
-"""The longest text in a header."""
-_NPY_HEADER = 256
+RAW = "feda3i.little-endian"
+"""How the bytes of an array are laid out, in Flower's field for the kind of serialisation."""
 _HEADER, _ARRAYS = "header", "arrays"
+_Short = Annotated[str, Field(max_length=200)]
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class Header:
     """What every message says of itself.
 
@@ -39,12 +42,37 @@ class Header:
     its parts, also after a resume; ``layout`` is the digest of the network's layout.
     """
 
-    kind: str
-    run: str = ""
+    kind: _Short
+    run: _Short = ""
     round: int = 0
-    site: str = ""
-    layout: str = ""
+    site: _Short = ""
+    layout: _Short = ""
     protocol: int = PROTOCOL
+
+
+class Strict(BaseModel):
+    """Something from outside: declared fields only, and no value is turned into another."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _ReplyBody(Strict):
+    cases: Any  # the wire checks what it is, and the numbers
+    numbers: dict[str, Any]
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+    notice: Any = ""
+
+
+def checked(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
+    """Return values from outside as what they must be; raise ``WireError`` if they are not."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(part)[:80] for part in first["loc"])
+        raise WireError(
+            f"{where}, {place}: {first['msg']}, found {shown(first['input'])}"
+        ) from None
 
 
 def write(
@@ -67,14 +95,8 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
         raise WireError("expected a feda3i message, found one without a header")
     fields = dict(record)
     text = fields.pop("body", "{}")
-    kinds = {"kind": str, "run": str, "round": int, "site": str, "layout": str, "protocol": int}
-    known = {name: fields.get(name) for name in kinds}
-    if any(type(known[name]) is not kind for name, kind in kinds.items()):
-        found = shown(sorted(fields), 300)
-        raise WireError(f"expected the header fields {', '.join(kinds)}, found {found}")
-    if any(isinstance(value, str) and len(value) > MAX_FIELD for value in known.values()):
-        raise WireError(f"expected header fields of at most {MAX_FIELD} characters")
-    header = Header(**cast(Any, known))
+    known = {field.name: fields[field.name] for field in fields_of(Header) if field.name in fields}
+    header = checked(Header, known, "the header of a message")
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise WireError(f"expected a body of at most {MAX_TEXT} bytes of JSON")
     if header.protocol != PROTOCOL:
@@ -90,14 +112,34 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
 
 def pack_params(params: Params) -> ArrayRecord:
     """Return parameters as one record of two arrays."""
-    return ArrayRecord({"values": Array(params.values), "counts": Array(params.counts)})
+    return ArrayRecord({"values": pack(params.values), "counts": pack(params.counts)})
 
 
-def read_params(content: RecordDict, layout: Layout, names: tuple[str, ...]) -> dict[str, Params]:
+def pack(vector: NDArray[Any]) -> Array:
+    """Return an array as its type, its shape and its bytes."""
+    data = vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
+    return Array(str(vector.dtype), vector.shape, RAW, data)
+
+
+def unpack(array: Array, name: str, dtype: str, length: int) -> NDArray[Any]:
+    """Return a vector of a known type and length; raise ``WireError`` if it is anything else."""
+    kind = np.dtype(dtype).newbyteorder("<")
+    if (array.stype, array.dtype, tuple(array.shape)) != (RAW, dtype, (length,)):
+        raise WireError(
+            f"'{name}': expected {dtype} of shape ({length},) as {RAW}, found "
+            f"{shown(array.dtype)} of shape {shown(tuple(array.shape))} as {shown(array.stype)}"
+        )
+    if len(array.data) != kind.itemsize * length:
+        raise WireError(
+            f"'{name}': expected {kind.itemsize * length} bytes, found {len(array.data)}"
+        )
+    return np.frombuffer(array.data, kind).astype(dtype)  # a copy: the message may be forgotten
+
+
+def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> dict[str, Params]:
     """Return the parameters in a message by name; ``""`` is the network itself.
 
-    Anything that is not the header or one of ``names`` is an error, and so is an array whose size
-    is not the network's: it is refused before it is unpacked.
+    Anything that is not the header or one of ``names`` is an error.
     """
     allowed = {f"{_ARRAYS}.{name}" if name else _ARRAYS: name for name in names}
     found: dict[str, Params] = {}
@@ -111,38 +153,20 @@ def read_params(content: RecordDict, layout: Layout, names: tuple[str, ...]) -> 
                 f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
             )
         found[allowed[key]] = Params(
-            _unpack(record["values"], "values", np.dtype(np.float32), layout.size),
-            _unpack(record["counts"], "counts", np.dtype(np.int64), layout.integers),
+            unpack(record["values"], "values", "float32", layout.size),
+            unpack(record["counts"], "counts", "int64", layout.integers),
         )
     return found
 
 
-def _unpack(array: Array, name: str, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
-    most = dtype.itemsize * length + _NPY_HEADER
-    if len(array.data) > most:
-        raise WireError(f"'{name}': expected at most {most} bytes, found {len(array.data)}")
-    try:
-        vector: NDArray[Any] = array.numpy()  # flwr reads with allow_pickle=False
-    except (ValueError, TypeError, EOFError, OSError, MemoryError, OverflowError) as error:
-        raise WireError(f"'{name}' is not an array: {summary(error)}") from None
-    if vector.dtype != dtype or vector.shape != (length,):
-        raise WireError(
-            f"'{name}': expected {dtype} of shape ({length},), found {vector.dtype} of shape "
-            f"{vector.shape}"
-        )
-    return vector
-
-
 def size_of(content: RecordDict) -> int:
-    """Return the bytes of all records of a message."""
-    return sum(_size(record) for record in content.values())
-
-
-def _size(record: Any) -> int:
-    if isinstance(record, ConfigRecord):  # flwr's own count fails on empty texts
-        values = record.values()
-        return sum(len(v) if isinstance(v, str | bytes) else 8 for v in (*record, *values))
-    return int(record.count_bytes())
+    """Return about how many bytes the records of a message hold."""
+    total = 0
+    for record in content.values():
+        for value in record.values():
+            data = value.data if isinstance(value, Array) else value
+            total += len(data) if isinstance(data, str | bytes) else 8
+    return total
 
 
 # -- orders and replies ---------------------------------------------------------------------------
@@ -156,7 +180,11 @@ def write_order(order: Order, run: str, layout: str, params: ArrayRecord) -> Rec
 
 
 def read_order(
-    content: RecordDict, header: Header, body: dict[str, Any], layout: Layout, networks: Any
+    content: RecordDict,
+    header: Header,
+    body: dict[str, Any],
+    layout: Layout,
+    networks: Sequence[str],
 ) -> Order:
     """Return the order in a message; ``networks`` names the further ones it may hold."""
     params = read_params(content, layout, ("", *networks))
@@ -185,25 +213,20 @@ def read_reply(
     """Return the reply in a message and the site's notice, which is empty as a rule."""
     task = _task(header.kind)
     params = read_params(content, layout, ("",) if task == "fit" else ())
-    unknown = set(body) - {"cases", "numbers", "seconds", "notice"}
-    numbers, seconds = body.get("numbers"), body.get("seconds")
-    if unknown or not isinstance(numbers, dict):
-        found = shown(sorted(body), 300)
-        raise WireError(f"expected cases, numbers and seconds in a reply, found {found}")
-    check_range("the seconds of a reply", seconds, 0, MAX_SECONDS)
+    found = checked(_ReplyBody, body, "a reply")
     reply = Reply(
         task,
         header.round,
         header.site,
-        cast(Any, body.get("cases")),  # the wire checks what it is
-        numbers,
+        found.cases,
+        found.numbers,
         params.get(""),
-        seconds=float(cast(Any, seconds)),
+        seconds=found.seconds,
     )
-    return reply, printable(body.get("notice", ""), 200)
+    return reply, printable(found.notice, 200)
 
 
 def _task(kind: str) -> Task:
     if kind not in TASKS:
         raise WireError(f"expected one of {', '.join(TASKS)}, found {shown(kind, 40)}")
-    return kind
+    return cast(Task, kind)

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from flwr.app import Message
-from flwr.serverapp import Grid
+from pydantic import Field
 
 from feda3i import __version__
-from feda3i.core.wire import MAX_CASES, check_whole
+from feda3i.core.wire import MAX_CASES
 from feda3i.errors import RunError, WireError, printable
 from feda3i.flower import records
+from feda3i.flower.mail import LOST, Mail, reason_of
 from feda3i.flower.node import SITE_NAME
-from feda3i.flower.puller import Puller
 from feda3i.flower.records import PROTOCOL, Header
-from feda3i.flower.server_folder import LOCKED
 
-LOST = (3, 4, 5)
-"""Flower's error codes for a message or a node that is gone; the site may be asked again."""
-REASONS = {
-    1: "its app could not be loaded",
-    2: "its app failed",
-    3: "the order is gone",
-    4: "the reply is gone",
-    5: "the node went offline",
-    7: "it refused the app",
-    8: "its app crashed",
-}
-MAX_KINDS, MAX_SIDE, MAX_CASE = 1024, 2**16, 2**31
-"""Channels or classes, pixels a side, and numbers in all that one case can have."""
+MAX_CASE = 2**31
+"""Numbers in all that one case can have."""
 MAX_REFUSALS = 100
 """Refusals kept for the next event: a node that is refused again and again fills no log."""
 HELLO_TTL = 600.0
 """Seconds that a node may take to say hello; reading its cases for the first time takes a while."""
+
+
+_Kinds = Annotated[int, Field(ge=1, le=1024)]
+_Side = Annotated[int, Field(ge=1, le=2**16)]
+
+
+class _Hello(records.Strict):
+    cases: Annotated[int, Field(ge=1, le=MAX_CASES)]
+    channels: _Kinds
+    classes: _Kinds
+    shape: Annotated[list[_Side], Field(min_length=2, max_length=3)]
+    version: str
 
 
 @dataclass(frozen=True)
@@ -56,27 +57,16 @@ class Roster:
     """The sites of a consortium as they come, go and return.
 
     ``expected`` names the sites that belong to it, if that is known; others are turned away.
-    ``layout`` is the digest of the network that sites must build, ``None`` until the server knows
-    it. ``locked`` says whom the operator has locked out: they are neither asked nor waited for.
+    ``layout`` is the digest of the network that sites must build, ``None`` until the server knows.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        expected: Sequence[str] = (),
-        locked: Callable[[], Collection[str]] = tuple,
-        puller: Puller | None = None,
-    ) -> None:
-        self.grid = grid
-        self.puller = puller or Puller(grid)
-        self.expected = tuple(expected)
+    def __init__(self, mail: Mail, expected: Sequence[str] = ()) -> None:
+        self.mail, self.expected = mail, tuple(expected)
         self.layout: str | None = None
         self.known: dict[str, Greeting] = {}
         self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.refusals: list[str] = []
-        self.locked: set[str] = set()
-        self._read_locked = locked
         self._present: dict[int, tuple[str, str]] = {}
         self._names: dict[int, str] = {}
         self._greeted: dict[int, str] = {}
@@ -86,8 +76,7 @@ class Roster:
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
-        self.locked = set(self._read_locked())
-        nodes = self.grid.get_nodes()
+        nodes = self.mail.grid.get_nodes()
         self._present = {n.node_id: (n.name, n.last_activated_at) for n in nodes}
         self._greeted = {
             node: start
@@ -96,20 +85,21 @@ class Roster:
         }
         self._names |= {node: name for node, (name, _) in self._present.items()}
         self._read_hellos()  # also of nodes that have been started again since
-        for node, (name, start) in self._present.items():
-            if node not in self._greeted and name not in self.locked:
-                self._greeted[node] = start
+        for node, (_, start) in self._present.items():
+            if node not in self._greeted:
                 # What it said before it was started again does not count.
                 self._asked = {i: other for i, other in self._asked.items() if other != node}
                 content = records.write(Header("hello"), {})
-                message = Message(content, node, "query.hello", ttl=HELLO_TTL)
-                self._asked[next(iter(self.grid.push_messages([message])))] = node
+                identifier = self.mail.send(content, node, "query.hello", HELLO_TTL)
+                if identifier is not None:  # otherwise it is tried again at the next look
+                    self._greeted[node], self._asked[identifier] = start, node
         self._read_hellos()
 
     def _read_hellos(self) -> None:
         for identifier in list(self._asked):
             try:
-                for reply in self.puller.pull(identifier):
+                reply = self.mail.fetch(identifier)
+                if reply is not None:
                     self._read(self._asked.pop(identifier), reply)
             except WireError as error:
                 node = self._asked.pop(identifier)
@@ -118,9 +108,7 @@ class Roster:
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
         greeting = self.known.get(site)
-        if site in self.locked or greeting is None:
-            return None
-        if greeting.node not in self._present or greeting.node in self._shut:
+        if greeting is None or greeting.node not in self._present or greeting.node in self._shut:
             return None
         if greeting.node in self._asked.values() or greeting.node not in self._greeted:
             return None  # it was restarted and has not said hello again
@@ -129,20 +117,9 @@ class Roster:
     def why(self, site: str) -> str:
         """Return why a site cannot be asked now."""
         greeting = self.known.get(site)
-        if site in self.locked:
-            return LOCKED
         if greeting is None:
             return self._shut_by_site.get(site, "it was not connected")
         return self._shut.get(greeting.node, "it was not connected")
-
-    def state(self, site: str) -> str:
-        """Return how a site is now: present, away, refused or locked."""
-        if site in self.locked:
-            return "locked"
-        greeting = self.known.get(site)
-        if site in self.refused or (greeting is not None and greeting.node in self._shut):
-            return "refused"
-        return "present" if greeting is not None and greeting.node in self._present else "away"
 
     def cases(self) -> dict[str, int]:
         """Return the number of cases of every site that was ever there, by name.
@@ -190,7 +167,7 @@ class Roster:
 
     def absent(self) -> list[str]:
         """Return the expected sites that have not said hello since the run began."""
-        return sorted(set(self.expected) - set(self.known) - self.locked)
+        return sorted(set(self.expected) - set(self.known))
 
     def versions(self) -> dict[str, str]:
         """Return the sites that run another version of feda3i than the server, and which."""
@@ -206,7 +183,7 @@ class Roster:
         while True:
             self.refresh()
             spent = time.monotonic() - begin
-            is_enough = len(set(self.known) - self.locked) >= least
+            is_enough = len(set(self.known)) >= least
             if is_enough and (spent > patience or not self.absent()):
                 return
             if spent > deadline:
@@ -226,8 +203,7 @@ class Roster:
                 self._greeted.pop(node, None)  # it is greeted again if it is there
                 return
             if reply.has_error():
-                reason = REASONS.get(reply.error.code, "no hello")
-                raise WireError(f"{reason} ({printable(str(reply.error.reason), 300)})")
+                raise WireError(reason_of(reply.error))
             greeting = self._greeting(node, reply)
             self._check(greeting, registered)
         except WireError as error:
@@ -248,18 +224,14 @@ class Roster:
             )
         if header.kind == "refusal":
             raise WireError(printable(body.get("reason", "it refused"), 500))
-        shape = body.get("shape")
-        if header.kind != "hello" or not (isinstance(shape, list) and len(shape) in (2, 3)):
-            raise WireError("its hello does not say cases, channels, classes and shape")
-        for name, most in (("cases", MAX_CASES), ("channels", MAX_KINDS), ("classes", MAX_KINDS)):
-            check_whole(f"its hello, {name}", body.get(name), 1, most)
-        for size in shape:
-            check_whole("its hello, the size of a case", size, 1, MAX_SIDE)
-        numbers = math.prod(shape) * max(body["channels"], body["classes"])
-        check_whole("its hello, the numbers of one case", numbers, 1, MAX_CASE)
-        version = printable(body.get("version", ""), 40)
-        sizes = (body["channels"], body["classes"], tuple(shape))
-        return Greeting(node, header.site, body["cases"], header.layout, *sizes, version)
+        if header.kind != "hello":
+            raise WireError("it did not say hello")
+        hello = records.checked(_Hello, body, "its hello")
+        if math.prod(hello.shape) * max(hello.channels, hello.classes) > MAX_CASE:
+            raise WireError(f"its hello: expected cases of at most {MAX_CASE} numbers")
+        sizes = (hello.channels, hello.classes, tuple(hello.shape))
+        version = printable(hello.version, 40)
+        return Greeting(node, header.site, hello.cases, header.layout, *sizes, version)
 
     def _check(self, greeting: Greeting, registered: str) -> None:
         site = greeting.site

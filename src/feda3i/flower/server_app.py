@@ -2,10 +2,9 @@
 
 What concerns the server alone comes from its environment, and sites are never told: ``FEDA3I_RUNS``
 (folder of run folders), ``FEDA3I_SITES`` (names, separated by commas), ``FEDA3I_TEST`` (folder of
-test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come), ``FEDA3I_ALLOW_PLUGINS=1``,
-``FEDA3I_METRICS`` (folder for Prometheus). ``FEDA3I_SERVER`` is the server's folder: its
-``server.env`` is read again for every run, and ``locked/`` all the time. Recipe, name of the run
-and whether to resume come with the app.
+test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come), ``FEDA3I_ALLOW_PLUGINS=1``.
+``FEDA3I_SERVER`` is the server's folder, whose ``server.env`` is read again for every run. Recipe,
+name of the run and whether to resume come with the app.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context
+from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
 from feda3i import __version__
@@ -32,13 +31,15 @@ from feda3i.engine.run import Result, describe, finished, job_of, play
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
-from feda3i.flower.node import check_names, folder_options
-from feda3i.flower.operator_page import OperatorPage
-from feda3i.flower.puller import PATIENCE, Puller
+from feda3i.flower.mail import Mail
+from feda3i.flower.node import check_names, folder_options, read_env
 from feda3i.flower.roster import Roster
-from feda3i.flower.server_folder import ENV, locked_sites, read_env
 from feda3i.flower.transport import FlowerTransport
+<<<<<<< HEAD
 from feda3i.flower.watch import Watch
+=======
+from feda3i.engine.console import Listener, Live
+>>>>>>> f6c81a2 (Use public names of Flower only; deploy becomes part of flower)
 from feda3i.recipe import Recipe, validate
 from feda3i.values import split_names
 
@@ -49,8 +50,7 @@ app = ServerApp()
 class ServerSettings:
     """What one run on the server needs to know.
 
-    ``sites`` are the names of the consortium's sites, ``test`` is the server's own test folder,
-    ``server`` its folder, and ``metrics`` a folder for numbers that a monitoring system collects.
+    ``sites`` are the names of the consortium's sites, ``test`` is the server's own test folder.
     """
 
     recipe: Recipe
@@ -59,15 +59,12 @@ class ServerSettings:
     test: Path | None = None
     is_resumed: bool = False
     patience: float = 120.0
-    server: Path | None = None
-    metrics: Path | None = None
 
     @classmethod
     def of(cls, run_config: Mapping[str, Any], environment: Mapping[str, str]) -> ServerSettings:
         """Read the settings of the app and of the server's environment."""
-        server = _path(environment, "FEDA3I_SERVER")
-        if server is not None:  # it may have been changed since the server was started
-            environment = {**environment, **read_env(server / ENV)}
+        if environment.get("FEDA3I_SERVER"):  # it may have changed since the server was started
+            environment = {**environment, **read_env(Path(environment["FEDA3I_SERVER"]))}
         try:
             recipe = validate(json.loads(str(run_config.get("recipe", ""))))
         except ValueError:
@@ -83,11 +80,9 @@ class ServerSettings:
             recipe,
             runs / name,
             split_names(environment.get("FEDA3I_SITES", "")),
-            _path(environment, "FEDA3I_TEST"),
+            Path(environment["FEDA3I_TEST"]) if environment.get("FEDA3I_TEST") else None,
             is_resumed=run_config.get("resume") is True,
             patience=_seconds(environment.get("FEDA3I_WAIT", "")),
-            server=server,
-            metrics=_path(environment, "FEDA3I_METRICS"),
         )
 
     def least(self) -> int:
@@ -97,15 +92,7 @@ class ServerSettings:
             return wanted
         if not self.sites:
             raise RecipeError("engine.min_sites=all needs the list of sites in FEDA3I_SITES")
-        return len(set(self.sites) - self.locked())
-
-    def locked(self) -> set[str]:
-        """Return the sites that are locked out now."""
-        return locked_sites(self.server)
-
-
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
-    return Path(environment[name]) if environment.get(name) else None
+        return len(set(self.sites))
 
 
 def _seconds(text: str) -> float:
@@ -120,7 +107,7 @@ def main(grid: Grid, context: Context) -> None:
     """Play a run to its end; Flower shows what is raised as the reason of a failed run."""
     settings = ServerSettings.of(context.run_config, os.environ)
     with one_thread():
-        result = serve(grid, settings, Live(), puller=Puller(grid, PATIENCE))
+        result = serve(grid, settings, Live())
     print(f"run    {result.path}\nsha256 {result.sha256}", flush=True)
 
 
@@ -129,11 +116,11 @@ def serve(
     settings: ServerSettings,
     listener: Listener,
     poll: float = 0.2,
-    puller: Puller | None = None,
+    make: Callable[..., Message] = Message,
 ) -> Result:
     """Wait for the sites, then start or resume the run and play it to its end."""
     recipe = settings.recipe
-    roster = Roster(grid, settings.sites, locked=settings.locked, puller=puller)
+    roster = Roster(Mail(grid, make), settings.sites)
     job, test, facts = _prepare(settings)
     if job is not None:
         roster.layout = job.layout.digest()
@@ -152,25 +139,10 @@ def serve(
     with closing(folder):
         if folder.is_done:
             return finished(folder)
-        watch = Watch(listener, folder.path, roster, OperatorPage(), settings.metrics)
-        transport = FlowerTransport(
-            grid,
-            roster,
-            job,
-            run,
-            folder=folder.path,
-            test=test,
-            poll=poll,
-            look=watch.look,
-        )
+        path = folder.path
+        transport = FlowerTransport(roster, job, run, folder=path, test=test, poll=poll)
         changed = moved(folder.manifest()) if settings.is_resumed else []
-        try:
-            result = play(folder, job, transport, watch, changed)
-        except BaseException as error:
-            watch.finish(error)
-            raise
-        watch.finish()
-        return result
+        return play(folder, job, transport, listener, changed)
 
 
 def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[str, Any]]:

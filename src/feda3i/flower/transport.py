@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flwr.app import ArrayRecord, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import ArrayRecord, RecordDict
 
 from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
@@ -28,10 +27,9 @@ from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases
 from feda3i.errors import WireError, printable, shown
 from feda3i.flower import records
+from feda3i.flower.mail import LOST, reason_of
 from feda3i.flower.records import PROTOCOL, Header
-from feda3i.flower.roster import LOST, REASONS, Roster
-from feda3i.flower.server_folder import LOCKED
-from feda3i.flower.spool import Spool
+from feda3i.flower.roster import Roster
 from feda3i.metrics import SCORES
 
 TYPES = {"fit": "train", "score": "evaluate"}
@@ -61,14 +59,11 @@ class FlowerTransport:
 
     ``run`` is the run's identifier, the same after a resume. ``test`` are the server's own test
     cases; without them, sites score on theirs. In the run folder, ``state/sites.json`` remembers
-    who took part, and ``cache`` takes replies that wait for a slower site and do not fit into
-    memory. ``poll`` is the pause in seconds between two polls at the beginning of a round; ``look``
-    is told about once a second who has not answered yet, and for how long, if it was asked.
+    who took part. ``poll`` is the pause in seconds between two polls at the beginning of a round.
     """
 
     def __init__(
         self,
-        grid: Grid,
         roster: Roster,
         job: Job,
         run: str,
@@ -76,10 +71,9 @@ class FlowerTransport:
         folder: Path,
         test: Cases | None = None,
         poll: float = 0.2,
-        look: Callable[[dict[str, float | None]], None] = lambda waiting: None,
     ) -> None:
-        self.grid, self.roster, self.job, self.run = grid, roster, job, run
-        self.test, self.scratch, self.poll, self.look = test, folder / "cache", poll, look
+        self.roster, self.job, self.run = roster, job, run
+        self.test, self.poll = test, poll
         self._sites = folder / "state" / "sites.json"
         self.layout, self._digest = job.layout, job.layout.digest()
         self._facts: dict[str, Any] = {}
@@ -102,7 +96,6 @@ class FlowerTransport:
         told: dict[str, Any] = {
             "absent": self.roster.absent(),
             "refused": self.roster.refused,
-            "locked": sorted(self.roster.locked),
             "versions": self.roster.versions(),
             "refusals": self.roster.refusals,
         }
@@ -144,31 +137,24 @@ class FlowerTransport:
         begin = time.monotonic()
         end = begin + self.job.recipe.engine.deadline
         looked = -_LOOK_AROUND
-        self.scratch.mkdir(exist_ok=True)
-        spool = Spool(self.scratch)
+        answers: dict[int, Any] = {}  # those that came before their turn
         answered = given = 0
         while given < len(asked):
             if time.monotonic() - looked >= _LOOK_AROUND:
                 self.roster.refresh()
                 looked = time.monotonic()
-                open_sites = {item.site: item.sent for item in asked if not item.is_final}
-                self.look({s: at and looked - at for s, at in open_sites.items()})
             open_items = [(n, item) for n, item in enumerate(asked) if not item.is_final]
-            for number, item in open_items:  # all are sent before the first answer is awaited
-                if item.site in self.roster.locked:
-                    item.is_final = True
-                    spool.put(number, Missing(item.site, LOCKED))
-                else:
-                    self._send(item, end - time.monotonic())
+            for _, item in open_items:  # all are sent before the first answer is awaited
+                self._send(item, end - time.monotonic())
             for number, item in open_items:
-                answer = None if item.is_final else self._pull(item)
+                answer = self._pull(item)
                 if answer is not None:
                     item.is_final = True
                     answered += not isinstance(answer, Missing)
-                    spool.put(number, answer)
-            self._give_up(asked, spool, answered >= quorum, time.monotonic() > end)
+                    answers[number] = answer
+            self._give_up(asked, answers, answered >= quorum, time.monotonic() > end)
             while given < len(asked) and asked[given].is_final:
-                yield spool.take(given)
+                yield answers.pop(given)
                 given += 1
             if given < len(asked):
                 # Every look costs the SuperLink a request per site: the longer it takes, the fewer.
@@ -184,8 +170,7 @@ class FlowerTransport:
         if item.messages and item.start == start:
             return
         kind = TYPES.get(item.kind, f"query.{item.kind}")
-        message = Message(item.content, node, kind, ttl=left)
-        identifier = next(iter(self.grid.push_messages([message])), None)
+        identifier = self.roster.mail.send(item.content, node, kind, left)
         if identifier is None:
             item.reason = "the order could not be sent"
             return
@@ -198,17 +183,17 @@ class FlowerTransport:
         """Return the decoded answer, a ``Missing``, or ``None`` if there is none yet."""
         for identifier in list(item.messages):
             try:
-                replies = self.roster.puller.pull(identifier)
-            except WireError as error:
-                return Missing(item.site, str(error))
-            for reply in replies:
+                reply = self.roster.mail.fetch(identifier)
+                if reply is None:
+                    continue
                 if not reply.has_error():
                     return self._read(item, reply.content)
-                code, text = reply.error.code, str(reply.error.reason)
-                item.reason = f"{REASONS.get(code, f'error {code}')} ({printable(text, 300)})"
-                if code not in LOST:
-                    return Missing(item.site, item.reason)
-                item.messages.remove(identifier)  # it is asked again when it is back
+            except WireError as error:
+                return Missing(item.site, str(error))
+            item.reason = reason_of(reply.error)
+            if reply.error.code not in LOST:
+                return Missing(item.site, item.reason)
+            item.messages.remove(identifier)  # it is asked again when it is back
         return None
 
     def _read(self, item: _Asked, content: RecordDict) -> Any:
@@ -216,13 +201,10 @@ class FlowerTransport:
         if item.kind == "fit" and item.sent is not None:
             waits = self._facts.setdefault("answer_seconds", {})
             waits[item.site] = round(time.monotonic() - item.sent, 2)
-        try:
-            return self._decode(item, content)
-        except WireError as error:
-            return Missing(item.site, str(error))
+        return self._decode(item, content)
 
     def _give_up(
-        self, asked: Sequence[_Asked], spool: Spool, has_quorum: bool, is_late: bool
+        self, asked: Sequence[_Asked], answers: dict[int, Any], has_quorum: bool, is_late: bool
     ) -> None:
         """Stop waiting: at the deadline, or for lost sites when enough others have answered."""
         is_working = any(item.messages and not item.is_final for item in asked)
@@ -231,7 +213,7 @@ class FlowerTransport:
         for number, item in enumerate(asked):
             if not item.is_final:
                 item.is_final = True
-                spool.put(number, Missing(item.site, item.reason))
+                answers[number] = Missing(item.site, item.reason)
 
     def _decode(self, item: _Asked, content: RecordDict) -> Any:
         header, body = records.read_header(content)

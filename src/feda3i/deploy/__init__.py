@@ -1,1 +1,0 @@
-"""Set up and operate a consortium: keys, certificates, folders, checks, processes."""
