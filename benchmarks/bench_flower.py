@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium, recipe_of
 from feda3i.engine.events import read_events
 from feda3i.engine.run import run
+from feda3i.flower import deploy_control as control
+from feda3i.flower.deploy_demo import Consortium, recipe_of
 from feda3i.recipe import Recipe, validate
 
 ROUNDS = 6
@@ -72,13 +72,11 @@ def bench(nodes: int, folder: Path) -> None:
         for name in names:
             consortium.start_site(name)
         number = consortium.start_run(plan, "bench")
-        with Control(consortium.server) as control:
-            for event in control.follow(number, consortium.runs / "bench", pause=0.3):
-                if event["round"] in (1, ROUNDS):
-                    snapshots.append(cpu_seconds(consortium.folder / "sites"))
-                    own, ended = cpu_seconds(consortium.server)
-                    server.append(sum(own.values()) + ended)
-            status = control.status(number)
+        for event in control.follow(consortium.server, number, consortium.runs / "bench"):
+            if event["round"] in (1, ROUNDS):
+                snapshots.append(cpu_seconds(consortium.folder / "sites"))
+                own, ended = cpu_seconds(consortium.server)
+                server.append(sum(own.values()) + ended)
     local = run(plan, folder / "local")
     model = (local.path / "model.safetensors").stat().st_size
     network, work = seconds_of_rounds(folder / "network" / "runs" / "bench")
@@ -95,11 +93,7 @@ def bench(nodes: int, folder: Path) -> None:
     print(f"  CPU to answer a message    {answering / messages:7.2f} s   (of {messages} messages)")
     print(f"  CPU of standing processes  {standing / messages:7.2f} s   per message (polling)")
     used = (server[1] - server[0]) / (ROUNDS - 1)
-    print(f"  CPU of the server          {used:7.2f} s   per round (all processes)")
-    # Every round sends and gets the model; at the end it is sent once more to be scored.
-    sent, received = status.bytes_sent / (ROUNDS + 1), status.bytes_received / ROUNDS
-    print(f"  bytes per message / model: to sites {sent / nodes / model:.4f}", end="  ")
-    print(f"from sites {received / nodes / model:.4f}", flush=True)
+    print(f"  CPU of the server          {used:7.2f} s   per round (all processes)", flush=True)
 
 
 if __name__ == "__main__":

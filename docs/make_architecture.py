@@ -48,8 +48,8 @@ ROOMS = {
     "export": "A model in formats that other programs read, with a model card.",
     "contract": "What every method promises, as checks that anyone can run.",
     "report": "Tables, plots and pages from run folders.",
-    "flower": "The network engine: the same loop and stations, with Flower between them.",
-    "deploy": "Set up and operate a consortium: keys, certificates, folders, checks, processes.",
+    "flower": "The network engine: the same loop and stations, with Flower between them; to set "
+    "up and operate a consortium.",
     "audit": "The annotation-quality audit.",
     "bench": "Grids of runs, their statistics, tables and figures.",
     "commands": "The command line, one module per command.",

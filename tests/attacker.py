@@ -1,4 +1,4 @@
-"""A hostile node: it runs in the place of a site's warm process and spoils what the site sends.
+"""A hostile node: it runs in the place of a site's guard and spoils what the site sends.
 
 A site's machine is its own, so nothing stops it from running this. ``FEDA3I_ATTACK`` names a JSON
 file: kind of message -> names of attacks, one after the other; when they are used up, the site is
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from flwr.app import Error, Message
 
 import attacks
-from feda3i.flower import client_app, warm
+from feda3i.flower import client_app, guard
 
 honest = client_app._answer
 
@@ -52,4 +52,4 @@ def hostile(message, context, work):
 
 if __name__ == "__main__":
     client_app._answer = hostile
-    warm.main()
+    guard.main()

@@ -10,6 +10,8 @@ import math
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
+from feda3i.flower import records
+
 HUGE = 10**400
 UGLY = "\x1b[2J\x1b]0;owned\x07 a\rb \u202egpj \ud800\x9b"
 
@@ -25,10 +27,37 @@ def with_loss(loss):
     return lambda reply: forge(reply, numbers={"loss": loss})
 
 
+def values_in(array):
+    """Return a vector that may be changed."""
+    return np.frombuffer(array.data, array.dtype).copy()
+
+
+def with_array(data, dtype="float32", shape=None, stype="numpy.ndarray"):
+    """Send something else in the place of the values."""
+
+    def spoil(reply):
+        arrays = dict(reply.content["arrays"].items())
+        size = arrays["values"].shape if shape is None else shape
+        reply.content["arrays"] = ArrayRecord({**arrays, "values": Array(dtype, size, stype, data)})
+        return reply
+
+    return spoil
+
+
+def npy(header):
+    """Return the beginning of a numpy file with any header."""
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+HEADERS = ["(" * 50, "'''abc", "(1L,", "{'descr': ('<f4',), 'fortran_order': False, 'shape': (1,)}"]
+"""Each ended a run when numpy read it: TokenError, SyntaxError and IndexError."""
+
+
 def with_values(change, name="values"):
     def spoil(reply):
         arrays = dict(reply.content["arrays"].items())
-        changed = {**arrays, name: Array(change(arrays[name].numpy()))}
+        changed = {**arrays, name: records.pack(change(values_in(arrays[name])))}
         reply.content["arrays"] = ArrayRecord(changed)
         return reply
 
@@ -61,6 +90,16 @@ FORGED = {
     "3e38": (with_values(one(3e38)), "3e+38"),
     "-3e38": (with_values(one(-3e38)), "3e+38"),
     "infinite": (with_values(one(-np.inf)), "infinite"),
+    **{
+        f"npy header {header[:9]}": (with_array(npy(header)), "expected float32 of shape")
+        for header in HEADERS
+    },
+    **{
+        f"raw {header[:9]}": (with_array(npy(header), stype=records.RAW), "bytes, found")
+        for header in HEADERS[:1]
+    },
+    "a negative shape": (with_array(b"", shape=(-1,), stype=records.RAW), "of shape"),
+    "a type of objects": (with_array(b"", "object", stype=records.RAW), "'object'"),
     "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
     "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
     "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),

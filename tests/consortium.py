@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,20 @@ class Trial:
 
     def events(self, kind: str, run: str = "trial") -> list[dict]:
         return list(read_events(self.folder / run / "events.jsonl", kind))
+
+
+@contextmanager
+def flower_task():
+    """Let Flower's own strategies make messages here, as they may in a process of Flower only."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    before = dict(vars(TaskIdentity))
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+    try:
+        yield
+    finally:
+        for name in ("_task_id", "_run_id", "_node_id"):
+            setattr(TaskIdentity, name, before[name])
 
 
 def site_names(count: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Helpers for tests with a consortium of real processes."""
 
-from feda3i.deploy.control import Control
 from feda3i.engine.events import read_events
+from feda3i.flower import deploy_control as control
 from feda3i.recipe import validate
 from waiting import wait_until
 
@@ -29,16 +29,15 @@ def rounds_of(consortium, run_name):
 
 def wait_for_event(consortium, run, run_name, kind, count=1):
     """Wait until a run's log has so many events of a kind; a run that has ended will not."""
-    with Control(consortium.server) as control:
 
-        def is_so():
-            status = control.status(run)
-            if len(events_of(consortium, run_name, kind)) >= count:
-                return True
-            assert not status.is_finished, f"{status.text}: {status.details}"
-            return False
+    def is_so():
+        if len(events_of(consortium, run_name, kind)) >= count:
+            return True
+        state, details = control.run_states(consortium.server, "--run-id", str(run))[run]
+        assert not state.startswith("finished"), f"{state}: {details}"
+        return False
 
-        wait_until(is_so, lambda: consortium.log("server").read_text()[-3000:], pause=0.2)
+    wait_until(is_so, lambda: consortium.log("server").read_text()[-3000:], pause=0.5)
 
 
 def wait_for_round(consortium, run, run_name, number):
@@ -46,5 +45,14 @@ def wait_for_round(consortium, run, run_name, number):
 
 
 def wait_for_nodes(consortium, sites):
-    with Control(consortium.server) as control:
-        wait_until(lambda: all(control.nodes()[site] == "online" for site in sites), pause=0.2)
+    def is_so():
+        states = control.site_states(consortium.server)
+        return all(states[site] == "online" for site in sites)
+
+    wait_until(is_so, pause=0.5)
+
+
+def finish(consortium, run, name):
+    """Wait for the end of a run; return its rounds."""
+    list(control.follow(consortium.server, run, consortium.runs / name))
+    return rounds_of(consortium, name)

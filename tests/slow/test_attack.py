@@ -12,9 +12,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import attacks
-from deployment import events_of, names, rounds_of, small, wait_for_nodes
-from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium, recipe_of
+from deployment import events_of, finish, names, small, wait_for_nodes
+from feda3i.flower.deploy_demo import Consortium, recipe_of
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -31,12 +30,11 @@ class Hostile:
     def __init__(self, consortium, folder):
         self.consortium = consortium
         self.plan = folder / "plan.json"
-        script = consortium.folder / "sites" / BAD / "start.sh"
+        script = consortium.folder / "sites" / BAD / "bin" / "flwr-clientapp"
         attacker = Path(__file__).parents[1] / "attacker.py"
-        text = script.read_text()
-        assert "-m feda3i.flower.warm site" in text
-        text = text.replace("-m feda3i.flower.warm site", f"{attacker} site")
-        script.write_text(text.replace("set -euo", f"export FEDA3I_ATTACK={self.plan}\nset -euo"))
+        text = script.read_text().replace("-m feda3i.flower.guard", str(attacker))
+        assert str(attacker) in text
+        script.write_text(text.replace("exec ", f"FEDA3I_ATTACK={self.plan} exec "))
         self.will()
 
     def will(self, **attacks_of):
@@ -51,13 +49,6 @@ class Hostile:
     def restart(self):
         self.consortium.stop(BAD)
         self.consortium.start_site(BAD)
-
-
-def follow(consortium, run, name):
-    with Control(consortium.server) as control:
-        for _ in control.follow(run, consortium.runs / name, pause=0.3):
-            pass
-    return rounds_of(consortium, name)
 
 
 def recipe_for(rounds, method="fedavg", **engine):
@@ -83,7 +74,7 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         for count in range(1, len(ODD) + 1):
             wait_until(lambda count=count: hostile.has_uploaded() >= count, pause=0.2)
             hostile.restart()
-        *faulty, good = follow(consortium, run, "forged")
+        *faulty, good = finish(consortium, run, "forged")
         refusals = faulty[0]["refusals"]
         assert len(refusals) == len(ODD)
         assert all(line.startswith(f"{BAD}: its hello") for line in refusals)
@@ -100,7 +91,7 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         # Noise is averaged in without a guard, and left out with one.
         hostile.will(fit=["noise"])
         run = consortium.start_run(recipe_for(2, guard="leave-out"), "leave-out")
-        first, second = follow(consortium, run, "leave-out")
+        first, second = finish(consortium, run, "leave-out")
         assert list(first["guarded"]) == [BAD]
         assert BAD in first["missing"]
         assert "guarded" not in second
@@ -109,14 +100,14 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         # Ten times its cases from the first hello on: nobody can count them, the cap holds.
         hostile.will(hello=["ten times the cases"], fit=["cases of the hello"] * 2)
         run = consortium.start_run(recipe_for(2, max_share=0.4), "cap")
-        for event in follow(consortium, run, "cap"):
+        for event in finish(consortium, run, "cap"):
             assert event["missing"] == {}
             assert event["weights"][BAD] == pytest.approx(0.4)
 
         # A survey of 400 digits: FedA3I goes on, with weights that sum to one.
         hostile.will(survey=["survey"] * 9)
         run = consortium.start_run(recipe_for(3, "feda3i"), "survey")
-        events = follow(consortium, run, "survey")
+        events = finish(consortium, run, "survey")
         assert [event["answered"] for event in events] == [3, 3, 3]
         assert any(BAD in event.get("survey_missing", {}) for event in events)
         for name in ("forged", "leave-out", "cap", "survey"):

@@ -1,4 +1,4 @@
-"""What an operator does over the years, with real processes: keys, certificates, lines."""
+"""Real processes of other versions, over a slow line, and two runs at once."""
 
 import shutil
 import socket
@@ -13,14 +13,9 @@ import pytest
 pytest.importorskip("flwr")
 
 import feda3i
-from deployment import names, rounds_of, small, wait_for_nodes, wait_for_round
-from feda3i.deploy import credentials
-from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium, free_port, recipe_of
-from feda3i.engine.run import run as run_here
-from feda3i.errors import RunError
+from deployment import finish, names, rounds_of, small, wait_for_nodes, wait_for_round
+from feda3i.flower.deploy_demo import Consortium, free_port, recipe_of
 from feda3i.recipe import validate
-from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -35,82 +30,6 @@ def command(*arguments, code=0):
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-def finish(consortium, run, name):
-    with Control(consortium.server) as control:
-        for _ in control.follow(run, consortium.runs / name, pause=0.3):
-            pass
-    return (consortium.runs / name / "DONE").read_text().strip()
-
-
-def lines_of(consortium, name):
-    return consortium.log(name).read_text().splitlines()
-
-
-def test_keys_are_rotated_and_a_certificate_is_renewed(tmp_path):
-    recipe = small(recipe_of(2, "fedavg", rounds=3), min_sites=2)
-    with Consortium(tmp_path / "c", names(2)) as consortium:
-        server, site = consortium.server, consortium.folder / "sites" / "site-02"
-        consortium.start_server()
-        for name in names(2):
-            consortium.start_site(name)
-        wait_for_nodes(consortium, names(2))
-
-        # The key of a site is lost: the old one is turned away, the new one let in, no restart.
-        shutil.copy(site / "node.key", tmp_path / "stolen.key")
-        assert "node.pub" in command("rotate", site)
-        said = command("admit", "site-02", site / "node.pub", "--server", server)
-        assert said.split() == ["site-02", "new", "key"]
-        consortium.stop("site-02")
-        consortium.start_site("site-02")
-        wait_for_nodes(consortium, names(2))
-        assert "nothing changed" in command("admit", "--server", server)
-        consortium.stop("site-02")
-        key = (site / "node.key").read_bytes()
-        (site / "node.key").write_bytes((tmp_path / "stolen.key").read_bytes())
-        ended = len(lines_of(consortium, "site-02"))
-        consortium.start_site("site-02")
-        wait_until(
-            lambda: any("ended with code" in s for s in lines_of(consortium, "site-02")[ended:])
-        )
-        consortium.stop("site-02")
-        (site / "node.key").write_bytes(key)
-        consortium.start_site("site-02")
-        wait_for_nodes(consortium, names(2))
-        said = command("status", "--server", server)
-        assert "site-02      online" in said
-        assert "none under way" in said
-
-        # The certificate expires: the server says so at once, and so does every command.
-        authority = credentials.read_authority(consortium.folder / "authority")
-        hosts = credentials.hosts_of(server / "server.crt")
-        consortium.stop("server")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(credentials, "datetime", long_ago())
-            credentials.make_server_certificate(server, hosts, *authority, days=1)
-        with pytest.raises(RunError, match="did not start"):
-            consortium.start_server()
-        assert "certificate has expired" in consortium.log("server").read_text()
-        assert "days left; the operator renews it" in command("status", "--server", server, code=1)
-
-        # It is renewed: the sites have waited and come back by themselves.
-        command("renew", consortium.folder)
-        consortium.start_server()
-        wait_for_nodes(consortium, names(2))
-        run = consortium.start_run(recipe, "after")
-        assert finish(consortium, run, "after") == run_here(recipe, tmp_path / "here").sha256
-
-
-def long_ago():
-    import datetime
-
-    class LongAgo(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.datetime.now(tz) - datetime.timedelta(days=100)
-
-    return LongAgo
 
 
 def other_version(folder, **changes):
@@ -164,7 +83,7 @@ def test_other_versions_a_slow_line_and_two_runs_at_once(tmp_path):
     recipe = small(recipe_of(4, "fedavg", rounds=3), min_sites=3, deadline=1200)
     sites = names(4)
     older = other_version(tmp_path / "older", init=('__version__ = "', '__version__ = "0.0.9-'))
-    newer = other_version(tmp_path / "newer", flower__records=("PROTOCOL = 1", "PROTOCOL = 99"))
+    newer = other_version(tmp_path / "newer", flower__records=("PROTOCOL = 2", "PROTOCOL = 99"))
     with Consortium(tmp_path / "c", sites, patience=60) as consortium:
         consortium.start_server()
         line = SlowLine(consortium.settings.port, rate=100_000)

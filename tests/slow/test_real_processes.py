@@ -18,10 +18,9 @@ from deployment import (
     wait_for_nodes,
     wait_for_round,
 )
-from feda3i.deploy.control import Control
-from feda3i.deploy.processes import Consortium, recipe_of
 from feda3i.engine.run import run
-from feda3i.flower.server_folder import lock_site, unlock_site
+from feda3i.flower import deploy_control as control
+from feda3i.flower.deploy_demo import Consortium, recipe_of
 from waiting import HANG, hear_ctrl_c, wait_until
 
 pytestmark = pytest.mark.slow
@@ -85,19 +84,17 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
     recipe = small(recipe_of(4, "fedavg", rounds=12), min_sites=2, deadline=HANG)
     with Consortium(tmp_path / "c", names(4), patience=20) as consortium:
         consortium.start_server()
-        lock_site(consortium.server, "site-04")  # connected, but not part of the run at first
-        for name in names(4):
+        for name in names(3):
             consortium.start_site(name)
 
         consortium.add("intruder")  # its key is not registered
         consortium.start_site("intruder")
 
-        wait_for_nodes(consortium, names(4))
+        wait_for_nodes(consortium, names(3))
         first = consortium.start_run(recipe, "faults")
         wait_for_round(consortium, first, "faults", 1)
         wait_until(lambda: "the node ended with code" in consortium.log("intruder").read_text())
-        with Control(consortium.server) as control:
-            assert set(control.nodes()) == set(names(4))
+        assert set(control.site_states(consortium.server)) == set(names(4))
         consortium.stop("intruder")
 
         # Killed in the middle of round 2 and started again at once: it is back some time later.
@@ -107,7 +104,7 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
 
         # Stopped in round 3 and not started again; a new site comes instead.
         consortium.stop("site-03")
-        unlock_site(consortium.server, "site-04")
+        consortium.start_site("site-04")
         wait_for_event(consortium, first, "faults", "join")
         joined = events_of(consortium, "faults", "join")
 
@@ -116,8 +113,7 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         consortium.start_server()
         second = consortium.start_run(recipe, "faults", is_resumed=True)
         assert second != first
-        with Control(consortium.server) as control:
-            assert list(control.follow(second, consortium.runs / "faults"))
+        assert list(control.follow(consortium.server, second, consortium.runs / "faults"))
 
         events = rounds_of(consortium, "faults")
     assert [event["round"] for event in events] == list(range(1, 13))

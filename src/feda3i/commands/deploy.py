@@ -40,7 +40,7 @@ def init(
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
-    from feda3i.deploy.folders import ConsortiumSettings, write_consortium
+    from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium
 
     settings = ConsortiumSettings(
         split_names(sites),
@@ -65,108 +65,30 @@ def add(
 ) -> None:
     """Write the folder of a site that joins later."""
     need_flower()
-    from feda3i.deploy.folders import add_site
+    from feda3i.flower.deploy_folders import add_site
 
     print(f"site  {add_site(to, site)}   send it to {site} over a channel you trust")
-    print("next  copy server/keys and server/server.env to the server, then feda3i deploy admit")
-
-
-@app.command()
-def renew(
-    out: Annotated[Path, typer.Argument(help="Folder of 'feda3i deploy init'.")],
-    days: Annotated[int, typer.Option(min=1, help="How long it is valid.")] = 825,
-) -> None:
-    """Make a new certificate for the server; sites need no change."""
-    need_flower()
-    from feda3i.deploy.folders import renew as write_again
-
-    is_new = write_again(out, days)
-    print("next  copy server/server.crt and server/server.key to the server and start it again,")
-    print("      also the proxy (nginx -s reload); a run under way continues with --resume")
-    if is_new:
-        print("      the authority's certificate was renewed, too: send authority/ca.crt to every")
-        print("      site and to server/, in the place of ca.crt")
-
-
-@app.command()
-def rotate(
-    folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
-) -> None:
-    """Make a new key for this site; the private half never leaves it."""
-    need_flower()
-    from feda3i.deploy.folders import rotate as write_key
-
-    write_key(folder)
-    print(f"next  send {folder / 'node.pub'} to the operator (it is no secret) and start the node")
-    print("      again; it is let in once the operator has run: feda3i deploy admit NAME node.pub")
-
-
-@app.command()
-def admit(
-    site: Annotated[str, typer.Argument(help="Name of a site whose key is new.")] = "",
-    public: Annotated[Path | None, typer.Argument(help="Its new public key, node.pub.")] = None,
-    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
-) -> None:
-    """Let in the keys in server/keys and no others, without a restart of the server."""
-    need_flower()
-    from feda3i.deploy.control import Control
-    from feda3i.deploy.folders import take_key
-
-    if site and public is None:
-        raise RecipeError("expected a name and a public key, found a name only")
-    if site and public is not None:
-        take_key(server, site, public)
-    with Control(server) as control:
-        changed = control.admit(server / "keys")
-    for name, what in changed.items():
-        print(f"{name:<16}{what}")
-    if not changed:
-        print("nothing changed: the keys in server/keys are let in, and no others")
-
-
-@app.command()
-def lock(
-    site: Annotated[str, typer.Argument(help="Name of the site.")],
-    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
-) -> None:
-    """Lock a site out, also of a run that is under way, within seconds."""
-    from feda3i.flower.server_folder import lock_site
-
-    said = "is locked out" if lock_site(server, site) else "was already locked out"
-    print(f"{site} {said}; feda3i deploy unlock {site} lets it in again")
-
-
-@app.command()
-def unlock(
-    site: Annotated[str, typer.Argument(help="Name of the site.")],
-    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
-) -> None:
-    """Let a locked site in again."""
-    from feda3i.flower.server_folder import unlock_site
-
-    print(f"{site} {'is in again' if unlock_site(server, site) else 'was not locked out'}")
+    print("next  copy server/keys and server/server.env to the server; the key is registered when")
+    print("      the server or the next run is started")
 
 
 @app.command()
 def status(
     server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
 ) -> None:
-    """Show who is connected, who is locked out, what runs, and how long the certificate lasts."""
+    """Show who is connected, what runs, and how long the certificate lasts."""
     need_flower()
-    from feda3i.deploy.control import Control
-    from feda3i.deploy.credentials import RENEW, SOON, days_left
-    from feda3i.flower.server_folder import locked_sites, read_env
+    from feda3i.flower import deploy_control as control
+    from feda3i.flower.deploy_credentials import RENEW, SOON, days_left
+    from feda3i.flower.node import read_env
 
-    locked = locked_sites(server)
-    runs = read_env(server / "server.env")["FEDA3I_RUNS"]
+    runs = read_env(server)["FEDA3I_RUNS"]
     left = days_left(server / "server.crt")
     print(f"certificate  {left:.0f} days left{f'; {RENEW}' if left < SOON else ''}")
-    with Control(server) as control:
-        for name, state in sorted(control.nodes().items()):
-            print(f"{name:<13}{state}{', locked out' if name in locked else ''}")
-        running = control.running()
-    said = ", ".join(map(str, running))
-    print(f"runs         {f'{said} under way; pages in {runs}' if running else 'none under way'}")
+    for name, state in control.site_states(server).items():
+        print(f"{name:<13}{state}")
+    under_way = ", ".join(map(str, control.running(server)))
+    print(f"runs         {f'{under_way} under way, in {runs}' if under_way else 'none under way'}")
 
 
 @app.command()
@@ -175,7 +97,7 @@ def check(
 ) -> None:
     """Verify data, key, versions, clock and connection of this site before round 1."""
     need_flower()
-    from feda3i.deploy.readiness import check_site
+    from feda3i.flower.deploy_check import check_site
 
     if not (folder / "site.toml").is_file():
         raise RecipeError(f"'{folder}' is not a site's folder: it has no site.toml")
@@ -199,36 +121,35 @@ def run(
     need_flower()
     from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
-    from feda3i.deploy.control import Control, round_line
     from feda3i.engine.lock import is_free
     from feda3i.engine.notes import told
-    from feda3i.flower.node import check_names
-    from feda3i.flower.server_folder import read_env
-    from feda3i.flower.settings_app import write_app
+    from feda3i.flower import deploy_control as control
+    from feda3i.flower.node import check_names, read_env
 
     loaded, own_name = load_named(recipe, overrides or [])
     check_names(loaded)
     check_no_path(loaded)
     name = name or own_name
-    folder = Path(read_env(server / "server.env")["FEDA3I_RUNS"]) / name
+    folder = Path(read_env(server)["FEDA3I_RUNS"]) / name
     if not resume and not is_free(folder):
         raise RunError(f"'{folder}' exists; continue it (--resume) or choose another --name")
-    app_folder = write_app(server / "apps" / name, loaded, name, is_resumed=resume)
-    with Control(server) as control:
-        others = control.running()
-        if others:
-            print(
-                f"NOTE   {len(others)} other run under way: sites answer one message at a time, so "
-                f"rounds take turns, and waiting counts towards engine.deadline"
-            )
-        number = control.start(app_folder)
-        print(f"run    {number}\nfolder {folder}", flush=True)
-        try:
-            for event in control.follow(number, folder):
-                print(round_line(event), flush=True)
-        except KeyboardInterrupt:
-            print(f"the run continues; stop it with: flwr stop {number}", file=sys.stderr)
-            raise
+    app_folder = control.write_app(server / "apps" / name, loaded, name, is_resumed=resume)
+    control.register_keys(server)  # of sites that were added since the server was started
+    others = control.running(server)
+    if others:
+        print(
+            f"NOTE   {len(others)} other run under way: sites answer one message at a time, so "
+            f"rounds take turns, and waiting counts towards engine.deadline"
+        )
+    number = control.start_run(server, app_folder)
+    print(f"run    {number}\nfolder {folder}", flush=True)
+    try:
+        for event in control.follow(server, number, folder):
+            print(control.round_line(event), flush=True)
+    except KeyboardInterrupt:
+        stop = f"FLWR_HOME={server.absolute() / 'flwr'} flwr stop {number} {control.SUPERLINK}"
+        print(f"the run continues; stop it with: {stop}", file=sys.stderr)
+        raise
     print(f"sha256 {(folder / 'DONE').read_text().strip()}")
     report = report_at_end([folder], folder)
     if report is not None:
@@ -245,7 +166,7 @@ def demo(
 ) -> None:
     """Play a consortium on this machine as real processes and compare with the local engine."""
     need_flower()
-    from feda3i.deploy.processes import play_trial
+    from feda3i.flower.deploy_demo import play_trial
 
     play_trial(out, sites, method)
 

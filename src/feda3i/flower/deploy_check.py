@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
-from feda3i.deploy.credentials import RENEW
-from feda3i.deploy.folders import FILE, read_settings
 from feda3i.errors import FedA3IError
+from feda3i.flower.deploy_credentials import RENEW
+from feda3i.flower.deploy_folders import FILE, read_settings
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings
 
@@ -67,8 +67,8 @@ def check_site(folder: Path) -> Iterator[Finding]:
 
 def _versions(folder: Path) -> str:
     found = importlib.metadata.version("flwr")
-    if not found.startswith("1.41."):
-        raise _Wrong(f"expected flwr 1.41, found {found}; pip install 'feda3i[flower]'")
+    if tuple(int(part) for part in found.split(".")[:2]) < (1, 41):
+        raise _Wrong(f"expected flwr 1.41 or newer, found {found}; pip install 'feda3i[flower]'")
     wanted = _agreed(folder, "version")
     if wanted != __version__:
         raise _Wrong(f"the consortium uses feda3i {wanted}, this is {__version__}; install that")
@@ -88,7 +88,7 @@ def _agreed(folder: Path, name: str) -> str:
 
 
 def _key(folder: Path) -> str:
-    from feda3i.deploy.credentials import public_line
+    from feda3i.flower.deploy_credentials import public_line
 
     path = folder / "node.key"
     mode = stat.S_IMODE(path.stat().st_mode)

@@ -18,28 +18,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from feda3i.basics.files import write_file
 
 SigningKey = ec.EllipticCurvePrivateKey
-RENEW = (
-    "the operator renews it (feda3i deploy renew OUT), copies server.crt and server.key to the "
-    "server, and starts server and proxy again"
-)
+RENEW = "the operator renews it as GUIDE.md says and starts server and proxy again"
 SOON = 30.0
 """Days before its end from which on a certificate's end is announced."""
 AUTHORITY_DAYS = 3650
-"""How long the authority's certificate is valid at least; every site holds a copy of it."""
+"""How long the authority's certificate is valid; every site holds a copy of it."""
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
 
 
-def make_authority(folder: Path, name: str, days: int) -> tuple[x509.Certificate, SigningKey]:
+def make_authority(folder: Path, name: str) -> tuple[x509.Certificate, SigningKey]:
     """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
     key = ec.generate_private_key(ec.SECP384R1())
-    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
-    return sign_authority(folder, name, key, days), key
-
-
-def sign_authority(folder: Path, name: str, key: SigningKey, days: int) -> x509.Certificate:
-    """Write ``ca.crt`` for an authority's key, new or again; what it signed stays valid."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = x509.KeyUsage(
         digital_signature=False,
@@ -53,36 +44,21 @@ def sign_authority(folder: Path, name: str, key: SigningKey, days: int) -> x509.
         decipher_only=False,
     )
     certificate = (
-        _certificate(subject, subject, key.public_key(), max(days, AUTHORITY_DAYS))
+        _certificate(subject, subject, key.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA384())
     )
+    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
     write_file(folder / "ca.crt", certificate.public_bytes(_PEM))
-    return certificate
+    return certificate, key
 
 
 def days_left(path: Path) -> float:
     """Return for how many days a certificate is valid from now on; negative if it has expired."""
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     return (certificate.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400
-
-
-def read_authority(folder: Path) -> tuple[x509.Certificate, SigningKey]:
-    """Return what ``make_authority`` wrote."""
-    key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("ca.key is not an ECDSA key")
-    return x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()), key
-
-
-def hosts_of(path: Path) -> list[str]:
-    """Return the names and addresses that a server's certificate is for."""
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    addresses = names.get_values_for_type(x509.IPAddress)
-    return [*names.get_values_for_type(x509.DNSName), *map(str, addresses)]
 
 
 def make_server_certificate(
@@ -126,17 +102,6 @@ def public_line(private: Path) -> str:
     return encoded.decode()
 
 
-def read_public(data: bytes) -> bytes:
-    """Return a site's public key as one line; raise ``ValueError`` if it is none, or private."""
-    if b"PRIVATE" in data:
-        raise ValueError("this is a private key, which must not leave the site")
-    key = serialization.load_ssh_public_key(data)
-    if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise ValueError("not an ECDSA key")
-    line: bytes = key.public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
-    return line
-
-
 def _certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
@@ -150,6 +115,15 @@ def _certificate(
         .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
         .not_valid_after(now + timedelta(days=days))
     )
+
+
+def san(host: str) -> str:
+    """Return a host as openssl writes it in a certificate's names.
+
+    >>> san("127.0.0.1"), san("fl.example.org")
+    ('IP:127.0.0.1', 'DNS:fl.example.org')
+    """
+    return f"{'IP' if isinstance(_name(host), x509.IPAddress) else 'DNS'}:{host}"
 
 
 def _name(host: str) -> x509.GeneralName:

@@ -22,10 +22,9 @@ from typing import Any, Self
 import tomli_w
 
 from feda3i.basics.files import write_file
-from feda3i.deploy.control import Control, round_line
-from feda3i.deploy.folders import ConsortiumSettings, write_consortium, write_site
 from feda3i.errors import RecipeError, RunError
-from feda3i.flower.settings_app import write_app
+from feda3i.flower import deploy_control as control
+from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium, write_site
 from feda3i.recipe import Recipe, validate
 
 PATIENCE = 1800.0
@@ -84,18 +83,12 @@ class Consortium:
         """Start SuperLink and SuperExec and wait until all sites are registered."""
         log = self._start("server", self.server / "start.sh", {})
         end = time.monotonic() + PATIENCE
-        while not self._is_ready():
+        nodes = self.server / "state" / "nodes"
+        while not all((nodes / f"{site}.json").exists() for site in self.sites):
             # A busy machine may take minutes; a server that has ended will never answer.
             if time.monotonic() > end or self._processes["server"].poll() is not None:
                 raise RunError(f"the server did not start; see {log}")
             time.sleep(0.3)
-
-    def _is_ready(self) -> bool:
-        try:
-            with Control(self.server) as control:
-                return set(control.nodes()) >= set(self.sites)
-        except RunError:
-            return False  # it does not answer yet
 
     def start_site(self, site: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site's node, with an environment of its own if it needs one."""
@@ -156,9 +149,9 @@ class Consortium:
 
     def start_run(self, recipe: Recipe, name: str, *, is_resumed: bool = False) -> int:
         """Start a run and return Flower's number of it; its folder will be ``runs/NAME``."""
-        app = write_app(self.folder / "apps" / name, recipe, name, is_resumed=is_resumed)
-        with Control(self.server) as control:
-            return control.start(app)
+        app = self.folder / "apps" / name
+        control.write_app(app, recipe, name, is_resumed=is_resumed)
+        return control.start_run(self.server, app)
 
 
 def free_port() -> int:
@@ -207,15 +200,11 @@ def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
             consortium.start_site(name)
         number = consortium.start_run(recipe, "demo")
         _say(begin, f"{sites} nodes started, run {number}")
-        with Control(consortium.server) as control:
-            for event in control.follow(number, consortium.runs / "demo", pause=0.5):
-                _say(begin, round_line(event))
-            status = control.status(number)
+        for event in control.follow(consortium.server, number, consortium.runs / "demo"):
+            _say(begin, control.round_line(event))
         network = (consortium.runs / "demo" / "DONE").read_text().strip()
     local = run(recipe, out / "local")
     _say(begin, "the same recipe on the local engine")
-    megabytes = (status.bytes_sent / 1e6, status.bytes_received / 1e6)
-    print(f"to sites {megabytes[0]:.1f} MB, from sites {megabytes[1]:.1f} MB")
     print(f"network  {network}\nlocal    {local.sha256}")
     if network != local.sha256:
         raise RunError("the two engines made different models")

@@ -19,16 +19,16 @@ import tomli_w
 
 from feda3i import __version__
 from feda3i.basics.files import write_file
-from feda3i.deploy import credentials
 from feda3i.engine.workers import ENVIRONMENT
 from feda3i.errors import RecipeError
+from feda3i.flower import deploy_credentials as credentials
 from feda3i.flower.guard import write_commands
 from feda3i.flower.node import SITE_NAME
 
 FILE = "consortium.toml"
 AUTHORITY = "feda3i consortium"
 NODE_PORT = 9094
-TEXTS = files("feda3i.deploy") / "files"
+TEXTS = files("feda3i.flower") / "files"
 """What ``deploy init`` writes: ``@NAME@`` in these files stands for a value."""
 
 
@@ -56,11 +56,6 @@ class ConsortiumSettings:
         if not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}", self.address):
             raise RecipeError(f"--address: expected host:port, found '{self.address}'")
 
-    @property
-    def host(self) -> str:
-        """Return the name or address of the server."""
-        return self.address.rpartition(":")[0]
-
     def write(self, folder: Path) -> None:
         """Write ``consortium.toml``, from which sites that join later are made."""
         values = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
@@ -79,12 +74,18 @@ class ConsortiumSettings:
         except TypeError as error:
             raise RecipeError(f"'{folder / FILE}' is not a consortium's: {error}") from None
 
+    @property
+    def hosts(self) -> list[str]:
+        """Return the names and addresses that the server's certificate is for."""
+        return [self.address.rpartition(":")[0], "localhost", "127.0.0.1"]
+
     def values(self) -> dict[str, str]:
         """Return what stands for the names in the files of the package."""
         return {
             "ADDRESS": self.address,
-            "HOST": self.host,
+            "HOST": self.address.rpartition(":")[0],
             "PUBLIC_PORT": self.address.rpartition(":")[2],
+            "NAMES": ",".join(credentials.san(host) for host in self.hosts),
             "PORT": str(self.port),
             "SITES": ",".join(self.sites),
             "FOLDER": str(self.server),
@@ -106,10 +107,11 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     authority = out / "authority"
     authority.mkdir(parents=True)
     authority.chmod(0o700)
-    certificate, key = credentials.make_authority(authority, AUTHORITY, settings.days)
+    certificate, key = credentials.make_authority(authority, AUTHORITY)
     _write_server(out / "server", settings)
-    hosts = [settings.host, "localhost", "127.0.0.1"]
-    credentials.make_server_certificate(out / "server", hosts, certificate, key, settings.days)
+    credentials.make_server_certificate(
+        out / "server", settings.hosts, certificate, key, settings.days
+    )
     write_file(out / "server" / "ca.crt", (authority / "ca.crt").read_bytes())
     for site in settings.sites:
         write_site(out, settings, site)
@@ -150,48 +152,6 @@ def add_site(out: Path, site: str) -> Path:
     line = f'FEDA3I_SITES="{",".join(settings.sites)}"'
     write_file(path, re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text(), flags=re.M).encode())
     return folder
-
-
-def renew(out: Path, days: int) -> bool:
-    """Write a new certificate and key for the server, signed by the same authority.
-
-    If the authority's own certificate would expire first, it is written again for the same key;
-    return whether it was, because every site then needs the new ``ca.crt``.
-    """
-    try:
-        certificate, key = credentials.read_authority(out / "authority")
-        hosts = credentials.hosts_of(out / "server" / "server.crt")
-    except (OSError, ValueError) as error:
-        raise RecipeError(
-            f"'{out}' needs authority/ca.key, authority/ca.crt and server/server.crt: {error}"
-        ) from None
-    is_old = credentials.days_left(out / "authority" / "ca.crt") < days
-    if is_old:
-        certificate = credentials.sign_authority(out / "authority", AUTHORITY, key, days)
-        for place in (out / "server", *(out / "sites").glob("*")):
-            write_file(place / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
-    credentials.make_server_certificate(out / "server", hosts, certificate, key, days)
-    return is_old
-
-
-def rotate(folder: Path) -> None:
-    """Make a new key pair in a site's folder, in the place of the old one."""
-    name = read_settings(folder / "site.toml", "is it a site's folder?").get("site")
-    check_site_name(str(name))
-    credentials.make_node_key(folder / "node.key", folder / "node.pub", str(name))
-
-
-def take_key(server: Path, site: str, public: Path) -> None:
-    """Put a site's public key among those that the server lets in."""
-    check_site_name(site)
-    try:
-        line = credentials.read_public(public.read_bytes())
-    except (OSError, ValueError) as error:
-        raise RecipeError(
-            f"'{public}' is not a site's public key ({error}); expected node.pub, ECDSA"
-        ) from None
-    (server / "keys").mkdir(exist_ok=True)
-    write_file(server / "keys" / f"{site}.pub", line + b" " + site.encode() + b"\n")
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as fields_of
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -229,4 +229,4 @@ def read_reply(
 def _task(kind: str) -> Task:
     if kind not in TASKS:
         raise WireError(f"expected one of {', '.join(TASKS)}, found {shown(kind, 40)}")
-    return cast(Task, kind)
+    return kind

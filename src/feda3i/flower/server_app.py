@@ -35,11 +35,6 @@ from feda3i.flower.mail import Mail
 from feda3i.flower.node import check_names, folder_options, read_env
 from feda3i.flower.roster import Roster
 from feda3i.flower.transport import FlowerTransport
-<<<<<<< HEAD
-from feda3i.flower.watch import Watch
-=======
-from feda3i.engine.console import Listener, Live
->>>>>>> f6c81a2 (Use public names of Flower only; deploy becomes part of flower)
 from feda3i.recipe import Recipe, validate
 from feda3i.values import split_names
 

@@ -16,21 +16,28 @@ or of the round in which a client comes for the first time.
 from __future__ import annotations
 
 import json
+import logging
+import math
+import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
+from numpy.typing import NDArray
 
 from feda3i.core.messages import Floats
-from feda3i.errors import RecipeError, WireError
+from feda3i.core.wire import MAX_CASES
+from feda3i.errors import RecipeError, WireError, printable, shown
 from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.grouping import Rule
 from feda3i.quality.weights import Mass
 
 EARLY, SURVEY = "early", "survey"
+log = logging.getLogger("feda3i.strategy")
 MAX_TEXT = 64 * 1024
 Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
 
@@ -44,6 +51,16 @@ def early_arrays(message: Message) -> ArrayRecord | None:
 def survey_record(survey: SiteSurvey) -> ConfigRecord:
     """Return a site's survey as the record ``"survey"`` of a reply: two averages per class."""
     return ConfigRecord({SURVEY: json.dumps(survey.to_dict())})
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a node sent back."""
+
+    content: RecordDict
+    arrays: dict[str, NDArray[Any]]
+    cases: float
+    survey: SiteSurvey | None
 
 
 class FedA3I(FedAvg):
@@ -106,39 +123,51 @@ class FedA3I(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Rate the nodes that answered a survey, then average stage by stage."""
-        valid, _ = self._check_and_log_replies(replies, is_train=True)
-        if not valid:
+        """Rate the nodes that answered a survey, then average stage by stage.
+
+        A reply that cannot be read costs its node this round and nobody else.
+        """
+        answers = {}
+        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
+            node = str(reply.metadata.src_node_id)
+            try:
+                answers[node] = self._read(reply)
+            except WireError as error:
+                log.warning("round %d, node %s is left out: %s", server_round, node, error)
+        answers = _same_layout(answers)
+        if not answers:
             return None, None
-        valid = sorted(valid, key=lambda reply: reply.metadata.src_node_id)
-        nodes = [str(reply.metadata.src_node_id) for reply in valid]
-        contents = [reply.content for reply in valid]
-        cases = np.array([self._cases(content) for content in contents])
-        self._digest(dict(zip(nodes, contents, strict=True)))
-        records = [next(iter(content.array_records.values())) for content in contents]
-        names = list(records[0])
-        numbers = stage_numbers(names, self.stages)
-        weights = self._weigh(nodes, cases, 1 + max(numbers))
-        self.weights = dict(zip(nodes, weights.tolist(), strict=True))
-        merged = {
-            name: _merge([record[name].numpy() for record in records], weights[:, number])
-            for name, number in zip(names, numbers, strict=True)
-        }
-        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        return ArrayRecord({name: Array(value) for name, value in merged.items()}), metrics
-
-    def _cases(self, content: RecordDict) -> float:
-        record = next(iter(content.metric_records.values()))
-        return float(record[self.weighted_by_key])  # type: ignore[arg-type]  # checked by Flower
-
-    def _digest(self, contents: dict[str, RecordDict]) -> None:
-        """Take in the surveys among the replies; if there are any, rate all nodes again."""
-        found = {
-            node: _read_survey(content) for node, content in contents.items() if SURVEY in content
-        }
+        found = {node: answer.survey for node, answer in answers.items() if answer.survey}
         if found:
             self.surveys.update(found)
             self.rating = rate_sites(dict(sorted(self.surveys.items())), **self._rate)
+        names = list(next(iter(answers.values())).arrays)
+        numbers = stage_numbers(names, self.stages)
+        cases = np.array([answer.cases for answer in answers.values()])
+        weights = self._weigh(list(answers), cases, 1 + max(numbers))
+        self.weights = dict(zip(answers, weights.tolist(), strict=True))
+        merged = {
+            name: _merge([answer.arrays[name] for answer in answers.values()], weights[:, number])
+            for name, number in zip(names, numbers, strict=True)
+        }
+        contents = [answer.content for answer in answers.values()]
+        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        return ArrayRecord({name: Array(value) for name, value in merged.items()}), metrics
+
+    def _read(self, reply: Message) -> _Answer:
+        if reply.has_error():
+            raise WireError(printable(str(reply.error.reason), 300))
+        content = reply.content
+        if len(content.array_records) != 1 or len(content.metric_records) != 1:
+            raise WireError("expected one record of arrays and one of metrics")
+        record = next(iter(content.array_records.values()))
+        metrics = next(iter(content.metric_records.values()))
+        cases = metrics.get(self.weighted_by_key)
+        if not isinstance(cases, int | float) or not 0 < cases <= MAX_CASES:
+            raise WireError(f"expected the metric '{self.weighted_by_key}' above 0")
+        arrays = {name: read_npy(name, array) for name, array in record.items()}
+        survey = _read_survey(content) if SURVEY in content else None
+        return _Answer(content, arrays, float(cases), survey)
 
     def _weigh(self, nodes: Sequence[str], cases: Floats, stages: int) -> Floats:
         quantity: Floats = cases / cases.sum()
@@ -168,6 +197,41 @@ def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:
             raise RecipeError(f"stages: '{name}' begins with none of {', '.join(stages)}")
         numbers.append(fitting[0])
     return numbers
+
+
+def _same_layout(answers: dict[str, _Answer]) -> dict[str, _Answer]:
+    """Return the answers whose arrays have the names, types and shapes that most have."""
+    kinds: dict[Any, list[str]] = {}
+    for node, answer in answers.items():
+        kind = tuple((name, str(a.dtype), a.shape) for name, a in answer.arrays.items())
+        kinds.setdefault(kind, []).append(node)
+    most = max(kinds.values(), key=len, default=[])
+    odd = sorted(set(answers) - set(most))
+    if odd:
+        log.warning("left out, because their arrays differ from most: %s", ", ".join(odd))
+    return {node: answers[node] for node in most}
+
+
+_NPY = re.compile(
+    rb"\{'descr': '([<>|][biuf][1248])', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,10},? ?){0,8})\), \} *\n"
+)
+
+
+def read_npy(name: str, array: Array) -> NDArray[Any]:
+    """Return the array in numpy's format, as Flower packs it, whose header numpy would evaluate."""
+    data = array.data
+    start = 10 + int.from_bytes(data[8:10], "little")
+    header = _NPY.fullmatch(data[10:start])
+    if data[:8] != b"\x93NUMPY\x01\x00" or header is None:
+        raise WireError(f"{shown(name)} is not an array of numbers in numpy's format")
+    kind, shape = np.dtype(header[1].decode()), tuple(map(int, re.findall(rb"\d+", header[2])))
+    if len(data) - start != kind.itemsize * math.prod(shape):
+        raise WireError(f"{shown(name)}: {len(data) - start} bytes do not make shape {shape}")
+    values = np.frombuffer(data, kind, offset=start).reshape(shape)
+    if not np.isfinite(values).all():
+        raise WireError(f"{shown(name)} holds NaN or infinite values")
+    return values
 
 
 def _merge(arrays: Sequence[Any], weights: Floats) -> Any:

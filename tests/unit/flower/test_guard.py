@@ -6,11 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord
 
+from attacks import values_in
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import RecipeError, RunError
+from feda3i.flower import records
 from feda3i.recipe import validate
 from feda3i.simulation.federation import federation_of
 
@@ -24,11 +26,11 @@ def noisy(scale=NOISE, buffers=False):
     def tamper(name, reply):
         if name == BAD and reply.content["header"]["kind"] == "fit":
             arrays = reply.content["arrays"]
-            values = arrays["values"].numpy()
+            values = values_in(arrays["values"])
             noise = np.random.default_rng(7).normal(0, scale, len(values))
             chosen = trained() != buffers
             values[chosen] += np.abs(noise[chosen]) if buffers else noise[chosen]
-            changed = {"values": Array(values), "counts": arrays["counts"]}
+            changed = {"values": records.pack(values), "counts": arrays["counts"]}
             reply.content["arrays"] = ArrayRecord(changed)
         return reply
 
@@ -88,9 +90,9 @@ def test_an_opposed_update_is_left_out(tmp_path):
         header = reply.content["header"]
         if name == BAD and header["kind"] == "fit" and header["round"] == 1:
             arrays = reply.content["arrays"]
-            values = arrays["values"].numpy()
+            values = values_in(arrays["values"])
             turned = np.where(trained(), 2 * start - values, values).astype(np.float32)
-            changed = {"values": Array(turned), "counts": arrays["counts"]}
+            changed = {"values": records.pack(turned), "counts": arrays["counts"]}
             reply.content["arrays"] = ArrayRecord(changed)
         return reply
 

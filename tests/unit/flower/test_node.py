@@ -5,7 +5,6 @@ import json
 import cv2
 import numpy as np
 import pytest
-from flwr.app import Context, Message, RecordDict
 
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.core.messages import Order, Params
@@ -13,7 +12,7 @@ from feda3i.engine.run import run
 from feda3i.errors import RecipeError
 from feda3i.flower import records
 from feda3i.flower.client_app import Answered, app
-from feda3i.flower.inprocess import task_identity
+from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.node import NodeSettings, recipe_at_site
 from feda3i.flower.records import Header
 from feda3i.recipe import validate
@@ -81,10 +80,10 @@ def test_a_recipe_that_is_none_is_refused(text):
 
 
 def ask(message_type, content, node_config, run_config):
-    with task_identity():
-        message = Message(content, 7, message_type)
-        context = Context(1, 7, node_config, RecordDict(), run_config)
-        return records.read_header(app(message, context).content)
+    grid = InProcessGrid(app, {"site-01": node_config}, run_config)
+    [identifier] = grid.push_messages([grid.message(content, 100, message_type, ttl=60.0)])
+    [reply] = grid.pull_messages([identifier])
+    return records.read_header(reply.content)
 
 
 def test_an_order_of_another_protocol_is_refused(tmp_path):

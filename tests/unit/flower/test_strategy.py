@@ -9,8 +9,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
+from consortium import flower_task
 from feda3i.errors import RecipeError
-from feda3i.flower.inprocess import InProcessGrid, task_identity
+from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
 from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
 from waiting import HANG
@@ -54,7 +55,7 @@ def play(strategy, rounds, online=None):
     grid = InProcessGrid(make_app(asked), NODES, {})
     if online is not None:
         grid.online = online
-    with task_identity():
+    with flower_task():
         arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
         result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
     return {name: array.numpy() for name, array in result.arrays.items()}, asked
@@ -102,7 +103,7 @@ def test_a_node_that_comes_later_is_asked_with_the_early_model():
         return original(server_round, replies)
 
     strategy.aggregate_train = aggregate
-    with task_identity():
+    with flower_task():
         arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
         strategy.start(grid, arrays, num_rounds=3, timeout=HANG)
     late = [(number, when) for number, when, _ in asked if number == 3]

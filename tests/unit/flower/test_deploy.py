@@ -1,6 +1,8 @@
 """The folders of a consortium: keys stay private, sites know nothing of each other."""
 
 import http.server
+import importlib.metadata
+import inspect
 import io
 import json
 import os
@@ -25,14 +27,15 @@ from typer.testing import CliRunner
 
 from consortium import tiny
 from feda3i.commands.deploy import app as deploy
-from feda3i.deploy.folders import ConsortiumSettings as Settings
-from feda3i.deploy.folders import add_site, renew, write_consortium
-from feda3i.deploy.processes import free_port
-from feda3i.deploy.readiness import check_site
 from feda3i.errors import RecipeError, WireError
-from feda3i.flower.guard import CLIENT, SERVER, check_app
+from feda3i.flower.deploy_check import check_site
+from feda3i.flower.deploy_control import write_app
+from feda3i.flower.deploy_credentials import days_left
+from feda3i.flower.deploy_demo import free_port
+from feda3i.flower.deploy_folders import ConsortiumSettings as Settings
+from feda3i.flower.deploy_folders import add_site, write_consortium
+from feda3i.flower.guard import CLIENT, COMMANDS, ROLES, SERVER, check_app, runner_of
 from feda3i.flower.server_app import ServerSettings
-from feda3i.flower.settings_app import write_app
 
 
 @pytest.fixture(scope="module")
@@ -174,21 +177,19 @@ def test_a_site_is_added_later(tmp_path):
         add_site(out, "gamma")
 
 
-def test_a_certificate_is_renewed(tmp_path):
+def test_the_guide_renews_the_certificate(tmp_path):
     out = tmp_path / "out"
     write_consortium(out, Settings(("alpha",), "server.example.org:8443", days=10))
-    before = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
-    renew(out, 100)
+    (out / "server/server.crt").unlink()
+    guide = (out / "GUIDE.md").read_text()
+    command = re.search(r"( +openssl req .*?server\.crt\n)", guide, re.S)[1]
+    subprocess.run(["bash", "-ec", command], cwd=out, check=True, capture_output=True)
     after = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
     authority = x509.load_pem_x509_certificate((out / "authority/ca.crt").read_bytes())
     after.verify_directly_issued_by(authority)
-    assert after.not_valid_after_utc > before.not_valid_after_utc
-    kind = x509.SubjectAlternativeName
-    names = [c.extensions.get_extension_for_class(kind).value for c in (before, after)]
-    assert set(names[0]) == set(names[1])
-    (out / "authority" / "ca.key").unlink()
-    with pytest.raises(RecipeError, match=r"ca\.key"):
-        renew(out, 100)
+    names = after.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert set(names.get_values_for_type(x509.DNSName)) == {"server.example.org", "localhost"}
+    assert 9 < days_left(out / "server/server.crt") <= 10
 
 
 # -- the app ------------------------------------------------------------------------------------
@@ -232,6 +233,25 @@ def test_the_guard_runs_one_command_only(consortium):
     )
     assert done.returncode == 1
     assert "does not run 'flwr-agentapp'" in done.stderr
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_flower_unpacks_apps_where_the_guard_stands(role):
+    """If this fails, Flower has changed: look again where it unpacks an app, and how."""
+    runner = runner_of(role)
+    text = inspect.getsource(runner)
+    assert len(re.findall(r"\binstall_from_fab\(", text)) == 1  # the one that the guard replaces
+    assert re.search(r"^from flwr\.cli\.install import install_from_fab$", text, re.M)
+    assert "zipfile" not in text
+    scripts = importlib.metadata.entry_points(group="console_scripts")
+    of_apps = {s.name for s in scripts if s.value.startswith("flwr") and s.name[:5] == "flwr-"}
+    assert of_apps == set(COMMANDS)
+
+
+def test_the_guard_runs_nothing_if_flower_has_changed(monkeypatch):
+    monkeypatch.setattr(runner_of("site"), "install_from_fab", print)
+    with pytest.raises(WireError, match="apps cannot be checked"):
+        runner_of("site")
 
 
 def test_server_settings_come_from_app_and_environment(tmp_path):
@@ -333,7 +353,7 @@ def test_each_mistake_is_found(site, tmp_path):
 
 
 def test_an_open_control_interface_is_reported(site, monkeypatch):
-    monkeypatch.setattr("feda3i.deploy.readiness._is_loopback", lambda address: False)
+    monkeypatch.setattr("feda3i.flower.deploy_check._is_loopback", lambda address: False)
     monkeypatch.setattr(Health, "do_POST", Health.do_GET)
     monkeypatch.setattr(Health, "path", "/health", raising=False)
     monkeypatch.setattr(Health, "send_response", _always_fine)
