@@ -26,6 +26,8 @@ from feda3i.recipe import validate
 
 FORMAT = 1
 SUFFIX = ".json"
+GONE = {"merge": "mean", "trim": 0.2}
+"""Engine keys of version 0.1: a result that has them as they were by default is still good."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def read(path: Path) -> RunResult:
         if values.pop("format") != FORMAT:
             raise RunError(f"'{path}' was written by another version of feda3i; run it again")
         values["dice"] = {int(number): float(dice) for number, dice in values["dice"].items()}
+        engine = values["recipe"]["engine"]
+        values["recipe"]["engine"] = {k: v for k, v in engine.items() if GONE.get(k) != v}
         return RunResult(**values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"'{path}' is not the result of a run: {error}") from None

@@ -105,6 +105,17 @@ def test_a_result_can_be_read_back(known, tmp_path):
     assert "not the result of a run" in left[0]
 
 
+@pytest.mark.parametrize(("merge", "is_good"), [("mean", True), ("median", False)])
+def test_a_result_of_the_first_version_is_good_if_it_merged_by_the_mean(
+    known, tmp_path, merge, is_good
+):
+    digest, result = next(iter(known.items()))
+    engine = {**result.recipe["engine"], "merge": merge, "trim": 0.2}
+    replace(result, recipe={**result.recipe, "engine": engine}).write(tmp_path / "a.json")
+    found, left = collect([tmp_path])
+    assert (list(found) == [digest], bool(left)) == (is_good, not is_good)
+
+
 def test_a_result_knows_every_case_and_every_site(played, known):
     path = next(path for path in (played / "out").iterdir() if "gce" in path.name)
     result = known[result_of(path).digest]
