@@ -57,7 +57,7 @@ HEADERS = ["(" * 50, "'''abc", "(1L,", "{'descr': ('<f4',), 'fortran_order': Fal
 def with_values(change, name="values"):
     def spoil(reply):
         arrays = dict(reply.content["arrays"].items())
-        changed = {**arrays, name: records.pack(change(values_in(arrays[name])))}
+        changed = {**arrays, name: records.raw_array(change(values_in(arrays[name])))}
         reply.content["arrays"] = ArrayRecord(changed)
         return reply
 

@@ -34,7 +34,7 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
         data=run.manifest.get("data", {}),
         sites=dict(run.manifest.get("data", {}).get("sites", {})),
         title=run.recipe.title or run.path.name,
-        classes=classes_of(run),
+        classes=class_names(run),
         method=card_of(run.recipe.method.name).splitlines()[0],
         round=number,
         best=best,
@@ -49,7 +49,7 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
     )
 
 
-def classes_of(run: LoadedRun) -> list[str]:
+def class_names(run: LoadedRun) -> list[str]:
     """Return the names of the foreground classes."""
     return [str(name) for name in run.manifest.get("data", {}).get("classes", ["object"])]
 

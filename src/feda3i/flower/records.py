@@ -112,16 +112,16 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
 
 def pack_params(params: Params) -> ArrayRecord:
     """Return parameters as one record of two arrays."""
-    return ArrayRecord({"values": pack(params.values), "counts": pack(params.counts)})
+    return ArrayRecord({"values": raw_array(params.values), "counts": raw_array(params.counts)})
 
 
-def pack(vector: NDArray[Any]) -> Array:
+def raw_array(vector: NDArray[Any]) -> Array:
     """Return an array as its type, its shape and its bytes."""
     data = vector.astype(vector.dtype.newbyteorder("<"), copy=False).tobytes()
     return Array(str(vector.dtype), vector.shape, RAW, data)
 
 
-def unpack(array: Array, name: str, dtype: str, length: int) -> NDArray[Any]:
+def vector_in(array: Array, name: str, dtype: str, length: int) -> NDArray[Any]:
     """Return a vector of a known type and length; raise ``WireError`` if it is anything else."""
     kind = np.dtype(dtype).newbyteorder("<")
     if (array.stype, array.dtype, tuple(array.shape)) != (RAW, dtype, (length,)):
@@ -153,8 +153,8 @@ def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> di
                 f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
             )
         found[allowed[key]] = Params(
-            unpack(record["values"], "values", "float32", layout.size),
-            unpack(record["counts"], "counts", "int64", layout.integers),
+            vector_in(record["values"], "values", "float32", layout.size),
+            vector_in(record["counts"], "counts", "int64", layout.integers),
         )
     return found
 

@@ -30,7 +30,7 @@ def noisy(scale=NOISE, buffers=False):
             noise = np.random.default_rng(7).normal(0, scale, len(values))
             chosen = trained() != buffers
             values[chosen] += np.abs(noise[chosen]) if buffers else noise[chosen]
-            changed = {"values": records.pack(values), "counts": arrays["counts"]}
+            changed = {"values": records.raw_array(values), "counts": arrays["counts"]}
             reply.content["arrays"] = ArrayRecord(changed)
         return reply
 
@@ -92,7 +92,7 @@ def test_an_opposed_update_is_left_out(tmp_path):
             arrays = reply.content["arrays"]
             values = values_in(arrays["values"])
             turned = np.where(trained(), 2 * start - values, values).astype(np.float32)
-            changed = {"values": records.pack(turned), "counts": arrays["counts"]}
+            changed = {"values": records.raw_array(turned), "counts": arrays["counts"]}
             reply.content["arrays"] = ArrayRecord(changed)
         return reply
 
