@@ -63,6 +63,8 @@ class Grid(StrictSection):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     rows: Annotated[tuple[str, ...], Field(min_length=1)] = ("fedavg", "feda3i")
     """Methods with their options: ``fedavg``, ``feda3i,loss=dc``."""
+    once: tuple[str, ...] = ()
+    """Rows that are run with the first seed only."""
     reference: str = ""
     """The row that the others are compared with; by default FedA3I with the same loss."""
     needs_data: bool = False
@@ -199,6 +201,7 @@ def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
         _cell(recipe, name, row, point, seed)
         for seed in grid.seeds
         for (name, point, row), recipe in made.items()
+        if seed == grid.seeds[0] or row not in grid.once
     ]
 
 

@@ -9,7 +9,8 @@ from feda3i.errors import RecipeError
 def test_every_grid_of_the_package_can_be_expanded(name):
     found = grid.load_grid(name)
     cells = grid.expand(found, real={"skin", "breast"})  # the others: synthetic
-    assert len(cells) >= len(found.rows) * len(found.settings) * len(found.seeds)
+    often = len([row for row in found.rows if row not in found.once]) * len(found.seeds)
+    assert len(cells) >= (often + len(found.once)) * len(found.settings)
     if found.protocol == "paper":
         assert all(cell.recipe.noise.options()["seed"] == 0 for cell in cells)
     points = 1
@@ -20,8 +21,15 @@ def test_every_grid_of_the_package_can_be_expanded(name):
     assert len(runs) == points * len(found.settings) * len(found.seeds)
 
 
+def test_rows_that_are_run_once_have_the_first_seed_only(grid_file):
+    changes = ["seeds=[4, 5]", "rows=['fedavg', 'gce', 'clean']", "once=['gce']"]
+    cells = grid.expand(grid.load_grid(str(grid_file), changes))
+    assert [cell.seed for cell in cells if cell.row == "gce"] == [4]
+    assert [cell.seed for cell in cells if cell.row == "clean"] == [4, 5]
+
+
 def test_small_grids_warm_up_as_long_as_the_paper():
-    for name in ("table2-small", "table3-small", "figure_r-small"):
+    for name in ("table2-small", "table3-small", "figure_r-small", "small40"):
         for cell in grid.expand(grid.load_grid(name, ["rows=['feda3i']", "seeds=[0]"])):
             if cell.row == "feda3i":
                 recipe, data = cell.recipe, cell.recipe.data.options()
