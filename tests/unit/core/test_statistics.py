@@ -66,7 +66,7 @@ def test_sites_pool_to_the_moments_of_all_images():
     )
     first = norms_of(layout)[0]
     with torch.no_grad():
-        entering = network.inc[0](network.scale(every)).double()
+        entering = network.inc[0]((every - 128) / 64).double()
     variance, mean = torch.var_mean(entering, dim=(0, 2, 3), correction=0)
     np.testing.assert_allclose(found.values[first.mean.start : first.mean.stop], mean, rtol=1e-5)
     np.testing.assert_allclose(
@@ -76,7 +76,7 @@ def test_sites_pool_to_the_moments_of_all_images():
 
 def test_only_statistics_change_and_the_network_stays_as_it_was():
     network = UNet(width=4).train()
-    network.dropout.eval()
+    network.pool.eval()
     layout = layout_of(network)
     before = layout.read(network)
     numbers = measure(network, layout, [images(2)])
@@ -84,7 +84,7 @@ def test_only_statistics_change_and_the_network_stays_as_it_was():
     assert network.training
     assert network.inc[1].training
     assert network.inc[1].track_running_stats
-    assert not network.dropout[0].training
+    assert not network.pool.training
     assert not network.inc[1]._forward_pre_hooks
     after = with_statistics(before, layout, replies_of(numbers))
     trained = layout.trained()
