@@ -178,7 +178,7 @@ def test_options_out_of_range_are_wrong_usage(arguments, tmp_path, monkeypatch, 
 def test_names_that_are_no_text_and_closed_pipes_do_no_harm():
     command = [sys.executable, "-m", "feda3i"]
     odd = subprocess.run([*command, "resume", b"/no/\xff"], capture_output=True)
-    assert odd.returncode == 1
+    assert odd.returncode == 2  # an argument is wrong, as everywhere else
     assert b"/no/\\udcff" in odd.stderr
     closed = subprocess.run(
         f"{sys.executable} -m feda3i explain feda3i | true", shell=True, capture_output=True

@@ -217,4 +217,3 @@ def test_elr_refuses_because_its_memory_belongs_to_pixels(tmp_path):
             RecipeError, match=r"remembers predictions pixel by pixel.*augment=none"
         ):
             Steps(tmp_path, name, options, augment="mri")
-    Steps(tmp_path, "elr", {"lam": 0.0}, augment="mri")
