@@ -51,6 +51,8 @@ class Wire:
     per_class: tuple[str, ...] = ()
     """Those of the numbers that are lists with one entry per foreground class; every other number
     is a single one. So no array of an image's size can pass as a number."""
+    lists: Mapping[str, int] = field(default_factory=dict)
+    """Numbers that are lists with as many entries as are declared here, 1024 at most."""
 
 
 @dataclass(frozen=True)

@@ -205,9 +205,13 @@ class Site:
         drawn = mask_tensor(np.stack(masks), self.classes, self.device)
         return Batch(positions, tensor, drawn, epoch, corners=tuple(corners))
 
-    def batches(self, epoch: int = 0) -> Iterator[Batch]:
-        """Yield all cases once, in an order drawn for this site, round and epoch."""
-        order = self.rng("batches", epoch).permutation(len(self))
+    def order(self, epoch: int) -> Index:
+        """Return the positions of all cases in an order drawn for this site, round and epoch."""
+        return self.rng("batches", epoch).permutation(len(self))
+
+    def batches(self, epoch: int = 0, order: Index | None = None) -> Iterator[Batch]:
+        """Yield cases as batches: all of them once in the epoch's order, or as ``order`` names."""
+        order = self.order(epoch) if order is None else order
         for start in range(0, len(order), self.training.batch):
             yield self.batch(order[start : start + self.training.batch], epoch)
 
@@ -223,25 +227,29 @@ class Site:
         self.layout.write(params, self.network if network is None else network)
 
     def train(
-        self, step: Callable[[Batch], Tensor], after: Callable[[], None] | None = None
+        self,
+        step: Callable[[Batch], Tensor],
+        after: Callable[[], None] | None = None,
+        order: Callable[[int], Index] | None = None,
     ) -> Numbers:
         """Run the recipe's epochs of ``step`` and its optimiser; return the last epoch's loss.
 
-        ``after`` is called after each step, for what acts on the weights themselves.
+        ``after`` is called after each step, for what acts on the weights themselves; ``order``
+        chooses the cases of an epoch, by default all of them.
         """
         self.network.train()
         stepper = Stepper(self.network, self.training, self.device)
         mean = math.nan
         for epoch in range(self.training.epochs):
-            total = 0.0
-            for batch in self.augmented(self.batches(epoch), epoch):
+            total, chosen = 0.0, (order or self.order)(epoch)
+            for batch in self.augmented(self.batches(epoch, chosen), epoch):
                 with stepper.precision():
                     loss = step(batch)
                 stepper.take(loss)
                 if after is not None:
                     after()
                 total += self.checked(loss) * len(batch)
-            mean = total / len(self)
+            mean = total / len(chosen)
         return {"loss": mean}
 
     def augmented(self, batches: Iterable[Batch], epoch: int) -> Iterator[Batch]:

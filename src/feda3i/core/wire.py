@@ -62,7 +62,7 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
         statistics.check_statistics(where, reply.numbers, layout)
     else:
         for name, value in reply.numbers.items():
-            entries = classes if name in wire.per_class else None
+            entries = classes if name in wire.per_class else wire.lists.get(name)
             _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
             if name.endswith("_cases"):
                 _check_counts(f"{where}, '{name}'", value if isinstance(value, list) else [value])
@@ -111,12 +111,10 @@ def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -
 
 
 def _check_number(where: str, value: Any, entries: int | None, must_be_finite: bool) -> None:
-    """Raise ``WireError`` unless this is one number, or a list with one entry per class."""
+    """Raise ``WireError`` unless this is one number, or a list of as many as declared."""
     if entries is not None and not (isinstance(value, list) and len(value) == entries):
         size = f"{len(value)} entries" if isinstance(value, list) else type(value).__name__
-        raise WireError(
-            f"{where}: expected a list with one entry per class ({entries}), found {size}"
-        )
+        raise WireError(f"{where}: expected a list of the {entries} declared entries, found {size}")
     for number in value if entries is not None else [value]:
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise WireError(f"{where}: expected a number, found {type(number).__name__}")

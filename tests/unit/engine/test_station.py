@@ -104,8 +104,8 @@ def test_a_declared_reply_passes(station):
     [
         ({"numbers": {"loss": 0.5, "one": 1, "many": [1.0, 2.0], "image": 3.0}}, "not declare"),
         ({"numbers": {"loss": 0.5, "one": 1}}, "lacks the declared number 'many'"),
-        ({"numbers": {"loss": 0.5, "one": 1, "many": [1.0]}}, "one entry per class"),
-        ({"numbers": {"loss": 0.5, "one": 1, "many": 1.0}}, "one entry per class"),
+        ({"numbers": {"loss": 0.5, "one": 1, "many": [1.0]}}, "declared entries"),
+        ({"numbers": {"loss": 0.5, "one": 1, "many": 1.0}}, "declared entries"),
         ({"numbers": {"loss": 0.5, "one": [1] * 4096, "many": [1.0, 2.0]}}, "expected a number"),
         ({"numbers": {"loss": math.nan, "one": 1, "many": [1.0, 2.0]}}, "finite"),
         ({"numbers": {"loss": 0.5, "one": "1", "many": [1.0, 2.0]}}, "found str"),
