@@ -234,7 +234,7 @@ def _recipe(grid: Grid, name: str, row: str, point: GridPoint, real: set[str]) -
     # In the method's own name, so that a row wins over what the grid sets for the method.
     place = method if METHODS.canonical(method) in METHODS.names() else "method"
     changes += [f"{place}.{option.strip()}" for option in [*options, *own.get(method, [])]]
-    recipe = load_recipe(setting.recipe, changes)
+    recipe = load_recipe(setting.recipe, changes, tell=lambda _: None)  # one list for all rows
     return _fixed(recipe, grid.fixed) if grid.protocol == "paper" else recipe
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
-from feda3i.commands.run import free_folder, listener, tell_data
+from feda3i.commands.run import free_folder, listener, note, tell_data
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _of_data(
     fitting = [] if is_recipe else [f"data={source}"]
     if given is not None:
         fitting += keys_of_format(given.predictor.format)
-    recipe = load(name, [*fitting, *overrides])
+    recipe = load(name, [*fitting, *overrides], tell=note)
     if not is_recipe:
         recipe = recipe.model_copy(update={"title": Path(source).name})
     tell_data(recipe, quiet)

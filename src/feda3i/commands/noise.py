@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from feda3i.commands.app import App, Workers, progress_bar
 from feda3i.errors import RecipeError
-
-if TYPE_CHECKING:
-    from feda3i.simulation.noisy_folders import NoisyFolder
 
 app = App(help="Draw annotation noise on masks, look at it, test its properties.")
 
@@ -47,64 +44,28 @@ def apply(
     quiet: Quiet = False,
 ) -> None:
     """Draw noisy versions of a folder of masks, with Dice and area ratio of each in a CSV."""
+    import numpy as np
+
     from feda3i.noise.model import Annotator
-    from feda3i.simulation.noisy_folders import Drawing, apply_to_folder
+    from feda3i.simulation.noisy_files import Drawing, apply_to_folder
 
-    drawing = Drawing(noise, _options(option), seed, classes, relative)
+    annotator, options = Annotator(mu, sigma), _options(option)
+    drawing = Drawing(annotator, noise, options, seed, site, classes, relative)
     with progress_bar("noise", quiet) as progress:
-        report = apply_to_folder(
-            masks,
-            out,
-            Annotator(mu, sigma),
-            drawing,
-            site=site,
-            workers=workers,
-            overwrite=overwrite,
-            progress=progress,
+        rows, problems = apply_to_folder(
+            masks, out, drawing, workers=workers, overwrite=overwrite, progress=progress
         )
-    _finish(report, f"noisy masks and noise.csv in {out}", quiet)
-
-
-@app.command()
-def federate(
-    source: Annotated[Path, typer.Argument(help="Folder with images/ and masks/, or prepared.")],
-    out: Annotated[Path, typer.Argument(help="Folder to make: one folder per site.")],
-    setting: Annotated[
-        str, typer.Option(help="skin-ns, skin-ne, breast-ns or breast-ne of the paper.")
-    ],
-    sites: Annotated[int, typer.Option(min=1, help="Number of sites.")],
-    seed: Seed = 0,
-    noise: Name = "contour",
-    option: Choices = None,
-    draw: Annotated[
-        Literal["exact", "bernoulli", "published"],
-        typer.Option(help="How many sites expand: p_d n, or drawn; or the authors' own."),
-    ] = "exact",
-    test_share: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Clean cases set aside, if none are given.")
-    ] = 0.2,
-    classes: Classes = 1,
-    workers: Workers = None,
-    quiet: Quiet = False,
-) -> None:
-    """Divide a data set among sites, each with masks drawn by an annotator of its own."""
-    from feda3i.noise.annotators import get_setting
-    from feda3i.simulation.noisy_folders import Drawing, federate_folder
-
-    drawing = Drawing(noise, _options(option), seed, classes, is_relative=True)
-    with progress_bar("noise", quiet) as progress:
-        report = federate_folder(
-            source,
-            out,
-            get_setting(setting),
-            sites,
-            drawing,
-            assignment=draw,
-            test_share=test_share,
-            workers=workers,
-            progress=progress,
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    if rows and not quiet:
+        dice = float(np.mean([row.dice for row in rows]))
+        ratio = float(np.nanmean([row.area_ratio for row in rows]))
+        print(
+            f"noisy masks and noise.csv in {out}: {len(rows)} cases, Dice {dice:.3f}, "
+            f"area ratio {ratio:.3f}"
         )
-    _finish(report, f"{sites} sites, annotators.csv and cases.csv in {out}", quiet)
+    if problems:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -117,8 +78,8 @@ def gallery(
     quiet: Quiet = False,
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
-    from feda3i.simulation.mask_files import read_image_file, read_mask_file
     from feda3i.simulation.noise_figure import built_in_cases, draw_gallery
+    from feda3i.simulation.noisy_files import read_image_file, read_mask_file
 
     images, masks = image or [], mask or []
     if len(images) != len(masks):
@@ -146,7 +107,7 @@ def pdn(
 ) -> None:
     """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
     from feda3i.noise.pdn_table import dependence_rows, dependence_text
-    from feda3i.simulation.mask_files import write_table
+    from feda3i.simulation.noisy_files import write_table
 
     with progress_bar("pdn", quiet) as progress:
         rows = dependence_rows(draws, radius, seed, shape, progress)
@@ -166,17 +127,3 @@ def _options(texts: list[str] | None) -> dict[str, Any]:
             raise RecipeError(f"expected --option key=value, found '{text}'")
         options[key] = parse_value(value)
     return options
-
-
-def _finish(report: NoisyFolder, text: str, quiet: bool) -> None:
-    """Say what was done; exit code 1 if files had to be left out."""
-    import numpy as np
-
-    for problem in report.problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    if report.table and not quiet:
-        dice = float(np.mean([row.dice for row in report.table]))
-        ratio = float(np.nanmean([row.area_ratio for row in report.table]))
-        print(f"{text}: {len(report.table)} cases, Dice {dice:.3f}, area ratio {ratio:.3f}")
-    if report.problems:
-        raise typer.Exit(1)

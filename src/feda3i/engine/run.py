@@ -45,7 +45,7 @@ class Result:
 
 def run(
     recipe: Recipe,
-    path: Path,
+    path: str | Path,
     *,
     listener: Listener | None = None,
     federation: Federation | None = None,
@@ -63,7 +63,7 @@ def run(
     federation
         The cases, if already at hand; by default they are made from the recipe.
     """
-    listener = listener or Silent()
+    path, listener = Path(path), listener or Silent()
     with one_thread():
         # What cannot work fails before a folder is made.
         if federation is None:
@@ -92,7 +92,7 @@ def run(
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     *,
     listener: Listener | None = None,
     federation: Federation | None = None,
@@ -103,7 +103,7 @@ def resume(
     Plug-ins that the folder's recipe names are loaded only with ``trust_code``: the folder may come
     from somebody else.
     """
-    listener = listener or Silent()
+    path, listener = Path(path), listener or Silent()
     with closing(RunFolder.open(path, to_write=True)) as folder:
         if folder.manifest().get("engine") == "flower":
             raise RunError(

@@ -28,13 +28,14 @@ from feda3i.values import check_plain, refuse_flag
 def load(
     source: str | Path | None,
     overrides: Sequence[str] = (),
-    tell: Callable[[str], None] = lambda note: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Recipe:
     """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides.
 
-    Options of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) are
-    checked, left out and told to ``tell``. The recorded recipe of a run is completed by what its
-    folder knows of this machine.
+    An option of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) is an
+    error; with ``tell`` it is checked, left out and told, for a list of overrides that serves
+    several methods. The recorded recipe of a run is completed by what its folder knows of this
+    machine.
     """
     values: dict[str, Any] = {}
     if source is not None:
@@ -67,11 +68,13 @@ def _split(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     return common, own
 
 
-def _chosen(own: dict[str, list[str]], method: str, tell: Callable[[str], None]) -> list[str]:
+def _chosen(
+    own: dict[str, list[str]], method: str, tell: Callable[[str], None] | None
+) -> list[str]:
     """Return the overrides of the chosen method; check those of the others and tell about them.
 
-    A sweep gives one list of overrides to all its methods. An option that its method does not
-    have is an error even if that method is not chosen: it would never do anything.
+    An option that its method does not have is an error even if that method is not chosen: it would
+    never do anything.
     """
     from feda3i.methods.base import make_method
 
@@ -81,6 +84,11 @@ def _chosen(own: dict[str, list[str]], method: str, tell: Callable[[str], None])
             continue
         make_method(other, _options(options))
         for option in options:
+            if tell is None:
+                raise RecipeError(
+                    f"{other}.{option} has no effect: the method is {method}; "
+                    f"choose method={other}, or leave the option out"
+                )
             tell(f"{other}.{option} is ignored: the method is {method}")
     return [f"method.{option}" for option in own.get(name, [])]
 

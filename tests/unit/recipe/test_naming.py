@@ -93,6 +93,8 @@ def test_options_of_other_methods_are_left_out_with_a_note():
             "feda3i.t1=4 is ignored: the method is fedavg",
             "nr-dice.gamma=1.2 is ignored: the method is fedavg",
         ]
+    with pytest.raises(RecipeError, match=r"feda3i\.t1=2 has no effect: the method is fedavg"):
+        load(None, ["feda3i.t1=2"])
     assert load("demo", ["feda3i.t1=4", "method=feda3i"]).method.options()["t1"] == 4
     assert load("demo", ["method=NR_Dice", "nr-dice.gamma=1.2"]).method.options() == {"gamma": 1.2}
 

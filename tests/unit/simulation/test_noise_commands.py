@@ -39,20 +39,6 @@ def masks(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    for part, count in (("train", 9), ("test", 2)):
-        for kind in ("images", "masks"):
-            (tmp_path / "data" / part / kind).mkdir(parents=True)
-        for k in range(count):
-            image = rng.integers(0, 255, (64, 64, 3), np.uint8)
-            Image.fromarray(image).save(tmp_path / "data" / part / "images" / f"{part}{k}.png")
-            mask = disc(14 + k, 64) * 255
-            Image.fromarray(mask).save(tmp_path / "data" / part / "masks" / f"{part}{k}.png")
-    return tmp_path / "data"
-
-
 def test_apply_writes_masks_and_a_table(masks: Path, tmp_path: Path) -> None:
     out = tmp_path / "noisy"
     done = run("apply", masks, out, "--mu", -3, "--sigma", 1, "--seed", 4)
@@ -117,69 +103,6 @@ def test_apply_refuses_wrong_use(masks: Path, tmp_path: Path) -> None:
     Image.fromarray(disc(9, 64)).save(masks / "case0.bmp")
     fails(DataError, "several files called 'case0'", masks, tmp_path / "p", *ok)
     assert run("apply", masks, tmp_path / "q").exit_code == 2
-
-
-def test_federate_makes_one_folder_per_site(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sites"
-    options = ("--setting", "skin-ns", "--sites", 3, "--seed", 1)
-    done = run("federate", data, out, *options)
-    assert done.exit_code == 0, done.output
-    annotators = rows_of(out / "annotators.csv")
-    assert [row["site"] for row in annotators] == ["site-01", "site-02", "site-03"]
-    assert [row["cases"] for row in annotators] == ["3", "3", "3"]
-    assert sum(float(row["mu"]) < 0 for row in annotators) == 2
-    cases = rows_of(out / "cases.csv")
-    assert len(cases) == 9
-    mu = {row["site"]: float(row["mu"]) for row in annotators}
-    for row in cases:
-        assert float(row["mu"]) == pytest.approx(mu[row["site"]] / 4, rel=1e-4)
-        place = out / row["site"] / "train"
-        clean, noisy = (pixels(place / kind / f"{row['case']}.png") for kind in ("clean", "masks"))
-        assert float(row["area_ratio"]) == pytest.approx(noisy.sum() / clean.sum(), rel=1e-4)
-        original = next((data / "train" / "masks").glob(f"{row['case'].split('-')[-1]}*"))
-        np.testing.assert_array_equal(clean, pixels(original))
-        assert pixels(place / "images" / f"{row['case']}.png").shape == (64, 64, 3)
-    assert len(list((out / "test" / "masks").iterdir())) == 2
-    assert not list(tmp_path.glob(".part*"))
-    again = run("federate", data, out, *options)
-    assert isinstance(again.exception, RecipeError)
-    assert "exists" in str(again.exception)
-
-
-def test_federate_can_be_read_as_a_federation(data: Path, tmp_path: Path) -> None:
-    from feda3i.data.folder import folder
-
-    options = ("--setting", "breast-ne", "--sites", 3, "-q")
-    run("federate", data, tmp_path / "s", *options)
-    found = folder(tmp_path / "s", partition="by-folder", cache=False)
-    assert {site: len(part) for site, part in found.sites.items()} == dict.fromkeys(
-        ("site-01", "site-02", "site-03"), 3
-    )
-    assert found.test.ids == ("test0", "test1")
-
-
-def test_federate_sets_clean_test_cases_aside(data: Path, tmp_path: Path) -> None:
-    options = ("--setting", "breast-ne", "--sites", 2, "-q")
-    run("federate", data / "train", tmp_path / "s", *options, "--test-share", 0.3)
-    tests = sorted((tmp_path / "s" / "test" / "masks").iterdir())
-    assert len(tests) == 3
-    for mask in tests:
-        np.testing.assert_array_equal(pixels(mask), pixels(data / "train" / "masks" / mask.name))
-    assert len(rows_of(tmp_path / "s" / "cases.csv")) == 6
-    run("federate", data / "train", tmp_path / "all", *options, "--test-share", 0)
-    assert len(rows_of(tmp_path / "all" / "cases.csv")) == 9
-    assert not (tmp_path / "all" / "test").exists()
-
-
-def test_federate_leaves_nothing_behind_when_it_fails(data: Path, tmp_path: Path) -> None:
-    (data / "train" / "masks" / "train3.png").write_bytes(b"broken")
-    done = run("federate", data, tmp_path / "s", "--setting", "skin-ns", "--sites", 2)
-    assert isinstance(done.exception, DataError)
-    assert "train3" in str(done.exception)
-    assert not (tmp_path / "s").exists()
-    assert not list(tmp_path.glob(".part*"))
-    too_many = run("federate", data, tmp_path / "s", "--setting", "skin-ns", "--sites", 99)
-    assert isinstance(too_many.exception, DataError)
 
 
 def test_gallery_draws_a_picture(tmp_path: Path, masks: Path) -> None:

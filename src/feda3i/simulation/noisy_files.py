@@ -1,0 +1,143 @@
+"""Noise on a folder of masks: what ``feda3i noise apply`` reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.basics.parallel import Progress, cores, ordered_map
+from feda3i.basics.writers import write_array, write_csv, write_png
+from feda3i.errors import DataError, RecipeError
+from feda3i.noise.model import SIDE, Annotator
+from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
+from feda3i.reading.picture import read_image, read_mask
+
+MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
+CASES_PER_PROCESS = 64  # fewer are finished before another process has started
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Which noise to draw: model, options, seed, site, and how to read mu, sigma and the masks.
+
+    ``is_relative`` means that mu and sigma are given at 256 pixels and scale with each mask's
+    longer side.
+    """
+
+    annotator: Annotator
+    name: str = "contour"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    site: str = ""
+    classes: int = 1
+    is_relative: bool = False
+
+    def draw(self, mask: NDArray[Any], case: str) -> tuple[NDArray[Any], NoisyCase]:
+        """Return the noisy mask and what was done to it."""
+        scale = max(mask.shape) / SIDE if self.is_relative else 1
+        annotator = self.annotator.scaled(scale)
+        model = build_model(self.name, annotator, self.options)
+        return noisy_case(model, annotator, mask, self.seed, self.site, case)
+
+
+def apply_to_folder(
+    masks: Path,
+    out: Path,
+    drawing: Drawing,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> tuple[list[NoisyCase], list[str]]:
+    """Draw noisy versions of all masks of a folder; write them and ``noise.csv`` to another.
+
+    Masks are pictures, or ``.npy`` arrays of two or three dimensions. The draws of a mask depend on
+    the seed, the site and the file's stem. Returns a row per mask and a sentence per file that was
+    left out.
+    """
+    files = find_masks(masks)
+    build_model(drawing.name, drawing.annotator, drawing.options)  # wrong options: before any file
+    if out.resolve() in {masks.resolve(), masks.resolve().parent} and out.is_dir():
+        raise RecipeError(f"expected another folder than that of the clean masks, found '{out}'")
+    if out.is_dir() and any(out.iterdir()) and not overwrite:
+        raise RecipeError(f"'{out}' is not empty: choose another folder, or add --overwrite")
+    count = workers or min(cores(), max(1, len(files) // CASES_PER_PROCESS))
+    rows: list[NoisyCase] = []
+    problems: list[str] = []
+    draw = partial(_draw_file, out=out, drawing=drawing)
+    for done, result in enumerate(ordered_map(draw, files, count), 1):
+        if isinstance(result, NoisyCase):
+            rows.append(result)
+        else:
+            problems.append(result)
+        if progress:
+            progress(done, len(files))
+    if rows:
+        table = [{**asdict(row), "seed": drawing.seed, "noise": drawing.name} for row in rows]
+        write_table(out / "noise.csv", table)
+    return rows, problems
+
+
+def _draw_file(file: Path, *, out: Path, drawing: Drawing) -> NoisyCase | str:
+    try:
+        noisy, row = drawing.draw(read_mask_file(file, drawing.classes), file.stem)
+    except DataError as error:
+        return f"{file}: {error}"
+    if file.suffix.lower() == ".npy":
+        write_array(out / f"{file.stem}.npy", noisy)
+    else:
+        shown = noisy * np.uint8(255) if drawing.classes == 1 else noisy
+        write_png(out / f"{file.stem}.png", shown, compression=1)
+    return row
+
+
+def find_masks(folder: Path) -> list[Path]:
+    """Return the mask files of a folder (or the one file given), sorted; stems must differ."""
+    if folder.is_file():
+        return [folder]
+    if not folder.is_dir():
+        raise DataError(f"there is no folder '{folder}'")
+    found = sorted(f for f in folder.iterdir() if f.suffix.lower() in MASK_FILES and f.is_file())
+    if not found:
+        raise DataError(f"'{folder}' has no mask: expected {', '.join(MASK_FILES)}")
+    stems = [f.stem for f in found]
+    twice = sorted({s for s in stems if stems.count(s) > 1})
+    if twice:
+        raise DataError(
+            f"'{folder}' has several files called '{twice[0]}': noise depends on the name"
+        )
+    return found
+
+
+def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
+    """Read a mask from a picture or an ``.npy`` array."""
+    if file.suffix.lower() != ".npy":
+        return read_mask(_bytes_of(file), classes=classes).pixels
+    try:
+        array: NDArray[Any] = np.load(file, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"cannot be read as an array: {error}") from None
+    return array
+
+
+def read_image_file(file: Path) -> NDArray[np.uint8]:
+    """Read a picture as ``(row, column, channel)``."""
+    return read_image(_bytes_of(file)).pixels
+
+
+def _bytes_of(file: Path) -> bytes:
+    if not file.is_file():
+        raise DataError(f"there is no file '{file}'")
+    return file.read_bytes()
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of the same columns as CSV, numbers with six digits."""
+    cells = [{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    write_csv(path, list(rows[0]), cells)
