@@ -21,7 +21,7 @@ REGISTRY = Registry(
         "folder": "feda3i.data.folder:folder",
         "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
         "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
-        "synthetic-volumes": "feda3i.synthetic.volumes:synthetic_volumes",
+        "synthetic-volumes": "feda3i.synthetic.sets:synthetic_volumes",
     },
     entry_points="feda3i.datasets",
 )

@@ -122,14 +122,10 @@ def blob(
         share, reach = rng.uniform(0.35, 0.65), rng.uniform(0.7, 1.0)
         a, b = u - reach * radius * np.cos(angle), v - reach * radius * np.sin(angle)
         bulge = share * radius - np.sqrt(a * a + b * b)
-        inside = _join(inside, bulge, 0.3 * radius)
+        blend = 0.3 * radius  # over which the corner between the two is rounded
+        near = np.maximum(blend - np.abs(inside - bulge), 0) / blend
+        inside = np.maximum(inside, bulge) + near * near * blend / 4
     return inside, direction
-
-
-def _join(a: Array, b: Array, blend: float) -> Array:
-    """Return the union of two signed distances, its corners rounded over ``blend``."""
-    near = np.maximum(blend - np.abs(a - b), 0) / blend
-    return np.asarray(np.maximum(a, b) + near * near * blend / 4)
 
 
 def rise(distance: Array, width: Array | float) -> Array:

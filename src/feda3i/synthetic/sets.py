@@ -1,37 +1,32 @@
 """Synthetic federations: any number of sites and cases, any size, same bytes for the same seed.
 
-Two families with known truth, for the demo, the tests and work without real images:
-``synthetic-skin`` (RGB, like dermoscopy) and ``synthetic-breast`` (grey, like ultrasound from three
-scanners). Each case has its own generator: any case can be made alone, and more sites leave the
-pictures of the earlier ones as they are.
+Three families with known truth, for the demo, the tests and work without real images:
+``synthetic-skin`` (RGB, like dermoscopy), ``synthetic-breast`` (grey, like ultrasound from three
+scanners) and ``synthetic-volumes`` (two classes, like MR). Case ``i`` is drawn from
+``rng(seed, FAMILY, "train", i)``, or ``"test"``: any case can be made alone, and more sites leave
+the pictures of the earlier ones as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from feda3i.basics.ram import check_fits
-from feda3i.core.cases import Cases, Federation, Images, Index, Masks
+from feda3i.core.cases import Cases, Federation, Images, Masks
+from feda3i.core.ragged import stacked
 from feda3i.errors import RecipeError
 from feda3i.seeding import rng
 from feda3i.synthetic.fields import SMALLEST
 from feda3i.synthetic.skin import skin_case
 from feda3i.synthetic.ultrasound import SOURCES, breast_case
+from feda3i.synthetic.volumes import CLASSES, SMALLEST_VOLUME, volume_case
 
-__all__ = ["SOURCES", "breast_case", "skin_case", "synthetic_breast", "synthetic_skin"]
-
-
-@dataclass(frozen=True)
-class _Family:
-    """One kind of picture: how to draw it and which sources take turns."""
-
-    name: str
-    channels: int
-    draw: Callable[[np.random.Generator, int, str], tuple[Images, Masks]]
-    sources: tuple[str, ...] = ()
+Draw = Callable[[np.random.Generator, int], tuple[Images, Masks]]
+"""Draws a case, given whose turn among the sources it is."""
 
 
 def synthetic_skin(
@@ -55,8 +50,6 @@ def synthetic_skin(
         Test cases, held by no site.
     size
         Pixels of the square frame, 32 or more.
-    seed
-        Case ``i`` is drawn from ``rng(seed, "synthetic-skin", "train", i)``, or ``"test"``.
     softness
         Times the usual width over which lesions fade into the skin, 0.05 to 20. The masks are the
         same for every value.
@@ -66,64 +59,115 @@ def synthetic_skin(
     """
     if not 0.05 <= softness <= 20:
         raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
-    family = _Family("synthetic-skin", 3, lambda rng, size, _: skin_case(rng, size, softness))
-    return _federation(family, sites=sites, cases=cases, test=test, size=size, seed=seed)
+    counts = _Counts("synthetic-skin", sites, cases, test, size, seed)
+    return _federation(counts, 4 * size**2, lambda rng, _: skin_case(rng, size, softness))
 
 
 def synthetic_breast(
     *, sites: int = 12, cases: int = 16, test: int = 64, size: int = 64, seed: int = 0
 ) -> Federation:
-    """Make a federation of ultrasound-like cases; each site owns one of three scanners.
+    """Make a federation of ultrasound-like cases; sites, like test cases, take scanners in turn.
 
     Parameters
     ----------
-    sites
-        Number of sites, named ``site-01`` and so on; scanners are given in turn.
-    cases, size
+    sites, cases, test, size
         As for :func:`synthetic_skin`.
-    test
-        Test cases, held by no site; scanners in turn.
-    seed
-        Case ``i`` is drawn from ``rng(seed, "synthetic-breast", "train", i)``, or ``"test"``.
 
     >>> made = synthetic_breast(sites=3, cases=1, test=1, size=32)
     >>> made.train.sources
     ('scanner-a', 'scanner-b', 'scanner-c')
     """
-    family = _Family("synthetic-breast", 1, breast_case, SOURCES)
-    return _federation(family, sites=sites, cases=cases, test=test, size=size, seed=seed)
+
+    def draw(rng: np.random.Generator, turn: int) -> tuple[Images, Masks]:
+        return breast_case(rng, size, SOURCES[turn % len(SOURCES)])
+
+    counts = _Counts("synthetic-breast", sites, cases, test, size, seed)
+    return _federation(counts, 2 * size**2, draw, SOURCES)
+
+
+def synthetic_volumes(
+    *,
+    sites: int = 12,
+    cases: int = 8,
+    test: int = 24,
+    size: int = 48,
+    thick: float = 1.0,
+    seed: int = 0,
+) -> Federation:
+    """Make a federation of volumes of two classes; sizes and intensities differ by case.
+
+    Parameters
+    ----------
+    sites, cases, test
+        As for :func:`synthetic_skin`.
+    size
+        About how many voxels the longest side has, 24 or more.
+    thick
+        Height of a slice, in millimetres; rows and columns are 1 mm apart.
+
+    >>> synthetic_volumes(sites=2, cases=1, test=1, size=24).train.is_ragged
+    True
+    """
+    if not 0.1 <= thick <= 20:
+        raise RecipeError(f"synthetic-volumes: expected thick from 0.1 to 20 mm, found {thick}")
+    return _federation(
+        _Counts("synthetic-volumes", sites, cases, test, size, seed, SMALLEST_VOLUME),
+        int(5 * size**3 / thick),
+        lambda rng, _: volume_case(rng, size, thick),
+        classes=CLASSES,
+        spacing=(thick, 1.0, 1.0),
+    )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What is to be drawn; ``smallest`` is the least size."""
+
+    family: str
+    sites: int
+    cases: int
+    test: int
+    size: int
+    seed: int
+    smallest: int = SMALLEST
+
+    def __post_init__(self) -> None:
+        for option, least in (("sites", 1), ("cases", 1), ("test", 1), ("size", self.smallest)):
+            if (value := getattr(self, option)) < least:
+                raise RecipeError(f"{self.family}: expected {option} >= {least}, found {value}")
 
 
 def _federation(
-    family: _Family, *, sites: int, cases: int, test: int, size: int, seed: int
+    counts: _Counts,
+    case_bytes: int,
+    draw: Draw,
+    sources: tuple[str, ...] = (),
+    spacing: tuple[float, ...] = (),
+    **more: Any,
 ) -> Federation:
-    least = {"sites": (sites, 1), "cases": (cases, 1), "test": (test, 1), "size": (size, SMALLEST)}
-    for option, (value, smallest) in least.items():
-        if value < smallest:
-            raise RecipeError(f"{family.name}: expected {option} >= {smallest}, found {value}")
-    pixels = (sites * cases + test) * size * size * (family.channels + 1)
+    family, sites, cases = counts.family, counts.sites, counts.cases
     check_fits(
-        f"{family.name} of {sites} x {cases} cases of {size} px",
-        pixels,
+        f"{family} of {sites} x {cases} cases of {counts.size} px",
+        (sites * cases + counts.test) * case_bytes,
         "use fewer or smaller cases",
     )
+
+    def drawn(part: str, turns: list[int]) -> Cases:
+        made = [draw(rng(counts.seed, family, part, i), turn) for i, turn in enumerate(turns)]
+        return Cases(
+            ids=tuple(f"{family}-{part}-{i:05d}" for i in range(len(made))),
+            images=stacked([image for image, _ in made]),
+            masks=stacked([mask for _, mask in made]),
+            sources=tuple(sources[turn % len(sources)] for turn in turns) if sources else (),
+            spacing=np.tile(spacing, (len(made), 1)) if spacing else None,
+        )
+
     digits = max(2, len(str(sites)))
     owned = np.arange(sites * cases).reshape(sites, cases)
     return Federation(
-        train=_draw_cases(family, "train", np.repeat(np.arange(sites), cases), size, seed),
+        train=drawn("train", [site for site in range(sites) for _ in range(cases)]),
         sites={f"site-{k + 1:0{digits}d}": index for k, index in enumerate(owned)},
-        test=_draw_cases(family, "test", np.arange(test), size, seed),
-        notes={"made": family.name, "seed": seed, "licence": "synthetic, no restrictions"},
+        test=drawn("test", list(range(counts.test))),
+        notes={"made": family, "seed": counts.seed, "licence": "synthetic, no restrictions"},
+        **more,
     )
-
-
-def _draw_cases(family: _Family, part: str, turn: Index, size: int, seed: int) -> Cases:
-    """Draw one case for each entry of ``turn``, which says whose turn among the sources it is."""
-    sources = tuple(family.sources[k % len(family.sources)] for k in turn) if family.sources else ()
-    images = np.empty((len(turn), size, size, family.channels), np.uint8)
-    masks = np.empty((len(turn), size, size), np.uint8)
-    for i in range(len(turn)):
-        generator = rng(seed, family.name, part, i)
-        images[i], masks[i] = family.draw(generator, size, sources[i] if sources else "")
-    ids = tuple(f"{family.name}-{part}-{i:05d}" for i in range(len(turn)))
-    return Cases(ids=ids, images=images, masks=masks, sources=sources)
