@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 FLOWER := $(VENV)/.flower
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 
-.PHONY: demo demo-flower test test-all lint format soak odd docs bench clean
+.PHONY: demo demo-flower test test-all lint format soak odd docs docs-serve bench clean
 
 demo: $(DEMO)
 	$(BIN)/feda3i demo
@@ -47,9 +48,13 @@ SEED ?= 0
 odd: $(DEV)
 	$(BIN)/python tests/odd/odd.py $(N) $(SEED)
 
-# The pages that are made from the code.
-docs: $(DEV)
+# The pages that are made from the code, and the site of all pages in site/.
+docs: $(DOCS)
 	for page in methods keys architecture; do $(BIN)/python docs/make_$$page.py; done
+	$(BIN)/mkdocs build -q
+
+docs-serve: $(DOCS)
+	$(BIN)/mkdocs serve
 
 bench: $(DEV)
 	for b in benchmarks/bench_*.py; do $(BIN)/python $$b; done
@@ -69,5 +74,9 @@ $(DEV): $(VENV)/bin/python constraints.txt pyproject.toml
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
 	touch $@ $(DEMO) $(FLOWER)
 
+$(DOCS): $(DEV)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build site dist .mypy_cache .ruff_cache .pytest_cache
