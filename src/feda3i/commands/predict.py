@@ -126,7 +126,7 @@ def read_picture(path: Path, form: Format) -> NDArray[Any]:
 
 
 def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8]) -> None:
-    """Write the picture with the contour of the mask in red."""
+    """Write the picture with the contour of the mask in red, on black where the picture is red."""
     import cv2
     import numpy as np
 
@@ -135,4 +135,5 @@ def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8
     canvas = np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
     found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     thick = max(1, round(min(mask.shape) / 256))
-    write_png(path, np.asarray(cv2.drawContours(canvas.copy(), found, -1, (255, 0, 0), thick)))
+    drawn = cv2.drawContours(canvas.copy(), found, -1, (0, 0, 0), thick + 2)
+    write_png(path, np.asarray(cv2.drawContours(drawn, found, -1, (255, 0, 0), thick)))

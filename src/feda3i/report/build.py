@@ -7,23 +7,23 @@ from pathlib import Path
 
 from feda3i.basics.files import write_file
 from feda3i.report import html
+from feda3i.report.compare import Group, group_runs
 from feda3i.report.html import Section
-from feda3i.report.run.compare import Group, group_runs
-from feda3i.report.run.learning import learning
-from feda3i.report.run.overview import headline, main_cards, what_was_run
-from feda3i.report.run.reader import read_run
-from feda3i.report.run.redrawn_section import redrawn_section
-from feda3i.report.run.run_log import RunLog
-from feda3i.report.run.sites import sites
-from feda3i.report.run.survey_section import survey_section
-from feda3i.report.run.warnings import warning_notices
-from feda3i.report.run.weights_section import weights_section
-from feda3i.report.run.wire_section import wire_section
+from feda3i.report.learning import learning
+from feda3i.report.overview import headline, main_cards, what_was_run
+from feda3i.report.redrawn_section import redrawn_section
+from feda3i.report.remarks import warning_notices
+from feda3i.report.run_facts import RunFacts
+from feda3i.report.runs import read_run
+from feda3i.report.sites import sites
+from feda3i.report.survey_section import survey_section
+from feda3i.report.weights_section import weights_section
+from feda3i.report.wire_section import wire_section
 
 NAME = "report.html"
 
 
-def report_page(runs: Sequence[RunLog], gallery: Section | None = None) -> str:
+def report_page(runs: Sequence[RunFacts], gallery: Section | None = None) -> str:
     """Return the report of runs as an HTML file; without a gallery it holds no pixels."""
     groups = group_runs(runs)
     sections = [

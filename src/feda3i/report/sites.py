@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from feda3i.report import html
+from feda3i.report.compare import REFERENCES, Group, part, site_dice
 from feda3i.report.html import Cell, Column, Html, Point, Section
-from feda3i.report.run.compare import REFERENCES, Group, site_dice
 
 SHAPES: tuple[html.Shape, ...] = ("circle", "up", "down", "circle")
 MOST = 60
@@ -16,7 +16,7 @@ MOST = 60
 
 def sites(groups: Sequence[Group]) -> Section | None:
     """Return the Dice of every site under every method; nothing if no run has it."""
-    body: list[Html] = []
+    body: list[tuple[str, Html]] = []
     where = ""
     for setting in dict.fromkeys(group.setting for group in groups):
         here = [group for group in groups if group.setting == setting]
@@ -25,13 +25,11 @@ def sites(groups: Sequence[Group]) -> Section | None:
         if not found:
             continue
         where = where or next(cases for dice, cases in means.values() if dice)
-        if setting:
-            body.append(html.tag("h3", setting))
-        body.append(_figure(found, here))
+        body.append((setting, _figure(found, here)))
     if not body:
         return None
     intro = f"Dice of the last model on the {where}, mean over seeds."
-    return Section("sites", "Site by site", html.join(body), intro, "Sites")
+    return Section("sites", "Site by site", part("by_setting", body), intro, "Sites")
 
 
 def _means(group: Group) -> tuple[dict[str, float], str]:
@@ -74,8 +72,7 @@ def _figure(found: Mapping[str, Mapping[str, float]], groups: Sequence[Group]) -
     )
     keys = [(label, html.dot_key(SHAPES[j % 4], j)) for j, label in enumerate(found)]
     more = f" The plot shows the {MOST} worst of {len(order)} sites." if len(order) > MOST else ""
-    caption = html.tag("figcaption", f"{about}.{more}")
-    return html.join([html.tag("figure", chart, html.legend(keys), caption), table])
+    return part("plot_and_table", chart, keys, f"{about}.{more}", table)
 
 
 def _table(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from feda3i.recipe.sections import without_machine
-from feda3i.report import html
-from feda3i.report.html import Html
-from feda3i.report.run.run_log import Row, RunLog, number_of, table_of
+from feda3i.report.markup import Html, block
+from feda3i.report.run_facts import Row, RunFacts, number_of, table_of
 from feda3i.values import flat_items
 
 REFERENCES = {
@@ -34,10 +33,10 @@ class Group:
     method: str
     label: str  # the method with the options in which it differs from other groups
     setting: str  # what else differs from other groups; empty if there is one setting
-    runs: tuple[RunLog, ...]  # in order of their seeds
+    runs: tuple[RunFacts, ...]  # in order of their seeds
 
     @property
-    def counted(self) -> tuple[RunLog, ...]:
+    def counted(self) -> tuple[RunFacts, ...]:
         """Return the runs behind the figures: the finished ones, if there are any."""
         return tuple(run for run in self.runs if run.state == "done") or self.runs
 
@@ -72,9 +71,9 @@ def over_seeds(values: Iterable[float | None]) -> OverSeeds:
     return OverSeeds(mean, statistics.stdev(known) if len(known) > 1 else None, known)
 
 
-def group_runs(runs: Sequence[RunLog]) -> list[Group]:
+def group_runs(runs: Sequence[RunFacts]) -> list[Group]:
     """Return the groups by setting: FedAvg first, then methods, then reference rows."""
-    alike: dict[tuple[str, str], list[RunLog]] = {}
+    alike: dict[tuple[str, str], list[RunFacts]] = {}
     for run in runs:
         options = {**table_of(run.recipe.get("method")), "name": run.method}
         alike.setdefault((_key(_setting(run)), _key(options)), []).append(run)
@@ -90,7 +89,7 @@ def group_runs(runs: Sequence[RunLog]) -> list[Group]:
     return sorted(groups, key=lambda g: (order.index(g.setting), first.get(g.method, 1)))
 
 
-def _setting(run: RunLog) -> dict[str, Any]:
+def _setting(run: RunFacts) -> dict[str, Any]:
     ignored = ("method", "methods", "seed", "title")
     return {k: v for k, v in without_machine(run.recipe).items() if k not in ignored}
 
@@ -113,28 +112,46 @@ def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
     return labels
 
 
-def seed_by_seed(group: Group, runs: Sequence[RunLog], draw: Callable[[RunLog], Html]) -> Html:
+def seed_by_seed(group: Group, runs: Sequence[RunFacts], draw: Callable[[RunFacts], Html]) -> Html:
     """Return what is drawn of a group's runs: the first under a heading, the others folded."""
-    parts = [html.tag("h3", f"{group.title}, seed {runs[0].seed}"), draw(runs[0])]
-    return html.join([*parts, *(html.folded(f"Seed {run.seed}", draw(run)) for run in runs[1:])])
+    return part("by_seed", group.title, [(run.seed, draw(run)) for run in runs])
+
+
+def part(name: str, *given: Any) -> Html:
+    """Return a part of a section: a macro of ``report.html.j2``."""
+    return block(name, *given, file="report.html.j2")
 
 
 # -- figures of one run ---------------------------------------------------------------------------
 
 
-def last_score(run: RunLog, score: str) -> float | None:
+def last_score(run: RunFacts, score: str) -> float | None:
     """Return a score of the last round that has it."""
-    found = [one.scores[score] for one in run.rounds if score in one.scores]
-    return found[-1] if found else None
+    return next((found for found in reversed(_scores(run, score))), None)
 
 
-def steady_dice(run: RunLog) -> float | None:
+def steady_dice(run: RunFacts) -> float | None:
     """Return the mean Dice of the last scored rounds."""
-    found = [one.scores["dice"] for one in run.rounds if "dice" in one.scores][-LAST:]
+    found = _scores(run, "dice")[-LAST:]
     return statistics.fmean(found) if found else None
 
 
-def site_dice(run: RunLog) -> tuple[dict[str, float], str]:
+def steady_words(groups: Sequence[Group]) -> str:
+    """Return of which rounds ``steady_dice`` is the mean: there may be fewer than ``LAST``."""
+    counts = {len(_scores(run, "dice")) for group in groups for run in group.counted} - {0}
+    least, most = min(counts, default=0), min(max(counts, default=0), LAST)
+    if least >= LAST:
+        return f"mean of the last {LAST} scored rounds"
+    if least < most:
+        return f"mean of the last {LAST} scored rounds, or of as many as there are"
+    return "of the only scored round" if most == 1 else f"mean of the {most} scored rounds"
+
+
+def _scores(run: RunFacts, score: str) -> list[float]:
+    return [found for one in run.rounds if (found := one.score(score)) is not None]
+
+
+def site_dice(run: RunFacts) -> tuple[dict[str, float], str]:
     """Return the Dice of the last model by site, and on which cases.
 
     Test cases are taken where they belong to sites; otherwise those that sites trained on.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from feda3i.core.normalise import byte_picture
 from feda3i.core.ragged import stacked
 from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
-from feda3i.report.html import Html, Section
-from feda3i.report.run.compare import REFERENCES, Group, group_runs
-from feda3i.report.run.reader import read_run
-from feda3i.report.run.run_log import Row, RunLog, number_of
+from feda3i.report.compare import REFERENCES, Group, group_runs, part
+from feda3i.report.html import Section
+from feda3i.report.run_facts import Row, RunFacts, number_of
+from feda3i.report.runs import read_run
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases, Federation
@@ -64,25 +64,30 @@ def gallery_of(
     A strip shows at most ``most`` cases. ``load`` returns other cases to show, as the model takes
     them: those of a folder, such as a site's own. ``tell`` is told why a run has no gallery.
     """
-    body: list[Html] = []
+    found: list[tuple[str, list[tuple[str, list[Picture]]]]] = []
     for group in group_runs([read_run(path) for path in runs]):
         try:
             strips = _strips(group, most, trust_code, load)
         except FedA3IError as error:
             tell(f"no gallery of {group.runs[0].path}: {error}")
             continue
-        shown = [_strip(title, pictures) for title, pictures in strips if pictures]
-        if shown:
+        if any(pictures for _, pictures in strips):
             title = f"{group.title}, seed {group.counted[0].seed}"
-            body.append(html.folded(title, *shown, is_open=not body))
-    if not body:
+            found.append((title, [(name, pictures) for name, pictures in strips if pictures]))
+    if not found:
         return None
-    kinds = [kind for kind in KINDS if any(f'class="{kind}"' in str(part) for part in body)]
-    choices = html.tag("div", *map(_choice, kinds), class_="choices legend")
+    kinds = {
+        kind for _, strips in found for _, here in strips for one in here for kind in one.masks
+    }
+    body = part(
+        "gallery",
+        [(kind, words) for kind, words in KINDS.items() if kind in kinds],
+        [(t, [(name, map(drawn, here)) for name, here in strips]) for t, strips in found],
+    )
     return Section(
         "cases",
         "Cases, worst first",
-        html.tag("div", choices, *body, class_="shows"),
+        body,
         "THIS FILE HOLDS IMAGES: pass it on only where the images themselves may go. Dice is that "
         "of the prediction with the best mask known.",
         "Cases",
@@ -105,7 +110,7 @@ def _strips(
         return _of_run(log, most, trust_code)
 
 
-def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Picture]]]:
+def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[Picture]]]:
     """Return the worst test cases and the worst training cases of a run."""
     from feda3i.engine.manifest import COMPARED, check_data_kept
     from feda3i.engine.model_file import open_predictor
@@ -138,7 +143,7 @@ def _of_run(log: RunLog, most: int, trust_code: bool) -> list[tuple[str, list[Pi
     ]
 
 
-def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
+def _redrawn(log: RunFacts, federation: Federation, most: int) -> list[Picture]:
     """Return a case of each site that moved its contours, farthest first, then a second of each."""
     from feda3i.metrics import dice
     from feda3i.quality import SIDE, longest_side, redraw
@@ -168,7 +173,7 @@ def _redrawn(log: RunLog, federation: Federation, most: int) -> list[Picture]:
     return pictures
 
 
-def _of_folder(log: RunLog, load: Load, most: int, trust_code: bool) -> list[Picture]:
+def _of_folder(log: RunFacts, load: Load, most: int, trust_code: bool) -> list[Picture]:
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.scoring import score_cases
 
@@ -220,46 +225,24 @@ def _pictures(
     return pictures
 
 
-# -- markup ---------------------------------------------------------------------------------------
+# -- pictures as markup ---------------------------------------------------------------------------
 
 
-def _choice(kind: str) -> Html:
-    key = html.tag(
-        "svg",
-        html.tag("line", x1=3, x2=25, y1=7, y2=7, class_=f"key {kind}"),
-        width="28",
-        height="14",
-        class_="key",
-        aria_hidden="true",
-    )
-    box = html.tag("input", type="checkbox", value=kind, checked=True)
-    return html.tag("label", box, key, f" {KINDS[kind]}")
-
-
-def _strip(title: str, pictures: Sequence[Picture]) -> Html:
-    items = [html.tag("li", *_picture(one), data_site=one.site or None) for one in pictures]
-    return html.join([html.tag("h3", title), html.tag("ul", *items, class_="gallery")])
-
-
-def _picture(one: Picture) -> list[Html]:
+def drawn(one: Picture) -> dict[str, Any]:
+    """Return a picture as the template takes it."""
     image, masks = flat(one.image, one.masks)
-    height, width = image.shape[:2]
     score = one.words or f"Dice {html.number(one.dice)}"
-    about = f"case {one.case}, {score}, with its contours"
-    paths = {kind: contours(mask) for kind, mask in masks.items()}
-    lines = [html.tag("path", d=path, class_=kind) for kind, path in paths.items() if path]
-    picture = html.tag(
-        "svg",
-        html.tag("title", about),
-        html.tag("image", href=embedded(image), width=width, height=height),
-        *lines,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_label=about,
-    )
-    site = [" ", html.name(one.site)] if one.site else []
-    words = html.tag("div", html.tag("strong", score), *site)
-    return [picture, words, html.tag("div", html.name(one.case), class_="soft")]
+    paths = [(kind, contours(mask)) for kind, mask in masks.items()]
+    return {
+        "case": one.case,
+        "site": one.site,
+        "score": score,
+        "about": f"case {one.case}, {score}, with its contours",
+        "address": embedded(image),
+        "height": image.shape[0],
+        "width": image.shape[1],
+        "paths": [(kind, path) for kind, path in paths if path],
+    }
 
 
 def flat(image: Bytes, masks: Mapping[str, Bytes]) -> tuple[Bytes, dict[str, Bytes]]:

@@ -13,53 +13,44 @@ from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import card_of_class
 from feda3i.report import html
+from feda3i.report.compare import Group, part
 from feda3i.report.html import Column, Html, Section
-from feda3i.report.run.compare import Group
-from feda3i.report.run.run_log import RunLog, table_of
+from feda3i.report.run_facts import RunFacts, table_of
 
 NUMBER = 8
 """Bytes of a number on the wire."""
-STATISTICS = (
-    "Also, because of model.statistics: for every BatchNorm layer the number of values that "
-    "entered it, and their mean and variance by channel, over all training images of the site. "
-    "A simulation does not count their bytes."
-)
 HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
 
 def wire_section(groups: Sequence[Group]) -> Section:
     """Return what left the sites, group by group."""
-    body = [part for group in groups for part in _group(group)]
     return Section(
         "wire",
         "What left each site",
-        html.join(body),
+        part("wire", [_group(group) for group in groups]),
         "Images, masks and predictions stay at the sites. A reply that holds anything but what its "
         "method declares is refused on both sides.",
         "Wire",
     )
 
 
-def _group(group: Group) -> list[Html]:
+def _group(group: Group) -> tuple[object, ...]:
+    """Return title, words, whether statistics leave the sites too, and the bytes: total, table."""
     run = group.counted[0]
     # A plug-in is not loaded for a report.
     kind = REGISTRY.get(group.method) if group.method in REGISTRY.names() else None
-    body = [html.tag("h3", group.title), html.paragraph(_words(kind))]
-    if table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged":
-        body.append(html.paragraph(STATISTICS))
+    statistics = table_of(run.recipe.get("model")).get("statistics", "averaged") != "averaged"
     size = model_size(run.path / "model.safetensors")
+    total: str = ""
+    table = Html("")
     if counted := counted_bytes(run):
-        about = "Bytes that came from each site, as the network counted them"
-        body.append(_table(run, counted, about))
+        table = _table(run, counted, "Bytes that came from each site, as the network counted them")
     elif size is not None and kind is not None and run.rounds:
         made = _made(run, kind, size)
         about = "Content of each site's replies; on a simulation's one machine nothing travelled"
-        body.append(html.folded(_total(made), _table(run, made, about)))
-    else:
-        about = "How many bytes that is cannot be said without a finished model."
-        body.append(html.paragraph(about))
-    return body
+        total, table = _total(made), _table(run, made, about)
+    return group.title, _words(kind), statistics, total, table
 
 
 def _total(made: dict[str, int]) -> str:
@@ -93,15 +84,15 @@ def model_size(path: Path) -> int | None:
         return None
 
 
-def counted_bytes(run: RunLog) -> dict[str, int]:
+def counted_bytes(run: RunFacts) -> dict[str, int]:
     """Return the bytes that came from each site, where a network counted them."""
     total: Counter[str] = Counter()
     for one in run.rounds:
-        total.update(one.received)
+        total.update(one.bytes_received)
     return dict(total)
 
 
-def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
+def _made(run: RunFacts, kind: Any, size: int) -> dict[str, int]:
     """Return the bytes of the replies that each site gave: parameters and declared numbers."""
     classes = max(len(run.classes), 1)
 
@@ -126,7 +117,7 @@ def _made(run: RunLog, kind: Any, size: int) -> dict[str, int]:
     return made
 
 
-def _table(run: RunLog, made: dict[str, int], about: str) -> Html:
+def _table(run: RunFacts, made: dict[str, int], about: str) -> Html:
     answered = Counter(site for one in run.rounds for site in one.answered)
     rows = [
         [html.name(site), answered[site], html.Cell(html.size(size), float(size))]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from feda3i.report import html
+from feda3i.report.compare import Group, part, seed_by_seed
 from feda3i.report.html import Cell, Column, Html, Point, Section
-from feda3i.report.run.compare import Group, seed_by_seed
-from feda3i.report.run.run_log import RunLog
+from feda3i.report.run_facts import Offset, RunFacts
 
 MOST = 60
 """Sites that a plot can show one by one; the table has all of them."""
@@ -33,12 +33,12 @@ def redrawn_section(groups: Sequence[Group]) -> Section | None:
     )
 
 
-def _classes(run: RunLog) -> Html:
+def _classes(run: RunFacts) -> Html:
     count = max(len(rows) for rows in run.offsets.values())
     return html.join([_class(run, k) for k in range(count)])
 
 
-def _class(run: RunLog, k: int) -> Html:
+def _class(run: RunFacts, k: int) -> Html:
     found = {site: rows[k] for site, rows in run.offsets.items() if k < len(rows)}
     known = {site: row for site, row in found.items() if row[2] > 0}
     order = sorted(known, key=lambda site: known[site][0])
@@ -69,12 +69,11 @@ def _class(run: RunLog, k: int) -> Html:
         is_wide=True,
     )
     keys = [("as drawn", html.dot_key("circle", 1)), ("as trained on", html.dot_key("up", 0))]
-    caption = html.tag("figcaption", f"{about}.")
-    return html.join([html.tag("figure", chart, html.legend(keys), caption), table])
+    return part("plot_and_table", chart, keys, f"{about}.", table)
 
 
 def _table(
-    run: RunLog, found: dict[str, list[float]], after: dict[str, float], k: int, title: str
+    run: RunFacts, found: Mapping[str, Offset], after: dict[str, float], k: int, title: str
 ) -> Html:
     mu = {} if run.is_patched else run.mu  # true offsets are in pixels of the cases
     columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
@@ -98,6 +97,6 @@ def _table(
     return html.table(caption, columns, rows, sites=sites)
 
 
-def _moved(run: RunLog, site: str, k: int) -> float:
+def _moved(run: RunFacts, site: str, k: int) -> float:
     moved = run.moved.get(site, [])
     return moved[k] if k < len(moved) else 0.0

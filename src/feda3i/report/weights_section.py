@@ -7,28 +7,20 @@ from collections.abc import Sequence
 from feda3i.quality.say import why
 from feda3i.quality.weights import shares
 from feda3i.report import html
+from feda3i.report.compare import Group, part, seed_by_seed
 from feda3i.report.html import Cell, Column, Html, Section
-from feda3i.report.run.compare import Group, seed_by_seed
-from feda3i.report.run.run_log import RunLog
+from feda3i.report.run_facts import RunFacts
 
 
 def weights_section(groups: Sequence[Group]) -> Section:
     """Return the weights of every group that has any of its own."""
-    body: list[Html] = []
-    plain: list[str] = []
-    for group in groups:
-        weighed = [run for run in group.counted if run.weights]
-        if weighed:
-            body.append(seed_by_seed(group, weighed, _heat))
-        else:
-            plain.append(group.title)
-    if plain:
-        names = ", ".join(plain)
-        body.append(html.paragraph(f"By their share of the cases alone, in every stage: {names}."))
+    weighed = [(group, [run for run in group.counted if run.weights]) for group in groups]
+    plain = ", ".join(group.title for group, runs in weighed if not runs)
+    heats = [seed_by_seed(group, runs, _heat) for group, runs in weighed if runs]
     return Section(
         "weights",
         "Who has how much say",
-        html.join(body),
+        part("weights", heats, plain),
         "The part of each site in the average of the last round, stage by stage from input to "
         "output. 1.0 is an equal part: what a site would have if all counted the same. Green is "
         "more than that, purple less.",
@@ -36,7 +28,7 @@ def weights_section(groups: Sequence[Group]) -> Section:
     )
 
 
-def _heat(run: RunLog) -> Html:
+def _heat(run: RunFacts) -> Html:
     sites = sorted(run.weights, key=lambda site: (-run.weights[site][-1], site))
     count, width = len(sites), len(run.weights[sites[0]])
     stages = run.stages if len(run.stages) == width else [f"stage {k + 1}" for k in range(width)]
@@ -55,10 +47,10 @@ def _heat(run: RunLog) -> Html:
         head: list[object] = [html.name(site), *([mu.get(site)] if mu else [])]
         rows.append([*head, *cells, Cell(reasons[site], class_="why")])
     caption = f"Weight times the number of sites ({count}), most say in the last stage first"
-    return html.table(caption, columns, rows, sites=sites, class_="heat")
+    return html.table(caption, columns, rows, sites=sites, kind="heat")
 
 
-def _reasons(run: RunLog) -> dict[str, str]:
+def _reasons(run: RunFacts) -> dict[str, str]:
     """Return one plain sentence for every site: its say in the last stage, and why."""
     cases = run.cases
     counts = [cases.get(site, 0) for site in run.weights]

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import tomli_w
 
 from feda3i.report import html
-from feda3i.report.html import Cell, Column, Html, Section
-from feda3i.report.run.compare import (
-    LAST,
+from feda3i.report.compare import (
     REFERENCES,
     Group,
     OverSeeds,
     gain,
     last_score,
     over_seeds,
+    part,
     site_dice,
+    steady_words,
 )
-from feda3i.report.run.run_log import RunLog, State, table_of
+from feda3i.report.html import Cell, Column, Html, Section
+from feda3i.report.run_facts import RunFacts, State, table_of
 
 TONES: dict[State, html.Tone] = {
     "done": "good",
@@ -61,11 +62,12 @@ def _by_site(group: Group) -> list[dict[str, float]]:
 def headline(groups: Sequence[Group]) -> Section:
     """Return the table of all groups."""
     has_settings = any(group.setting for group in groups)
+    steady = steady_words(groups)
     columns = [
         Column("method"),
         *([Column("setting")] if has_settings else []),
         Column("seeds", "number", hint="finished runs that the figures are made of"),
-        Column("Dice", "number", hint=f"test cases, mean of the last {LAST} scored rounds"),
+        Column("Dice", "number", hint=f"test cases, {steady}"),
         Column("Dice, last round", "number"),
         Column("IoU", "number", hint="test cases, last round"),
         Column("HD95", "number", 2, hint="test cases, last round; lower is better"),
@@ -84,7 +86,7 @@ def headline(groups: Sequence[Group]) -> Section:
         "results",
         "Results",
         html.table("Scores by method", columns, rows, hidden_caption=True),
-        f"{about}Dice is the mean of the last {LAST} scored rounds"
+        f"{about}Dice is the {steady}"
         + (f"; figures by site are Dice on the {where}." if where else "."),
     )
 
@@ -104,13 +106,12 @@ def _best(groups: Sequence[Group]) -> dict[str, Group]:
 
 def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: bool) -> list[object]:
     runs = group.counted
-    remark = REFERENCES.get(group.method)
-    soft = html.tag("div", remark, class_="soft") if remark else ""
+    remark = REFERENCES.get(group.method, "")
     sites = _by_site(group)
     won = gain(group, groups)
     tone = None if not won.mean else "up" if won.mean > 0 else "down"
     return [
-        html.join([group.label, soft]),
+        part("remarked", group.label, remark),
         *([group.setting] if has_settings else []),
         len(runs),
         _cell(group.dice, class_="best" if is_best else None),
@@ -125,7 +126,13 @@ def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: boo
 
 
 def _cell(found: OverSeeds, digits: int = 3, class_: str | None = None) -> Cell:
-    return Cell(html.plus_minus(found.mean, found.deviation, digits), found.mean, class_=class_)
+    return Cell(_plus_minus(found, digits), found.mean, class_=class_)
+
+
+def _plus_minus(found: OverSeeds, digits: int) -> str:
+    shown = html.number(found.mean, digits)
+    more = "" if found.deviation is None else f" ± {html.number(found.deviation, digits)}"
+    return f"{shown}{more}"
 
 
 def _signed(found: OverSeeds) -> str:
@@ -156,26 +163,26 @@ def what_was_run(groups: Sequence[Group]) -> Section:
             html.badge(TONES[run.state], run.state),
             Cell(f"{len(run.rounds)} of {run.planned or '?'}", float(len(run.rounds))),
             _minutes(run),
-            html.tag("code", str(run.data.get("sha256", "-"))[:12]),
+            Cell(str(run.data.get("sha256", "-"))[:12], class_="code"),
             str(run.manifest.get("feda3i", "-"))[:20],
         ]
         for group in groups
         for run in group.runs
     ]
-    body = [html.table("All runs of this report", columns, rows, hidden_caption=True), _data(runs)]
-    body += [_recipe(group) for group in groups]
+    table = html.table("All runs of this report", columns, rows, hidden_caption=True)
+    body = part("what_was_run", table, _data(runs), map(_recipe, groups))
     intro = (
         "Everything that is needed to repeat it: recipes, seeds, the hash of the data, versions."
     )
-    return Section("run", "What was run", html.join(body), intro, "Recipe")
+    return Section("run", "What was run", body, intro, "Recipe")
 
 
-def _minutes(run: RunLog) -> float | None:
+def _minutes(run: RunFacts) -> float | None:
     known = [one.seconds for one in run.rounds if one.seconds is not None]
     return sum(known) / 60 if known else None
 
 
-def _data(runs: Sequence[RunLog]) -> Html:
+def _data(runs: Sequence[RunFacts]) -> list[tuple[object, object]]:
     run = runs[0]
     data, notes = run.data, table_of(run.data.get("notes"))
     packages = table_of(run.manifest.get("packages"))
@@ -192,15 +199,14 @@ def _data(runs: Sequence[RunLog]) -> Html:
     ]
     if isinstance(drawn, float):
         pairs.insert(5, ("Dice of the noisy masks with the clean ones", html.number(drawn)))
-    return html.facts(pairs)
+    return pairs
 
 
-def _recipe(group: Group) -> Html:
+def _recipe(group: Group) -> tuple[str, str, list[str]]:
+    """Return title, seeds and lines of a recipe."""
     run = group.runs[0]
     try:
         text = tomli_w.dumps(run.recipe)
     except (TypeError, ValueError):  # a value of JSON, such as null, that TOML does not have
         text = str(run.recipe)
-    seeds = ", ".join(str(one.seed) for one in group.runs)
-    lines = html.join(text.splitlines(), "\n")
-    return html.folded(f"Recipe of {group.title}, seeds {seeds}", html.tag("pre", lines))
+    return group.title, ", ".join(str(one.seed) for one in group.runs), text.splitlines()

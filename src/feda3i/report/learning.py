@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from feda3i.report import html
+from feda3i.report.compare import Group, part
 from feda3i.report.html import Column, Html, Section, Series
-from feda3i.report.run.compare import Group
-from feda3i.report.run.run_log import RoundFacts
+from feda3i.report.run_facts import RoundFacts
 
 
 def learning(groups: Sequence[Group]) -> Section:
@@ -16,24 +16,22 @@ def learning(groups: Sequence[Group]) -> Section:
     body = []
     for setting in dict.fromkeys(group.setting for group in groups):
         here = [group for group in groups if group.setting == setting]
-        if setting:
-            body.append(html.tag("h3", setting))
         plots = [
-            _plot(here, "test Dice", lambda one: one.scores.get("dice")),
+            _plot(here, "test Dice", lambda one: one.dice),
             _plot(here, "training loss", lambda one: one.loss),
         ]
-        body.append(html.tag("div", *plots, class_="pair"))
+        body.append((setting, part("pair", plots)))
     intro = "Test Dice and mean training loss after every round."
     if any(len(group.counted) > 1 for group in groups):
         intro += " Lines are means over seeds, bands reach from the lowest to the highest."
-    return Section("learning", "Learning curves", html.join(body), intro, "Curves")
+    return Section("learning", "Learning curves", part("by_setting", body), intro, "Curves")
 
 
 def _plot(groups: Sequence[Group], what: str, read: Callable[[RoundFacts], float | None]) -> Html:
     found = [(group.label, _series(group, read)) for group in groups]
     series = [one for _, one in found if one.x]
     if not series:
-        return html.paragraph(f"No round with a {what} is in the log.")
+        return html.text(f"No round with a {what} is in the log.")
     last = ", ".join(f"{label} {one.y[-1]:.3f}" for label, one in found if one.x)
     about = f"Over {int(max(one.x[-1] for one in series))} rounds; at the end: {last}."
     chart = html.lines(
@@ -51,7 +49,7 @@ def _plot(groups: Sequence[Group], what: str, read: Callable[[RoundFacts], float
 def _series(group: Group, read: Callable[[RoundFacts], float | None]) -> Series:
     """Return the mean over seeds in the rounds that every seed has, and the band around it."""
     found = [
-        {one.number: value for one in run.rounds if (value := read(one)) is not None}
+        {one.round: value for one in run.rounds if (value := read(one)) is not None}
         for run in group.counted
     ]
     found = [one for one in found if one]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, OnErrorOmit, ValidationError, WrapValidator
+from pydantic_core import PydanticUseDefault
 
 from feda3i.quality import Rating
 
@@ -14,23 +16,59 @@ Row = dict[str, Any]
 LARGEST = 1e100
 
 
-@dataclass(frozen=True)
-class RoundFacts:
+def _or_default(value: Any, check: Any) -> Any:
+    """Take the default of a field instead of an odd value: one field costs that field alone."""
+    try:
+        return check(value)
+    except (ValidationError, OverflowError):
+        raise PydanticUseDefault from None
+
+
+Number = Annotated[float, Field(strict=True, gt=-LARGEST, lt=LARGEST)]
+"""A number that is not too large to sum."""
+Whole = Annotated[int, Field(strict=True, ge=0, lt=10**15)]
+Numbers = Annotated[
+    list[Number], BeforeValidator(lambda given: given if isinstance(given, list) else [given])
+]
+Offset = tuple[Number, Number, Number]
+"""Pixels outside the border in the images, standard error, cases."""
+Odd = WrapValidator(_or_default)
+Texts = Annotated[dict[str, Annotated[str, BeforeValidator(str)]], Odd]
+
+
+class RoundFacts(BaseModel):
     """What the log says of one round."""
 
-    number: int
-    loss: float | None
-    scores: Mapping[str, float]
-    seconds: float | None
-    asked: int
-    answered: tuple[str, ...]
-    missing: Mapping[str, str]
-    received: Mapping[str, int]
+    round: Whole
+    loss: Annotated[Number | None, Odd] = None
+    dice: Annotated[Number | None, Odd] = None
+    iou: Annotated[Number | None, Odd] = None
+    hd95: Annotated[Number | None, Odd] = None
+    seconds: Annotated[Number | None, Odd] = None
+    asked: Annotated[Whole, Odd] = 0
+    site_loss: Annotated[dict[str, Any], Odd] = {}
+    missing: Texts = {}
+    bytes_received: Annotated[dict[str, OnErrorOmit[Whole]], Odd] = {}
     """Bytes that came from each site, where a network counted them."""
+    weights: Annotated[dict[str, Numbers], Odd] = {}
+    offsets: Annotated[dict[str, OnErrorOmit[list[Offset]]], Odd] = {}
+    moved: Annotated[dict[str, OnErrorOmit[Numbers]], Odd] = {}
+    survey_missing: Texts = {}
+    t1_reason: Any = None
+
+    def score(self, name: str) -> float | None:
+        """Return a mean score of the round."""
+        found: float | None = getattr(self, name)
+        return found
+
+    @property
+    def answered(self) -> list[str]:
+        """Return the sites that took part."""
+        return sorted(self.site_loss)
 
 
 @dataclass
-class RunLog:
+class RunFacts:
     """Everything that a report needs to know of one run."""
 
     path: Path
@@ -43,7 +81,7 @@ class RunLog:
     """Round and result of every survey."""
     weights: dict[str, list[float]] = field(default_factory=dict)
     """Of the last round that has any: site -> one weight, or one per stage."""
-    offsets: dict[str, list[list[float]]] = field(default_factory=dict)
+    offsets: dict[str, list[Offset]] = field(default_factory=dict)
     """Of each site and class: pixels outside the border in the images, standard error, cases."""
     moved: dict[str, list[float]] = field(default_factory=dict)
     """Pixels by which each site moved its contours outwards, by class."""
@@ -89,9 +127,8 @@ class RunLog:
     @property
     def cases(self) -> dict[str, int]:
         """Return the number of cases of each site; 0 if unknown."""
-        given = table_of(self.data.get("sites"))
-        if self.method == "central":
-            given = {}  # one pooled site trained; the manifest names those it was made of
+        # One pooled site trained; the manifest names those it was made of.
+        given = {} if self.method == "central" else table_of(self.data.get("sites"))
         counts = {site: whole_of(count) for site, count in given.items()}
         found = {site: count for site, count in counts.items() if count is not None}
         for one in self.rounds:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from feda3i.quality.balance import CEILING, FEWEST
 from feda3i.report import html
+from feda3i.report.compare import Group
 from feda3i.report.html import Html
-from feda3i.report.run.compare import Group
-from feda3i.report.run.run_log import RunLog
+from feda3i.report.run_facts import RunFacts
 
 FEW_SITES = 10
 """Rated sites below which two Gaussians are more often a guess than a finding."""
@@ -57,11 +57,11 @@ def _some(lines: list[str]) -> list[object]:
     unique = list(dict.fromkeys(lines))
     if len(unique) <= MOST:
         return [*unique]
-    rest = html.folded(f"and {len(unique) - MOST} more", html.bullets(unique[MOST:]))
+    rest = html.folded(f"and {len(unique) - MOST} more", html.block("bullets", unique[MOST:]))
     return [*unique[:MOST], rest]
 
 
-def remarks(run: RunLog) -> Iterator[str]:
+def remarks(run: RunFacts) -> Iterator[str]:
     """Yield what makes the figures of a run less certain than they look."""
     yield from _absent(run)
     if not run.ratings:
@@ -96,7 +96,7 @@ def remarks(run: RunLog) -> Iterator[str]:
             yield f"{site} has {100 * row[-1]:.0f} % of the say in the last stage"
 
 
-def _absent(run: RunLog) -> Iterator[str]:
+def _absent(run: RunFacts) -> Iterator[str]:
     missed = Counter(site for one in run.rounds for site in one.missing)
     reasons = {site: why for one in run.rounds for site, why in one.missing.items()}
     for site, count in missed.most_common(5):
@@ -110,7 +110,7 @@ def _absent(run: RunLog) -> Iterator[str]:
         yield f"{site} did not answer the survey: {why}"
 
 
-def _warm_up(run: RunLog, number: int) -> Iterator[str]:
+def _warm_up(run: RunFacts, number: int) -> Iterator[str]:
     """Yield whether the training loss was still falling when sites were surveyed."""
     if run.t1_reason == "half of the run":
         yield (
@@ -118,7 +118,7 @@ def _warm_up(run: RunLog, number: int) -> Iterator[str]:
             "surveyed"
         )
         return
-    losses = [one.loss for one in run.rounds if one.number < number and one.loss is not None]
+    losses = [one.loss for one in run.rounds if one.round < number and one.loss is not None]
     if len(losses) > 2 and losses[-3] > 0:
         fell = (losses[-3] - losses[-1]) / losses[-3]
         if fell > SETTLED:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from feda3i.engine.events import parse_event
 from feda3i.engine.lock import check_kinds, is_held
 from feda3i.engine.manifest import FORMAT
 from feda3i.errors import RunError
-from feda3i.metrics import SCORES
 from feda3i.quality import Rating
-from feda3i.report.run.run_log import RoundFacts, RunLog, State, number_of, table_of, whole_of
+from feda3i.report.run_facts import RoundFacts, RunFacts, State, table_of
 
 
 def find_runs(places: list[Path]) -> list[Path]:
@@ -55,10 +56,10 @@ def _below(place: Path, depth: int = 3) -> Iterator[Path]:
                 yield from _below(path, depth - 1)
 
 
-def read_run(path: Path) -> RunLog:
+def read_run(path: Path) -> RunFacts:
     """Read a run folder, whatever its state."""
     check_kinds(path)
-    log = RunLog(path)
+    log = RunFacts(path)
     log.manifest = _manifest(log)
     log.recipe = _recipe(log)
     _read_events(log)
@@ -68,7 +69,7 @@ def read_run(path: Path) -> RunLog:
     elif log.state == "unfinished":
         of = f" of {log.planned}" if log.planned else ""
         log.problems.append(
-            f"it is not finished: its log ends after round {log.rounds[-1].number}{of}; go on with "
+            f"it is not finished: its log ends after round {log.rounds[-1].round}{of}; go on with "
             f"'feda3i resume', or read the figures as those of a shorter run"
         )
     elif log.state == "under way":
@@ -76,7 +77,7 @@ def read_run(path: Path) -> RunLog:
     return log
 
 
-def _state(log: RunLog) -> State:
+def _state(log: RunFacts) -> State:
     if (log.path / "DONE").is_file():
         return "done"
     if is_held(log.path):
@@ -84,7 +85,7 @@ def _state(log: RunLog) -> State:
     return "unfinished" if log.rounds else "never began"
 
 
-def _manifest(log: RunLog) -> dict[str, Any]:
+def _manifest(log: RunFacts) -> dict[str, Any]:
     try:
         content = json.loads((log.path / "manifest.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -103,7 +104,7 @@ def _manifest(log: RunLog) -> dict[str, Any]:
     return manifest
 
 
-def _recipe(log: RunLog) -> dict[str, Any]:
+def _recipe(log: RunFacts) -> dict[str, Any]:
     try:
         return tomllib.loads((log.path / "recipe.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -118,7 +119,7 @@ def _recipe(log: RunLog) -> dict[str, Any]:
 # -- events ---------------------------------------------------------------------------------------
 
 
-def _read_events(log: RunLog) -> None:
+def _read_events(log: RunFacts) -> None:
     """Take what the report needs from the event log, line by line: logs can be large."""
     damaged: list[int] = []
     try:
@@ -139,7 +140,7 @@ def _read_events(log: RunLog) -> None:
         log.problems.append(f"its log is damaged in {lines} {shown}; what they said is left out")
 
 
-def _take(log: RunLog, line: bytes) -> bool:
+def _take(log: RunFacts, line: bytes) -> bool:
     """Take one line; return whether it was an event."""
     event = parse_event(line)
     if event is None or not isinstance(event["event"], str):
@@ -158,46 +159,22 @@ def _take(log: RunLog, line: bytes) -> bool:
     return True
 
 
-def _take_round(log: RunLog, event: dict[str, Any]) -> bool:
-    number = whole_of(event.get("round"))
-    if number is None:
+def _take_round(log: RunFacts, event: dict[str, Any]) -> bool:
+    try:
+        facts = RoundFacts.model_validate(event)
+    except (ValidationError, OverflowError):
         return False
-    losses = table_of(event.get("site_loss"))
-    scores = {name: number_of(event.get(name)) for name in SCORES}
-    received = {k: whole_of(v) for k, v in table_of(event.get("bytes_received")).items()}
-    log.rounds.append(
-        RoundFacts(
-            number,
-            number_of(event.get("loss")),
-            {name: value for name, value in scores.items() if value is not None},
-            number_of(event.get("seconds")),
-            whole_of(event.get("asked")) or len(losses),
-            tuple(sorted(losses)),
-            _texts(event.get("missing")),
-            {site: size for site, size in received.items() if size is not None},
-        )
-    )
-    weights = {k: _numbers(v) for k, v in table_of(event.get("weights")).items()}
-    if weights and all(weights.values()) and len({len(w) for w in weights.values()}) == 1:
-        log.weights = weights
-    _take_offsets(log, event)
-    log.survey_missing |= _texts(event.get("survey_missing"))
-    log.t1_reason = event.get("t1_reason", log.t1_reason)
-    return "survey" not in event or _take_survey(log, number, event["survey"])
+    log.rounds.append(facts)
+    if facts.weights and len({len(row) for row in facts.weights.values()}) == 1:
+        log.weights = facts.weights
+    log.offsets |= facts.offsets
+    log.moved |= facts.moved
+    log.survey_missing |= facts.survey_missing
+    log.t1_reason = facts.t1_reason or log.t1_reason
+    return "survey" not in event or _take_survey(log, facts.round, event["survey"])
 
 
-def _take_offsets(log: RunLog, event: dict[str, Any]) -> None:
-    """Take how far sites draw outside the border, and by how much they moved their contours."""
-    for site, given in table_of(event.get("offsets")).items():
-        rows = [_numbers(row) for row in given] if isinstance(given, list) else []
-        if rows and all(len(row) == 3 for row in rows):
-            log.offsets[site] = rows
-    for site, given in table_of(event.get("moved")).items():
-        if moved := _numbers(given):
-            log.moved[site] = moved
-
-
-def _take_survey(log: RunLog, number: int, survey: Any) -> bool:
+def _take_survey(log: RunFacts, number: int, survey: Any) -> bool:
     try:
         rating = Rating.from_dict(survey)
         sites = len(rating.sites)
@@ -214,7 +191,7 @@ def _take_survey(log: RunLog, number: int, survey: Any) -> bool:
     return True
 
 
-def _take_scores(log: RunLog, event: dict[str, Any]) -> bool:
+def _take_scores(log: RunFacts, event: dict[str, Any]) -> bool:
     rows = event.get("rows")
     if not isinstance(rows, list):
         return False
@@ -224,13 +201,3 @@ def _take_scores(log: RunLog, event: dict[str, Any]) -> bool:
     elif event.get("split") == "train":
         log.train = found
     return True
-
-
-def _texts(value: Any) -> dict[str, str]:
-    return {key: str(text) for key, text in table_of(value).items()}
-
-
-def _numbers(value: Any) -> list[float]:
-    given = value if isinstance(value, list) else [value]
-    numbers = [number_of(one) for one in given]
-    return [] if None in numbers else [float(one or 0.0) for one in numbers]
