@@ -18,7 +18,7 @@ WIDTH, HEIGHT, SHOWN = 1200, 2110, 760
 def make(runs: list[Path], target: Path) -> None:
     """Write the picture."""
     from browser import Browser
-    from feda3i.report.run.build import write_report
+    from feda3i.report.build import write_report
 
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder, "report.html"), Path(folder, "shot.png")

@@ -8,6 +8,7 @@ HOSTILE = [
     "' onmouseover='alert(1)",
     "</title><script>alert(1)</script>",
     "]]><!--",
+    "{{ 7 * 7 }}{% include 'page.js' %}",
     "\u202egnp.exe\u202c",
     "a\x00b\x1b[31mc",
     "&lt;b&gt; &amp;",

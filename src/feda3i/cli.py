@@ -23,7 +23,6 @@ from feda3i.commands.demo import demo
 from feda3i.commands.evaluate import evaluate
 from feda3i.commands.explain import explain, list_names
 from feda3i.commands.export import export
-from feda3i.commands.plot import plot
 from feda3i.commands.predict import predict
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
@@ -32,7 +31,7 @@ from feda3i.commands.tables import tables
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, plot, audit]
+COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, audit]
 for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)

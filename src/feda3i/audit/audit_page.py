@@ -11,11 +11,8 @@ from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.interval import beside_middle
 from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
 from feda3i.report import html
-from feda3i.report.html import Cell, Column, Html, Section
-from feda3i.report.html.axes import Axis, room
-from feda3i.report.html.charts import colour, svg
-from feda3i.report.html.page import Tone
-from feda3i.report.html.plane import Point, Shape, dot, dot_key, marked
+from feda3i.report.axes import Axis, room
+from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone
 
 VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
     "larger": ("up", 0, "warn"),
@@ -79,68 +76,52 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     height = LINE * len(shown) + BOTTOM + 10
     x = Axis(room(values), (LEFT, WIDTH - 16))
     true = _true_beside(audit)
-    parts = [_frame(x, height, audit)]
-    parts += [_row(one, x, 16 + LINE * k, true.get(one.site)) for k, one in enumerate(shown)]
-    about = "; ".join(f"{one.site}: {one.reason}" for one in shown[:3])
-    title, style = "Sites by how large they draw", "max-width:820px"
-    drawing = svg(title, about, *parts, width=WIDTH, height=height, style=style, role="group")
+    zero = "trusted masks" if audit.is_absolute else "the middle"
+    drawing = html.block(
+        "intervals",
+        {
+            "title": "Sites by how large they draw",
+            "about": "; ".join(f"{one.site}: {one.reason}" for one in shown[:3]),
+            "width": WIDTH,
+            "height": height,
+            "bottom": height - BOTTOM,
+            "margin": audit.margin,
+            "label": f"smaller   -   drawn beside {zero}, {unit_sign(audit.unit)}   -   larger",
+            "x": x,
+            "rows": [_row(one, 16 + LINE * k, true.get(one.site)) for k, one in enumerate(shown)],
+        },
+    )
     keys = [
-        (verdict, dot_key(shape, series))
+        (verdict, html.dot_key(shape, series))
         for verdict, (shape, series, _) in VERDICTS.items()
         if any(one.verdict == verdict for one in shown)
     ]
     if audit.true:
-        keys.append(("the truth, which only simulations know", dot_key("circle", 6, "none")))
+        keys.append(("the truth, which only simulations know", html.dot_key("circle", 6, "none")))
     more = len(judged) - len(shown)
     caption = (
         f"How far each site draws outside (right) or inside (left) {_zero(audit)}, in "
         f"{audit.unit}, with 95 % intervals. The grey band is called in line."
         f"{f' {more} more sites are in the table.' if more else ''}"
     )
-    return html.tag("figure", drawing, html.legend(keys), html.tag("figcaption", caption))
+    return html.figure(html.join([drawing, html.legend(keys)]), caption)
 
 
-def _frame(x: Axis, height: float, audit: Audit) -> Html:
-    bottom = height - BOTTOM
-    ends = x(-audit.margin), x(audit.margin)
-    band = html.tag(
-        "rect",
-        x=ends[0],
-        y=4.0,
-        width=max(ends[1] - ends[0], 0.0),
-        height=bottom - 4.0,
-        style="fill:var(--soft);opacity:.12",
-    )
-    parts = [band, html.tag("line", x1=x(0), x2=x(0), y1=4.0, y2=bottom, class_="tick")]
-    for value in x.ticks(6):
-        place = x(value)
-        parts.append(html.tag("line", x1=place, x2=place, y1=bottom, y2=bottom + 5, class_="tick"))
-        words = {"x": place, "y": bottom + 20, "text_anchor": "middle"}
-        parts.append(html.tag("text", f"{value:+g}" if value else "0", **words))
-    middle = (x.places[0] + x.places[1]) / 2
-    zero = "trusted masks" if audit.is_absolute else "the middle"
-    label = f"smaller   -   drawn beside {zero}, {unit_sign(audit.unit)}   -   larger"
-    parts.append(
-        html.tag("text", label, x=middle, y=bottom + 40, text_anchor="middle", class_="label")
-    )
-    return html.tag("g", *parts, aria_hidden="true")
-
-
-def _row(one: SiteFinding, x: Axis, y: float, true: float | None) -> Html:
+def _row(one: SiteFinding, y: float, true: float | None) -> dict[str, object]:
+    """Return the row of a site as the template takes it."""
     low, middle, high = (0.0 if v is None else v for v in (one.low, one.relative, one.high))
     shape, series, _ = VERDICTS[one.verdict]
-    style = f"stroke:{colour(series)};stroke-width:2.4"
-    name = one.site if len(one.site) <= LONGEST else f"{one.site[: LONGEST - 1]}…"
-    parts = [
-        html.tag("text", name, x=float(LEFT - 12), y=y + 4.5, text_anchor="end"),
-        html.tag("line", x1=x(low), x2=x(high), y1=y, y2=y, style=style),
-    ]
-    if true is not None:
-        grey = f"fill:none;stroke:{colour(6)}"
-        parts.append(html.tag("path", d=dot("circle", x(true), y, 4.0), style=grey))
     point = Point(middle, 0.0, f"{one.site}: {one.reason}", shape, series)
-    parts.append(marked(point, x(middle), y, 5.5))
-    return html.tag("g", *parts, data_site=one.site)
+    name = html.short(one.site, LONGEST)
+    return {
+        "y": y,
+        "site": one.site,
+        "name": name,
+        "low": low,
+        "high": high,
+        "true": true,
+        "point": point,
+    }
 
 
 def _true_beside(audit: Audit) -> dict[str, float]:
@@ -208,7 +189,7 @@ def _reading(audit: Audit) -> Html:
         "Which cases are worth a second look is written for each site alone and is not in this "
         "file.",
     ]
-    return html.join([html.paragraph(one) for one in words])
+    return html.join([html.block("paragraph", one) for one in words])
 
 
 def _sentence(text: str) -> str:

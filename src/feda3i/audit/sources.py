@@ -244,7 +244,7 @@ def _material(folder: RunFolder) -> Material:
     if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
         raise RunError(
             f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
-            f"Run FedA3I with method.safe=true, or plot the survey: feda3i plot {folder.path}"
+            f"Run FedA3I with method.safe=true, or look at the survey: feda3i report {folder.path}"
         )
     cases, size = _cases(folder), _size(folder)
     names = folder.manifest().get("data", {}).get("classes") or []

@@ -37,15 +37,15 @@ def _table(one: Table) -> Html:
     """Return a table of text; a column of numbers sorts by them."""
     columns = [Column(title) for title in one.header]
     rows = [[_cell(cell) for cell in row] for row in one.rows]
-    note = html.paragraph(one.note) if one.note else Html("")
+    note = html.block("paragraph", one.note) if one.note else Html("")
     return html.join([html.table(one.title, columns, rows), note])
 
 
 def _cell(words: str) -> Cell:
     plain = words.replace("**", "")
     first = re.match(r"[-+]?\d+(\.\d+)?", plain)
-    shown = html.tag("strong", plain) if plain != words else plain
-    return Cell(shown, float(first[0]) if first else plain)
+    class_ = "best" if plain != words else None
+    return Cell(plain, float(first[0]) if first else plain, class_=class_)
 
 
 def _sweep(board: Board) -> Html:
@@ -63,7 +63,7 @@ def _sweep(board: Board) -> Html:
     about = "Bands: standard deviation."
     plot = html.lines(board.title, about, series, x_label=label, y_label="Dice")
     words = "Test Dice in the last round; bands: standard deviation."
-    return html.tag("div", html.figure(plot, words, numbers), class_="single")
+    return html.block("single", html.figure(plot, words, numbers))
 
 
 def _gain(boards: Sequence[Board]) -> Html:
@@ -84,4 +84,4 @@ def _gain(boards: Sequence[Board]) -> Html:
     columns = [Column("setting"), *(Column(t, "number", 1) for t in ("bias taken away", "gain"))]
     numbers = html.table("The runs.", columns, found)
     figure = html.figure(html.join([plot, keys]), "Every run of FedA3I.", numbers)
-    return html.tag("div", figure, class_="single")
+    return html.block("single", figure)

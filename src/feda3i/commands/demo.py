@@ -97,19 +97,13 @@ def _show(
     from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
     from feda3i.engine.events import read_events
-    from feda3i.report.plots import draw_curves, draw_weights
-    from feda3i.report.survey_plot import draw_survey
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)
     print("\n" + table)
     write_file(folder / "table.md", (table + "\n").encode())
-    draw_curves({ROWS[m]: [e] for m, e in events.items()}, folder / "curves.png")
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
-        stages = next(read_events(results["feda3i"].path / "events.jsonl", "start"))["stages"]
-        draw_survey(surveyed[-1]["survey"], folder / "survey.png", mu or None)
-        draw_weights(events["feda3i"][-1]["weights"], stages, folder / "weights.png", mu or None)
         print("\n" + grouping_text(surveyed[-1]["survey"], mu or None))
         if mu:
             print(bias_text(surveyed[-1]["survey"], mu, federation))
@@ -186,7 +180,7 @@ def _draw_examples(
 
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
-    from feda3i.report.plots import draw_cases
+    from feda3i.report.canvas import draw_cases
 
     test = federation.test
     images = np.asarray(test.images[:6])

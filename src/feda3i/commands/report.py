@@ -35,8 +35,8 @@ def report(
     trust_code: TrustCode = False,
 ) -> None:
     """Write one HTML page about runs: results over seeds, curves, who draws how, who has a say."""
-    from feda3i.report.run.build import NAME, write_report
-    from feda3i.report.run.reader import find_runs
+    from feda3i.report.build import NAME, write_report
+    from feda3i.report.runs import find_runs
 
     runs = find_runs(folders)
     if data is not None and not gallery:
@@ -44,7 +44,7 @@ def report(
     pictures = None
     if gallery:
         from feda3i.commands.evaluate import cases_of
-        from feda3i.report.run.gallery import gallery_of
+        from feda3i.report.gallery import gallery_of
 
         load = None if data is None else lambda form: cases_of(data, form, "allow")
         tell = partial(print, file=sys.stderr)
@@ -61,7 +61,7 @@ def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
     A finished run must not fail because of its page, so whatever goes wrong here is only reported.
     """
     from feda3i.failures import message_of
-    from feda3i.report.run.build import NAME, write_report
+    from feda3i.report.build import NAME, write_report
 
     target = folder / NAME
     try:

@@ -77,7 +77,7 @@ def room(values: Iterable[float], is_log: bool = False) -> Span:
     return low - 0.06 * gap, high + 0.06 * gap
 
 
-def axes_of(
+def plot_axes(
     x: Span, y: Span, width: float = WIDTH, height: float = HEIGHT, is_log: bool = False
 ) -> tuple[Axis, Axis]:
     """Return the axes of a drawing of this size, with room for labels at the left and below."""
@@ -103,7 +103,7 @@ def outline_of(shape: str, x: float, y: float, size: float) -> str:
     return f"M{x:.1f} {y + sign * 1.2 * size:.1f}{side}h{-2.2 * size:.1f}Z"
 
 
-def beside(
+def names_beside(
     dots: Sequence[tuple[float, float, str]], others: Sequence[Words], x: Axis, y: Axis
 ) -> list[Words]:
     """Return names near their dots ``(x, y, name)``; one that would cover others is left out."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from feda3i.recipe.sections import without_machine
-from feda3i.report.markup import Html, block
+from feda3i.report.html import Html, block
 from feda3i.report.run_facts import Row, RunFacts, number_of, table_of
 from feda3i.values import flat_items
 

@@ -30,7 +30,7 @@ from importlib.resources import files
 from typing import Literal
 
 from feda3i import __version__
-from feda3i.report.axes import HEIGHT, WIDTH, Axis, axes_of, beside, outline_of, path, room
+from feda3i.report.axes import HEIGHT, WIDTH, Axis, names_beside, outline_of, path, plot_axes, room
 from feda3i.report.markup import (
     SERIES,
     Html,
@@ -260,7 +260,7 @@ def plane(
     spans = [room([place[axis] for place in places], is_log) for axis in (0, 1)]
     if has_diagonal:
         spans = [(max(low, 0.0), high) for low, high in spans]
-    x, y = axes_of(spans[0], spans[1], width, height, is_log)
+    x, y = plot_axes(spans[0], spans[1], width, height, is_log)
     low, high = max(x.values[0], y.values[0]), min(x.values[1], y.values[1])
     words = (
         []
@@ -288,7 +288,7 @@ def plane(
             if has_diagonal and low < high
             else "",
             "outlines": [(path(one.points, x, y), one.series) for one in outlines],
-            "words": [*words, *beside(dots, words, x, y)],
+            "words": [*words, *names_beside(dots, words, x, y)],
         },
     )
 
@@ -316,7 +316,7 @@ def lines(
     """
     xs = [v for one in series for v in one.x]
     ys = [v for one in series for part in (one.y, one.low, one.high) for v in part]
-    x, y = axes_of((min(xs, default=0.0), max(xs, default=1.0)), room(ys))
+    x, y = plot_axes((min(xs, default=0.0), max(xs, default=1.0)), room(ys))
     told = [
         (visible(one.name), k % SERIES, rounded(one.x, 6), rounded(one.y, digits))
         for k, one in enumerate(series)

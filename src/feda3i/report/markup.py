@@ -13,8 +13,7 @@ from functools import cache
 from typing import Any
 
 import jinja2
-from markupsafe import Markup as Html
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from feda3i.report.axes import outline_of
 
@@ -24,6 +23,7 @@ SERIES = 8
 """Colours of the page; later series begin again, with another dash."""
 DASHES = ("", "7 4", "2 4", "10 4 2 4")
 LONGEST = 24
+Html = Markup
 
 
 def visible(value: object) -> str:
@@ -159,6 +159,7 @@ def templates() -> jinja2.Environment:
         "number": number,
         "outline_of": outline_of,
         "plain": lambda value: f"{value:g}",
+        "signed": lambda value: f"{value:+g}" if value else "0",
     }
     return made
 

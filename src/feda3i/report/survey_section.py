@@ -65,7 +65,7 @@ def _planes(run: RunFacts) -> Html:
 def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> Html:
     known = np.flatnonzero((np.isfinite(found.q) & (found.q > 0)).all(axis=1))
     top = max((abs(value) for value in mu.values()), default=0.0)
-    counts = Counter(found.grouping.labels)
+    counts: Counter[str] = Counter(found.grouping.labels)
     shown = [(label, counts[label]) for label in SIGNS if counts[label]]
     about = f"{about}: " + ", ".join(
         f"{count} {SIGNS[label][2].replace('draws', 'drawing')}" for label, count in shown

@@ -8,10 +8,11 @@ import numpy as np
 from fake_runs import fake_run
 from feda3i.contract import tiny_federation
 from feda3i.quality import shift_mask
-from feda3i.report.run.build import report_page
-from feda3i.report.run.gallery import _redrawn, _strip
-from feda3i.report.run.reader import read_run
-from feda3i.report.run.run_log import RunLog
+from feda3i.report.build import report_page
+from feda3i.report.compare import part
+from feda3i.report.gallery import _redrawn, drawn
+from feda3i.report.run_facts import RunFacts
+from feda3i.report.runs import read_run
 
 
 def run_with(tmp_path, **facts):
@@ -50,7 +51,7 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
     clean = tiny_federation()
     masks = np.stack([shift_mask(mask, 2.0) for mask in clean.train.masks]).astype(np.uint8)
     federation = clean.with_masks(masks)
-    log = RunLog(tmp_path, moved={"site-2": [-2.0], "site-3": [0.0], "site-1": [-1.0]})
+    log = RunFacts(tmp_path, moved={"site-2": [-2.0], "site-3": [0.0], "site-1": [-1.0]})
     pictures = _redrawn(log, federation, 3)
     assert [one.site for one in pictures] == ["site-2", "site-1", "site-2"]
     first = pictures[0]
@@ -62,7 +63,7 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
         r"Dice with the clean mask ([\d.]+), now ([\d.]+)", first.words
     ).groups()
     assert float(before) < float(after)
-    shown = str(_strip("Masks redrawn", pictures))
+    shown = part("strip", "Masks redrawn", map(drawn, pictures))
     assert shown.count('class="redrawn"') == shown.count('class="given"') == 3
     assert "moved -2.0 px" in shown
     assert np.array_equal(federation.train.masks, masks), "the given masks stay"
@@ -71,7 +72,7 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
 def test_with_patches_pixels_are_those_of_each_case(tmp_path):
     federation = tiny_federation()
     by, patched = {"site-1": [16.0]}, {"train": {"patch": [16, 16]}}
-    (first,) = _redrawn(RunLog(tmp_path, recipe=patched, moved=by), federation, 1)
+    (first,) = _redrawn(RunFacts(tmp_path, recipe=patched, moved=by), federation, 1)
     given = federation.train.masks[0]
     assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
     assert "moved +2.0 px" in first.words

@@ -8,9 +8,9 @@ import pytest
 
 from fake_runs import fake_run
 from feda3i.engine.events import read_events
-from feda3i.report.run.build import report_page, write_report
-from feda3i.report.run.compare import gain, group_runs, over_seeds, site_dice, steady_dice
-from feda3i.report.run.reader import find_runs, read_run
+from feda3i.report.build import report_page, write_report
+from feda3i.report.compare import gain, group_runs, over_seeds, site_dice, steady_dice
+from feda3i.report.runs import find_runs, read_run
 from pages import HOSTILE, read
 from short import TINY
 
@@ -266,7 +266,7 @@ def test_a_finished_run_does_not_fail_for_want_of_a_report(feda3i, tmp_path, mon
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("feda3i.report.run.build.write_report", broken)
+    monkeypatch.setattr("feda3i.report.build.write_report", broken)
     code, out, err = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r", "-q")
     assert code == 0
     assert "report" not in out

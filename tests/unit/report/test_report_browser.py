@@ -7,7 +7,7 @@ import pytest
 
 from browser import Browser, find_browser
 from fake_runs import fake_run
-from feda3i.report.run.build import write_report
+from feda3i.report.build import write_report
 from pages import HOSTILE
 
 pytestmark = [
