@@ -39,8 +39,8 @@ def bench_round(size: int, width: int, batch: int, preset: str, repeats: int) ->
     """Print the ratio of a site's fit with the preset to the same fit without it."""
     from feda3i import recipe
     from feda3i.core.messages import Order
+    from feda3i.engine.host import SiteHost
     from feda3i.engine.run import job_of
-    from feda3i.engine.station import Station
     from feda3i.engine.transport import one_thread
     from feda3i.simulation.federation import federation_of
 
@@ -57,7 +57,7 @@ def bench_round(size: int, width: int, batch: int, preset: str, repeats: int) ->
             )
             federation = federation_of(made)
             job = job_of(made, federation)
-            station = Station(job, federation.train, federation.sites, job_folder())
+            station = SiteHost(job, federation.train, federation.sites, job_folder())
             order = Order("fit", 1, federation.names()[0], job.initial)
             fits[augment] = (station, order)
             station.answer(order)

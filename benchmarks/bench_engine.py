@@ -81,7 +81,7 @@ def bench_round(repeats: int) -> None:
         rounds, bares = [], []
         for number in range(1, repeats + 2):
             began = time.perf_counter()
-            Round(job, server, transport, number, Silent(), Path(folder)).play()
+            Round(job, server, transport, number, Silent(), Path(folder)).run()
             rounds.append(time.perf_counter() - began)
             bares.append(_bare_time(bare))
         transport.close()

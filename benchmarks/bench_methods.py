@@ -167,7 +167,7 @@ def play(name: str, options: Mapping[str, Any], rounds: int, federation: Any) ->
         job.method.start(server)
         for number in range(1, rounds + 1):
             began = time.process_time()
-            Round(job, server, transport, number, Silent(), Path(folder)).play()
+            Round(job, server, transport, number, Silent(), Path(folder)).run()
             server_time[number] = time.process_time() - began - transport.seconds[number]
         files = [file.stat().st_size for file in Path(folder).glob("memory/*.memory")]
     sites = len(transport.sites())
@@ -220,12 +220,12 @@ def measure(name: str) -> dict[str, Any]:
 
 def evaluation_time(federation: Any) -> float:
     """Return the CPU seconds of one prediction of all sites' cases."""
-    from feda3i.engine.station import Station
+    from feda3i.engine.host import SiteHost
     from feda3i.recipe import validate
 
     recipe = validate({"model": {"name": "unet", "width": 8}, "engine": {"device": "cpu"}})
     job = job_of(recipe, federation)
-    station = Station(job, federation.train, federation.sites, Path())
+    station = SiteHost(job, federation.train, federation.sites, Path())
     params = station.job.initial
     times = []
     for _ in range(3):

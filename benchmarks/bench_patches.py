@@ -24,8 +24,8 @@ import torch
 from feda3i import recipe
 from feda3i.core.messages import Order
 from feda3i.core.patches import slide
+from feda3i.engine.host import SiteHost
 from feda3i.engine.run import job_of
-from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread
 from feda3i.simulation.federation import federation_of
 
@@ -64,7 +64,7 @@ def bench_batches(size: int, batch: int, repeats: int) -> None:
     )
     federation = federation_of(made)
     job = job_of(made, federation)
-    station = Station(job, federation.train, federation.sites, Path("unused"))
+    station = SiteHost(job, federation.train, federation.sites, Path("unused"))
     site = station._site(Order("fit", 1, federation.names()[0], job.initial), {})
     keys = ("image", "label")
     steps = Compose(

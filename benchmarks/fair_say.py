@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from feda3i import quality, recipe
-from feda3i.basics.files import write_file
 from feda3i.core.cases import Federation
 from feda3i.core.server import Server
 from feda3i.core.trees import pack, unpack
@@ -31,6 +30,7 @@ from feda3i.engine.console import Silent
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport, one_thread
+from feda3i.files import write_file
 from feda3i.simulation.federation import federation_of
 
 T1, AFTER, LAST = 10, 6, 4

@@ -74,7 +74,7 @@ def play(
         server = job.server(transport.sites(), start)
         job.method.start(server)
         for number in range(first, last + 1):
-            Round(job, server, transport, number, Silent(), Path(name)).play()
+            Round(job, server, transport, number, Silent(), Path(name)).run()
             if start is not None:
                 rows = transport.score(server.params, "test", False)
                 scores.append(summarise_scores(rows)["dice"])

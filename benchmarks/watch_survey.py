@@ -54,7 +54,7 @@ def watch(
         server = job.server(transport.sites())
         try:
             for number in range(1, max(at) + 1):
-                event = Round(job, server, transport, number, Silent(), Path(folder)).play()
+                event = Round(job, server, transport, number, Silent(), Path(folder)).run()
                 if number in at:
                     row = {"setting": setting, "seed": seed, "round": number, "loss": event["loss"]}
                     rows.append({**row, **_survey(server, transport, _true(federation))})

@@ -26,10 +26,12 @@ ROOMS = {
     "values": "Plain values from recipes, files and command lines, checked first.",
     "registry": "Find methods, data sets, noise models and networks by name.",
     "failures": "One message and an exit code for whatever goes wrong.",
+    "files": "Atomic writes of bytes, pictures, arrays, tables and figures.",
+    "ram": "Is there enough memory?",
+    "pool": "Spread work over processes or threads, in order.",
     "geometry": "Masks as shapes: signed distance, contours, polygons, components.",
     "losses": "Losses on logits.",
     "metrics": "Dice, IoU, HD95, ASSD.",
-    "basics": "Atomic file writes, ordered parallel calls, memory.",
     "core": "What a method may touch: messages, cases, layout, sums of networks, format, "
     "predictor, training, its site and its server.",
     "models": "Networks by name, and their stages.",
@@ -46,7 +48,7 @@ ROOMS = {
     "simulation": "From a recipe to a federation: annotators, noisy masks, reference views.",
     "engine": "Jobs, stations, the round loop, run folders, event log, console, tracking.",
     "export": "A model in formats that other programs read, with a model card.",
-    "contract": "What every method promises, as checks that anyone can run.",
+    "testing": "What every method promises, as checks that anyone can run.",
     "report": "Tables, plots and pages from run folders.",
     "flower": "The network engine: the same loop and stations, with Flower between them; to set "
     "up and operate a consortium.",

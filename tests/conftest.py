@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import pytest
 from hypothesis import settings
 
-from feda3i import cli, contract, recipe
+from feda3i import cli, recipe, testing
 from listeners import StopAfter
 from short import TINY
 
@@ -23,7 +23,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture
 def federation():
-    return contract.tiny_federation()
+    return testing.tiny_federation()
 
 
 @pytest.fixture

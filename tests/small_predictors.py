@@ -2,10 +2,10 @@
 
 import torch
 
-from feda3i.contract import Subject, tiny_federation
 from feda3i.core.format import Format
 from feda3i.core.predictor import Predictor
 from feda3i.engine.run import job_of
+from feda3i.testing import Subject, tiny_federation
 
 
 def predictor_of(shape=(32, 32), channels=1, classes=1, **form):

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from feda3i.contract import tiny_federation
 from feda3i.core.messages import Missing, Order, Plan
 from feda3i.engine.console import Silent
+from feda3i.engine.host import SiteHost
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
-from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport
 from feda3i.methods.base import Method
 from feda3i.recipe import validate
 from feda3i.simulation.views import as_trained
+from feda3i.testing import tiny_federation
 
 
 def recipe(name, options=None, *, rounds=4, **train):
@@ -68,14 +68,14 @@ class Steps:
             self.round += 1
             event = Round(
                 self.job, self.server, self.transport, self.round, Silent(), self.folder
-            ).play()
+            ).run()
         return event
 
     def lose(self, site, round, *tasks):
         self.transport.lost |= {(site, round, task) for task in tasks or ("survey", "act", "fit")}
 
     def station(self):
-        return Station(
+        return SiteHost(
             self.job, self.federation.train, self.federation.sites, self.folder / "memory"
         )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from feda3i import contract
+from feda3i import testing
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import Method
 from short import SHORT
@@ -21,7 +21,7 @@ HOOKS = (
     "fit",
     "step",
 )
-LONG = (contract.survives_a_missing_site, contract.resumes_exactly)
+LONG = (testing.survives_a_missing_site, testing.resumes_exactly)
 
 
 def is_long(name, promise):
@@ -40,8 +40,8 @@ def is_long(name, promise):
             marks=[pytest.mark.slow] if is_long(name, promise) else [],
         )
         for name in REGISTRY.names()
-        for promise in contract.PROMISES
+        for promise in testing.PROMISES
     ],
 )
 def test_method_keeps_promise(name, promise):
-    promise(contract.Subject(name, SHORT.get(name, {})))
+    promise(testing.Subject(name, SHORT.get(name, {})))

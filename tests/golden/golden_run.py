@@ -26,10 +26,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from feda3i.contract import tiny_federation
 from feda3i.core.cases import Federation
 from feda3i.engine.transport import one_thread
 from feda3i.methods import REGISTRY
+from feda3i.testing import tiny_federation
 from short import SHORT
 from stepping import Steps
 

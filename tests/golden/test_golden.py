@@ -6,7 +6,7 @@ import plant
 import pytest
 from golden_run import TOLERANCE, VARIANTS
 
-from feda3i import contract
+from feda3i import testing
 from feda3i.methods import REGISTRY
 from short import SHORT
 
@@ -40,8 +40,8 @@ def test_rounding_does_not_reach_the_numbers(name):
 def test_a_whole_run_learns(name):
     """In float32 digits are the processor's; that the loss falls by 7 % and more is not: the least
     was 7.4 %, and another instruction set moved it by 0.3 %."""
-    recipe = contract.Subject(name, SHORT.get(name, {})).recipe(rounds=2)
-    events = contract.outcome_of(recipe, contract.tiny_federation()).events
+    recipe = testing.Subject(name, SHORT.get(name, {})).recipe(rounds=2)
+    events = testing.outcome_of(recipe, testing.tiny_federation()).events
     first, second = (event["loss"] for event in events if event["event"] == "round")
     assert second < 0.96 * first
 

@@ -3,9 +3,9 @@
 import pytest
 
 from feda3i import recipe
-from feda3i.basics.ram import available, check_fits
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
+from feda3i.ram import available, check_fits
 from feda3i.values import DEEPEST, check_plain
 
 

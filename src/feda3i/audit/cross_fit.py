@@ -75,7 +75,7 @@ def train(recipe: Recipe, federation: Federation, listener: Listener) -> Predict
         listener.begin(recipe.title or "audit", recipe.rounds, 0)
         try:
             for number in range(1, recipe.rounds + 1):
-                listener.round(Round(job, server, transport, number, listener, Path(folder)).play())
+                listener.round(Round(job, server, transport, number, listener, Path(folder)).run())
         finally:
             listener.end()
             transport.close()

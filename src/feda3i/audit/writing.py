@@ -11,9 +11,8 @@ from typing import Any
 from feda3i.audit.case_rows import SecondLook
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
-from feda3i.basics.files import make_private, write_file
-from feda3i.basics.writers import csv_text
 from feda3i.engine.events import plain
+from feda3i.files import csv_text, make_private, write_file
 from feda3i.reading.names import folder_name
 
 HEAD = ("site", "class", "draws", "by", "95 % interval", "sure", "wobble", "spread", "cases")

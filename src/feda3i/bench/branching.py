@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import write_file
 from feda3i.core.cases import Federation
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.console import Listener, Relay
@@ -26,6 +25,7 @@ from feda3i.engine.manifest import PACKAGES, processor, version_of
 from feda3i.engine.run import Result, describe, facts_of, job_of, resume, run, write_start
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import WireError
+from feda3i.files import write_file
 from feda3i.methods.base import make_method
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import without_machine

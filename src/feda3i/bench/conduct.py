@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.parallel import cores
-from feda3i.basics.ram import available
 from feda3i.bench.branching import family_of, last_shared, remove_unfinished
 from feda3i.bench.grid import GridCell
 from feda3i.bench.progress import Progress
 from feda3i.bench.result import SUFFIX, RunResult, collect
 from feda3i.bench.schedule import Task, left, order, startable, wanted_by, workers_for
 from feda3i.engine.workers import start_process
+from feda3i.pool import cores
+from feda3i.ram import available
 
 BRANCHES = ".branches"
 PROCESS = 700 * 2**20

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from feda3i import quality
-from feda3i.basics.files import write_file
 from feda3i.bench.grid import identity
 from feda3i.core.cases import Federation
 from feda3i.engine.events import Event, read_events
 from feda3i.engine.loop import summarise_scores
-from feda3i.engine.notes import told
+from feda3i.engine.notes import final_notes
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
+from feda3i.files import write_file
 from feda3i.recipe import validate
 
 FORMAT = 1
@@ -111,7 +111,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
         cases=_cases(scored["test"]),
         sites=_sites(scored.get("train", []), federation),
         why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
-        notes=list(told(folder.events)),
+        notes=list(final_notes(folder.events)),
         machine={
             "created": manifest["created"],
             "seconds": round(sum(e["seconds"] for e in rounds), 1),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from feda3i.basics.writers import csv_text
+from feda3i.files import csv_text
 
 _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "->": r"$\to$"}
 

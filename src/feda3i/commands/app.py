@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 if TYPE_CHECKING:
-    from feda3i.basics.parallel import Progress
+    from feda3i.pool import Progress
 
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")

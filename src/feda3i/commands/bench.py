@@ -97,10 +97,10 @@ def _list(agenda: Agenda) -> None:
 
 def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     """Print what is to do; a step of each kind of run that no result tells of is measured."""
-    from feda3i.basics.parallel import cores
     from feda3i.bench.conduct import times_of
     from feda3i.bench.schedule import left
     from feda3i.commands.dry_run import duration, seconds_of_round
+    from feda3i.pool import cores
 
     missing = agenda.missing()
     print(f"{grid.name}: {grid.title}")
@@ -120,9 +120,9 @@ def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
-    from feda3i.basics.parallel import cores
     from feda3i.bench.conduct import Conductor, side_by_side
     from feda3i.bench.progress import Progress
+    from feda3i.pool import cores
 
     done, total = len(agenda.done), len(agenda.cells)
     _announce(agenda)

@@ -94,9 +94,9 @@ def _introduce(recipe: Recipe, federation: Federation, mu: dict[str, float]) -> 
 def _show(
     folder: Path, federation: Federation, results: dict[str, Result], mu: dict[str, float]
 ) -> None:
-    from feda3i.basics.files import write_file
     from feda3i.commands.report import report_at_end
     from feda3i.engine.events import read_events
+    from feda3i.files import write_file
 
     events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
     table = _table(events, results)

@@ -122,7 +122,7 @@ def run(
     from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
     from feda3i.engine.lock import is_free
-    from feda3i.engine.notes import told
+    from feda3i.engine.notes import final_notes
     from feda3i.flower import deploy_control as control
     from feda3i.flower.node import check_names, read_env
 
@@ -154,7 +154,7 @@ def run(
     report = report_at_end([folder], folder)
     if report is not None:
         print(f"report {report}")
-    for note in told(folder / "events.jsonl"):
+    for note in final_notes(folder / "events.jsonl"):
         print(f"NOTE   {note}")
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Order
+from feda3i.engine.host import SiteHost
 from feda3i.engine.job import Job
 from feda3i.engine.notes import notes_before
 from feda3i.engine.run import job_of
 from feda3i.engine.scoring import score_cases
-from feda3i.engine.station import Station
 from feda3i.engine.transport import one_thread, worker_count
 from feda3i.recipe import Recipe
 from feda3i.report.html import size
@@ -93,7 +93,7 @@ def noise_text(recipe: Recipe, federation: Federation) -> str:
 
 def cost_rows(job: Job, federation: Federation) -> dict[str, str]:
     """Return memory and bytes on the wire."""
-    from feda3i.basics.ram import available
+    from feda3i.ram import available
 
     cases = sum(
         part.images.nbytes + part.masks.nbytes for part in (federation.train, federation.test)
@@ -116,7 +116,7 @@ def measure_speed(job: Job, federation: Federation) -> tuple[float, float]:
     index = federation.sites[name][: train.batch]
     job = replace(job, recipe=job.recipe.model_copy(update={"train": train}))
     with tempfile.TemporaryDirectory(prefix="feda3i-forecast-") as temporary:
-        station = Station(job, federation.train, {name: index}, Path(temporary))
+        station = SiteHost(job, federation.train, {name: index}, Path(temporary))
         server = job.server({name: len(index)})
         job.method.start(server)
         plan = job.method.plan(server, 1)

@@ -28,11 +28,11 @@ def evaluate(
     trust_code: TrustCode = False,
 ) -> None:
     """Score the model of a run case by case and site by site: Dice, IoU, HD95, ASSD."""
-    from feda3i.basics.writers import write_csv
     from feda3i.core.cases import in_own_pixels
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.scoring import join_slices, score_cases
     from feda3i.engine.transport import one_thread
+    from feda3i.files import write_csv
     from feda3i.report.scores import score_lines, worst_lines
 
     with one_thread():

@@ -34,11 +34,11 @@ def predict(
     """Write masks for new images, at their own resolution; NIfTI volumes for a model of volumes."""
     from rich.progress import track
 
-    from feda3i.basics.files import explain_full_disk
     from feda3i.commands.outputs import check_targets, output_names
     from feda3i.commands.predict_volumes import predict_volume
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
+    from feda3i.files import explain_full_disk
 
     with one_thread():
         predictor = open_predictor(folder, trust_code=trust_code, best=best)
@@ -76,7 +76,7 @@ def predict(
 
 
 def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
-    from feda3i.basics.writers import write_png
+    from feda3i.files import write_png
 
     picture = read_picture(file, predictor.format)
     mask = predictor.picture(picture)
@@ -130,7 +130,7 @@ def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8
     import cv2
     import numpy as np
 
-    from feda3i.basics.writers import write_png
+    from feda3i.files import write_png
 
     canvas = np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
     found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)

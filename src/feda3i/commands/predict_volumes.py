@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.files import write_file
-from feda3i.basics.writers import write_png
 from feda3i.core.normalise import Normalise, byte_picture
 from feda3i.errors import DataError
+from feda3i.files import write_file, write_png
 
 if TYPE_CHECKING:
     from feda3i.core.predictor import Predictor

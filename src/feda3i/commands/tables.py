@@ -30,9 +30,9 @@ def tables(
     ] = None,
 ) -> None:
     """Make tables and figures of results, with statistics and the paper's numbers beside."""
-    from feda3i.basics.files import write_file
     from feda3i.bench.result import collect
     from feda3i.bench.tables import tables_of, to_markdown
+    from feda3i.files import write_file
 
     known, unusable = collect(places)
     for line in unusable:
@@ -68,9 +68,9 @@ def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[
 
 
 def _write(board: Board, made: Sequence[Table], out: Path) -> None:
-    from feda3i.basics.files import write_file
     from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
     from feda3i.bench.tables import to_markdown
+    from feda3i.files import write_file
 
     stem = f"{board.name}-{'-'.join(board.data)}"
     folder = out / stem

@@ -72,7 +72,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Looked:
+class CaseFacts:
     """What is known of a case: how it is normalised, and places of the classes in its mask."""
 
     line: Line
@@ -96,7 +96,7 @@ class Site:
     within the site; change or add entries freely."""
     training: Training
     seed: int
-    looked: dict[int, Looked] = field(default_factory=dict)
+    facts: dict[int, CaseFacts] = field(default_factory=dict)
     """What is known of cases by their place in ``cases``; a station keeps it between orders."""
     masks: Sequence[NDArray[np.uint8]] | None = None
     """Masks in place of those in ``cases``, by position of the case within the site."""
@@ -172,19 +172,19 @@ class Site:
         where = self.index[positions]
         images = image_tensor(self.cases.images[where], self.device)
         if not self.predictor.format.normalise.is_none:
-            images = apply_lines(images, [self.look(k).line for k in where])
+            images = apply_lines(images, [self.facts_of(k).line for k in where])
         masks = mask_tensor(self.given_masks(positions), self.classes, self.device)
         return Batch(positions, images, masks, epoch)
 
-    def look(self, place: int) -> Looked:
+    def facts_of(self, place: int) -> CaseFacts:
         """Return how a case is normalised and where its foreground is; found once."""
         place = int(place)
-        if place not in self.looked:
+        if place not in self.facts:
             line = self.predictor.format.normalise.line(self.cases.images[place])
             mask = self.cases.masks[place]
             places = foreground_places(mask, self.classes) if self.is_patched else []
-            self.looked[place] = Looked(line, places)
-        return self.looked[place]
+            self.facts[place] = CaseFacts(line, places)
+        return self.facts[place]
 
     def _patches(self, positions: Index, epoch: int) -> Batch:
         """Draw a patch of each case; the draw depends on site, round, epoch and case only."""
@@ -192,7 +192,11 @@ class Site:
         images, masks, lines, corners = [], [], [], []
         for position in positions:
             place = int(self.index[position])
-            image, mask, known = self.cases.images[place], self.mask_of(position), self.look(place)
+            image, mask, known = (
+                self.cases.images[place],
+                self.mask_of(position),
+                self.facts_of(place),
+            )
             draw = self.rng("patch", epoch, int(position))
             corner = draw_corner(
                 mask.shape, size, known.foreground, 0.5 if share is None else share, draw
@@ -296,7 +300,7 @@ class Site:
     def _whole(self, position: int) -> tuple[Batch, Tensor]:
         """Return one case at its own size with its logits."""
         place = int(self.index[position])
-        images, logits = self.predictor.whole(self.cases.images[place], self.look(place).line)
+        images, logits = self.predictor.whole(self.cases.images[place], self.facts_of(place).line)
         masks = mask_tensor(np.array(self.mask_of(position))[None], self.classes, self.device)
         return Batch(np.array([position]), images, masks), logits
 
@@ -322,7 +326,7 @@ class Site:
         """
         if not self.is_patched:
             return forward(batch.images)
-        line = self.look(int(self.index[batch.positions[0]])).line
+        line = self.facts_of(int(self.index[batch.positions[0]])).line
         fill, form = torch.from_numpy(line.fill).to(batch.images), self.predictor.format
         return slide(batch.images[0], form.shape, forward, fill, form.overlap)[None]
 

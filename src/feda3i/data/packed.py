@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from feda3i.basics.files import PART, hash_text, write_file
-from feda3i.basics.parallel import cores, ordered_map
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.data.store import FileStore, Form, Forms, Store
+from feda3i.files import PART, hash_text, write_file
+from feda3i.pool import cores, ordered_map
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 

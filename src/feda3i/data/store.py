@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.files import PART
+from feda3i.files import PART
 
 
 @dataclass(frozen=True)

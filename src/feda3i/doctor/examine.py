@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.basics.parallel import ordered_map
 from feda3i.data.division import as_test, home
 from feda3i.data.partition import split_cases
 from feda3i.doctor.duplicates import find_duplicates
@@ -18,6 +17,7 @@ from feda3i.doctor.facts import Facts, SiteFacts, case_facts, site_facts
 from feda3i.doctor.suggestion import Suggestion, suggest
 from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
 from feda3i.doctor.volume_summary import judge_classes, judge_scales, settle_classes
+from feda3i.pool import ordered_map
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.pairs import Pair

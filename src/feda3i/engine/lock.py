@@ -9,8 +9,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from feda3i.basics.files import PART
 from feda3i.errors import RunError
+from feda3i.files import PART
 from feda3i.recipe.machine import FILE as LOCAL
 
 NAME = ".lock"

@@ -48,8 +48,8 @@ class Round:
         """Return the method that plans and merges."""
         return self.job.method
 
-    def play(self) -> dict[str, Any]:
-        """Play the round; ``server.params`` and ``server.state`` are then those after it."""
+    def run(self) -> dict[str, Any]:
+        """Do all of it; ``server.params`` and ``server.state`` are then those after it."""
         started = time.perf_counter()
         self.server.facts = {}
         plan = self.method.plan(self.server, self.number)

@@ -94,7 +94,7 @@ def losses_of(events: Path) -> list[float]:
     return [math.inf if loss is None else float(loss) for loss in found]
 
 
-def told(events: Path) -> tuple[str, ...]:
+def final_notes(events: Path) -> tuple[str, ...]:
     """Return the notes at the end of a finished run."""
     return tuple(str(event["text"]) for event in read_events(events, "note") if event["is_result"])
 

@@ -17,7 +17,7 @@ from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
-from feda3i.engine.notes import losses_of, note_of_losses, notes_after, notes_before, told
+from feda3i.engine.notes import final_notes, losses_of, note_of_losses, notes_after, notes_before
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.tracking import open_tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
@@ -133,7 +133,7 @@ def finished(folder: RunFolder) -> Result:
         folder.check_events(int(saved["events"]))
     folder.drop_cache()
     scores = summarise_scores(last_rows(folder.events))
-    return Result(folder.path, digest, scores, told(folder.events), read_best(folder.path))
+    return Result(folder.path, digest, scores, final_notes(folder.events), read_best(folder.path))
 
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
@@ -170,10 +170,10 @@ def _carry_out(
     """Play all rounds that are left, on the local engine."""
     federation = as_trained(federation, job.recipe.method.name)
     with closing(LocalTransport(job, federation, folder.path)) as transport:
-        return play(folder, job, transport, listener, changed)
+        return run_rounds(folder, job, transport, listener, changed)
 
 
-def play(
+def run_rounds(
     folder: RunFolder,
     job: Job,
     transport: Transport,
@@ -211,7 +211,7 @@ def play(
                     break
                 _look_around(server, transport, number, log, listener)
                 round = Round(job, server, transport, number, listener, folder.path, interrupt)
-                event = round.play() | round.validate(log, watch)
+                event = round.run() | round.validate(log, watch)
                 scores = round.score(log, watch.is_over)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
-from feda3i.basics.files import make_private, write_file
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.events import read_events
@@ -27,6 +26,7 @@ from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best, write_best
 from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.files import make_private, write_file
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from feda3i.basics.files import write_file
 from feda3i.engine.events import Event
 from feda3i.errors import check_choice, summary
+from feda3i.files import write_file
 from feda3i.values import flat_items
 
 SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from feda3i.basics.parallel import cores
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
 from feda3i.engine.workers import WorkerPool, usual_workers
 from feda3i.errors import RunError, WireError
+from feda3i.pool import cores
 
 
 class Transport(Protocol):
@@ -50,15 +50,15 @@ class LocalTransport:
 
     def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
         self.federation = federation
-        self._truth = truth_of(federation)
+        self._truth = scored_cases(federation)
         count = worker_count(job, len(federation.sites))
         self._pool: WorkerPool | None = None
         if count > 1:
             self._pool = WorkerPool(job, federation, folder, count)
             return
-        from feda3i.engine.station import Station
+        from feda3i.engine.host import SiteHost
 
-        self._station = Station(job, federation.train, federation.sites, folder / "memory")
+        self._station = SiteHost(job, federation.train, federation.sites, folder / "memory")
 
     def sites(self) -> dict[str, int]:
         """Return every site of the federation."""
@@ -95,7 +95,7 @@ class LocalTransport:
             self._pool.close()
 
 
-def truth_of(federation: Federation) -> dict[str, tuple[Cases, Index]]:
+def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
     """Return the cases to score by split, and where: with the best masks known, named by site.
 
     Validation cases have the masks that their sites gave them: a real site knows no better ones.

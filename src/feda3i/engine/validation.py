@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feda3i.basics.files import write_file
 from feda3i.core.messages import Params
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError, WireError
+from feda3i.files import write_file
 
 if TYPE_CHECKING:
     from feda3i.core.layout import Layout

@@ -11,10 +11,10 @@ from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.format import Format
 from feda3i.core.messages import Order
 from feda3i.core.trees import pack, unpack
+from feda3i.engine.host import SiteHost
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import score_cases
-from feda3i.engine.station import Station
-from feda3i.engine.transport import one_thread, truth_of
+from feda3i.engine.transport import one_thread, scored_cases
 from feda3i.engine.workers import open_file, read_frame, write_frame
 from feda3i.errors import RunError, WireError
 from feda3i.failures import message_of
@@ -34,8 +34,8 @@ def main() -> None:
         recipe = recipe.model_copy(update={"engine": own})
         job = Job(recipe, Format.from_dict(hello["format"]))
         with one_thread():
-            station = Station(job, federation.train, federation.sites, Path(hello["memory"]))
-            truth = truth_of(federation)
+            station = SiteHost(job, federation.train, federation.sites, Path(hello["memory"]))
+            truth = scored_cases(federation)
             params = None
             while True:
                 request = unpack(read_frame(sys.stdin.buffer))
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _answer(
-    station: Station, truth: dict[str, tuple[Cases, Index]], request: Any
+    station: SiteHost, truth: dict[str, tuple[Cases, Index]], request: Any
 ) -> dict[str, Any]:
     try:
         if request["do"] == "answer":

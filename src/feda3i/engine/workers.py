@@ -21,7 +21,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.files import make_private
 from feda3i.core.cases import Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.ragged import Ragged, Stack
@@ -29,6 +28,7 @@ from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row
 from feda3i.errors import RunError
+from feda3i.files import make_private
 
 ENVIRONMENT = {
     # One thread per worker: two teams of threads on the same cores stall each other.

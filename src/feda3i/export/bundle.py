@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from feda3i import __version__
-from feda3i.basics.files import write_file
 from feda3i.core.format import Format
 from feda3i.errors import RunError
 from feda3i.export.arithmetic import takes_bytes
 from feda3i.export.card import axes_of
 from feda3i.export.onnx_file import need
+from feda3i.files import write_file
 
 
 def check_bundle(form: Format) -> None:

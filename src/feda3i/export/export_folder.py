@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from feda3i.basics.files import write_file
 from feda3i.core.predictor import Predictor
 from feda3i.engine.results import LoadedRun
 from feda3i.export.bundle import check_bundle, write_configs
 from feda3i.export.card import class_names, model_card
 from feda3i.export.graph import graph_of
 from feda3i.export.onnx_file import check_masks, write_onnx
+from feda3i.files import write_file
 
 
 def write_export(

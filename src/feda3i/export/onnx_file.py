@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from feda3i.basics.files import write_file
 from feda3i.core.predictor import Predictor
 from feda3i.errors import RecipeError, RunError
 from feda3i.export.arithmetic import takes_bytes
 from feda3i.export.graph import MaskGraph
+from feda3i.files import write_file
 from feda3i.seeding import rng
 
 Ask = Callable[[NDArray[Any]], NDArray[np.uint8]]

@@ -20,12 +20,12 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from feda3i import __version__
-from feda3i.basics.files import write_file
 from feda3i.core.messages import TASKS, Order
+from feda3i.engine.host import SiteHost
 from feda3i.engine.job import job_for
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
-from feda3i.engine.station import Station
 from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
+from feda3i.files import write_file
 from feda3i.flower import records
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
 from feda3i.flower.records import PROTOCOL, Header
@@ -51,11 +51,11 @@ class Workplace:
         self.job = job_for(self.recipe, self.data.train, self.data.classes)
 
     @cached_property
-    def station(self) -> Station:
+    def station(self) -> SiteHost:
         """The station that answers for this site alone, with its memory on this site's disk."""
         folder = self.settings.run_folder(self.header.run)
         sites = {self.settings.site: self.data.index}
-        return Station(self.job, self.data.train, sites, folder / "memory")
+        return SiteHost(self.job, self.data.train, sites, folder / "memory")
 
     def check(self) -> None:
         """Raise ``WireError`` unless the message is for this site and this network."""

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from feda3i import __version__
-from feda3i.basics.files import write_file
 from feda3i.engine.events import Event, read_events
 from feda3i.errors import RunError, printable
+from feda3i.files import write_file
 from feda3i.flower.deploy_credentials import RENEW, SOON, days_left
 from feda3i.flower.guard import CLIENT, SERVER
 from feda3i.recipe import Recipe

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from feda3i.basics.files import write_file
+from feda3i.files import write_file
 
 SigningKey = ec.EllipticCurvePrivateKey
 RENEW = "the operator renews it as GUIDE.md says and starts server and proxy again"

@@ -21,8 +21,8 @@ from typing import Any, Self
 
 import tomli_w
 
-from feda3i.basics.files import write_file
 from feda3i.errors import RecipeError, RunError
+from feda3i.files import write_file
 from feda3i.flower import deploy_control as control
 from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium, write_site
 from feda3i.recipe import Recipe, validate

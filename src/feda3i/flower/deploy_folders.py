@@ -18,9 +18,9 @@ from typing import Any
 import tomli_w
 
 from feda3i import __version__
-from feda3i.basics.files import write_file
 from feda3i.engine.workers import ENVIRONMENT
 from feda3i.errors import RecipeError
+from feda3i.files import write_file
 from feda3i.flower import deploy_credentials as credentials
 from feda3i.flower.guard import write_commands
 from feda3i.flower.node import SITE_NAME

@@ -60,7 +60,7 @@ def check_app(data: bytes, kind: str, component: str) -> None:
 
 def write_commands(folder: Path, role: str) -> None:
     """Write the commands that lead Flower here into a folder for the front of ``PATH``."""
-    from feda3i.basics.files import write_file
+    from feda3i.files import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
     for command in COMMANDS:

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.basics.files import make_private
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.holdout import hold_out
 from feda3i.errors import DataError, RecipeError
+from feda3i.files import make_private
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import registries
 from feda3i.simulation.views import view_of

@@ -27,7 +27,7 @@ from feda3i.core.cases import Cases
 from feda3i.engine.console import Listener, Live
 from feda3i.engine.job import Job, format_of, job_for
 from feda3i.engine.manifest import check_data_kept, moved
-from feda3i.engine.run import Result, describe, finished, job_of, play
+from feda3i.engine.run import Result, describe, finished, job_of, run_rounds
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
@@ -137,7 +137,7 @@ def serve(
         path = folder.path
         transport = FlowerTransport(roster, job, run, folder=path, test=test, poll=poll)
         changed = moved(folder.manifest()) if settings.is_resumed else []
-        return play(folder, job, transport, listener, changed)
+        return run_rounds(folder, job, transport, listener, changed)
 
 
 def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[str, Any]]:

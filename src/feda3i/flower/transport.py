@@ -18,7 +18,6 @@ from typing import Any
 
 from flwr.app import ArrayRecord, RecordDict
 
-from feda3i.basics.files import write_file
 from feda3i.core.cases import Cases
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.predictor import Predictor
@@ -26,6 +25,7 @@ from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, ch
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases
 from feda3i.errors import WireError, printable, shown
+from feda3i.files import write_file
 from feda3i.flower import records
 from feda3i.flower.mail import LOST, reason_of
 from feda3i.flower.records import PROTOCOL, Header

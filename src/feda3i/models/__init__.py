@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from feda3i.basics.ram import check_fits
 from feda3i.errors import FedA3IError, RecipeError, check_option, shown, summary
 from feda3i.failures import is_out_of_memory
+from feda3i.ram import check_fits
 from feda3i.registry import Registry, declares, load_object
 from feda3i.values import check_flags, keywords_of, takes_any_keyword
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.basics.parallel import ordered_map
 from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.core.resize import resize_mask
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise.calibrate import mean_dice
 from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel, check_integer
+from feda3i.pool import ordered_map
 from feda3i.registry import Registry
 
 Masks = NDArray[np.uint8]

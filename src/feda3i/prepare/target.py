@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import PART, write_file
 from feda3i.errors import DataError
+from feda3i.files import PART, write_file
 from feda3i.reading.names import is_id
 from feda3i.reading.prepared import JOURNAL, IndexRow, is_made_here
 from feda3i.reading.problems import Problem

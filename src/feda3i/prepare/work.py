@@ -14,11 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from feda3i.basics.files import explain_full_disk, hash_bytes, hash_pixels
-from feda3i.basics.parallel import Progress, ordered_map
 from feda3i.data.cards import Card
 from feda3i.data.partition import TEST_SHARE, check_share, split_cases
 from feda3i.errors import DataError
+from feda3i.files import explain_full_disk, hash_bytes, hash_pixels
+from feda3i.pool import Progress, ordered_map
 from feda3i.prepare.target import (
     PairResult,
     check_places,

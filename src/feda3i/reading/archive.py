@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from feda3i.basics.files import is_full
+from feda3i.files import is_full
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_UNPACK_RATIO, MIN_UNPACK_BYTES
 from feda3i.reading.problems import CaseError, Problem
 

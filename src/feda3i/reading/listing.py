@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import hash_pixels
 from feda3i.core.resize import ASPECTS, resize_spacing
 from feda3i.errors import DataError, RecipeError
+from feda3i.files import hash_pixels
 from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, split_archive
 from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
 from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case

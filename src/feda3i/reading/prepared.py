@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
-from feda3i.basics.files import hash_pixels, hash_text, write_file
-from feda3i.basics.writers import write_array, write_csv, write_png
 from feda3i.core.cases import Images, Masks
 from feda3i.errors import DataError
+from feda3i.files import hash_pixels, hash_text, write_array, write_csv, write_file, write_png
 from feda3i.reading.limits import MAX_PIXELS
 from feda3i.reading.names import is_id
 from feda3i.reading.problems import CaseError, Problem

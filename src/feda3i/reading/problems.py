@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from feda3i.basics.writers import write_csv
 from feda3i.errors import DataError
+from feda3i.files import write_csv
 
 Level = Literal["error", "note"]
 

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from feda3i.basics.files import write_file
+from feda3i.files import write_file
 from feda3i.recipe.sections import PLACES, Recipe
 
 FILE = "local.json"

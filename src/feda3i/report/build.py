@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from feda3i.basics.files import write_file
+from feda3i.files import write_file
 from feda3i.report import html
 from feda3i.report.compare import Group, group_runs
 from feda3i.report.html import Section

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.writers import write_figure
+from feda3i.files import write_figure
 from feda3i.metrics import dice_both_empty_one
 
 # Okabe and Ito's colours: distinct for readers who do not tell red from green.

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.basics.files import write_file
 from feda3i.core.ragged import Ragged, Stack, hash_into
 from feda3i.errors import RunError
+from feda3i.files import write_file
 from feda3i.noise.model import Annotator
 from feda3i.noise.noisy_masks import NoisyCase, NoisyMasks, Sites, apply_noise
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.basics.writers import write_figure
 from feda3i.errors import DataError
+from feda3i.files import write_figure
 from feda3i.noise.bias import Evolution
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.model import SIDE, Annotator

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.basics.parallel import Progress, cores, ordered_map
-from feda3i.basics.writers import write_array, write_csv, write_png
 from feda3i.errors import DataError, RecipeError
+from feda3i.files import write_array, write_csv, write_png
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
+from feda3i.pool import Progress, cores, ordered_map
 from feda3i.reading.picture import read_image, read_mask
 
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")

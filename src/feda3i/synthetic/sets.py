@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.basics.ram import check_fits
 from feda3i.core.cases import Cases, Federation, Images, Masks
 from feda3i.core.ragged import stacked
 from feda3i.errors import RecipeError
+from feda3i.ram import check_fits
 from feda3i.seeding import rng
 from feda3i.synthetic.fields import SMALLEST
 from feda3i.synthetic.skin import skin_case

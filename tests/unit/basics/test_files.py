@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.basics.files import write_file
 from feda3i.errors import RecipeError
+from feda3i.files import write_file
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feda3i.basics import parallel as module
-from feda3i.basics.parallel import can_fork, ordered_map
+from feda3i import pool as module
 from feda3i.data.store import FileStore, Form, Store
+from feda3i.pool import can_fork, ordered_map
 from waiting import wait_until
 
 
@@ -92,7 +92,7 @@ def test_both_stores_take_cases_from_workers(way, kind, tmp_path):
 STUCK = """
 import sys, time
 from pathlib import Path
-from feda3i.basics.parallel import ordered_map
+from feda3i.pool import ordered_map
 
 def work(job):
     import os

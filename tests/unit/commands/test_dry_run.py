@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from feda3i import contract
+from feda3i import testing
 from feda3i.commands import dry_run
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import one_thread
@@ -13,11 +13,11 @@ from short import SHORT, TINY
 
 
 def job_and_data(federation, method="fedavg", **changes):
-    return job_of(contract.Subject(method, {}).recipe(**changes), federation), federation
+    return job_of(testing.Subject(method, {}).recipe(**changes), federation), federation
 
 
 def test_time_follows_from_cases_epochs_rounds_and_scorings():
-    federation = contract.tiny_federation(sites=3, cases=4)  # 12 to train on, 2 to test on
+    federation = testing.tiny_federation(sites=3, cases=4)  # 12 to train on, 2 to test on
     changes = {
         "rounds": 3,
         "train": {"epochs": 2, "batch": 2},
@@ -32,7 +32,7 @@ def test_time_follows_from_cases_epochs_rounds_and_scorings():
 
 
 def test_a_round_lasts_as_long_as_its_largest_site():
-    federation = contract.tiny_federation(sites=3, cases=4)
+    federation = testing.tiny_federation(sites=3, cases=4)
     index = federation.sites
     uneven = replace(federation, sites={"a": index["site-1"][:1], "b": index["site-2"]})
     engine = {"workers": 2, "device": "cpu"}
@@ -42,9 +42,9 @@ def test_a_round_lasts_as_long_as_its_largest_site():
 
 @pytest.mark.parametrize("method", REGISTRY.names())
 def test_every_method_can_be_measured_and_is_left_as_it_was(method):
-    federation = contract.tiny_federation(size=32)
+    federation = testing.tiny_federation(size=32)
     before = federation.train.digest()
-    job = job_of(contract.Subject(method, SHORT.get(method, {})).recipe(), federation)
+    job = job_of(testing.Subject(method, SHORT.get(method, {})).recipe(), federation)
     with one_thread():
         assert min(dry_run.measure_speed(job, dry_run.as_trained(federation, method))) > 0
     assert federation.train.digest() == before
@@ -77,22 +77,22 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, mon
 
 
 def test_too_little_memory_is_said(monkeypatch):
-    job = job_and_data(contract.tiny_federation())
+    job = job_and_data(testing.tiny_federation())
     assert job[0].layout.size  # building the network asks for memory, too
-    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**3)
+    monkeypatch.setattr("feda3i.ram.available", lambda: 10**3)
     assert "NOT ENOUGH" in dry_run.cost_rows(*job)["memory"]
-    monkeypatch.setattr("feda3i.basics.ram.available", lambda: 10**15)
+    monkeypatch.setattr("feda3i.ram.available", lambda: 10**15)
     assert "NOT ENOUGH" not in dry_run.cost_rows(*job)["memory"]
 
 
 def test_bytes_are_those_of_the_networks_that_travel():
-    job, federation = job_and_data(contract.tiny_federation())
+    job, federation = job_and_data(testing.tiny_federation())
     state = job.network().state_dict().values()
     network = dry_run.size(sum(v.numel() * v.element_size() for v in state))
     assert f"receives {network} and sends {network}" in dry_run.cost_rows(job, federation)["wire"]
 
 
 def test_many_sites_are_not_all_named():
-    text = dry_run.sites_text(contract.tiny_federation(sites=20, cases=1))
+    text = dry_run.sites_text(testing.tiny_federation(sites=20, cases=1))
     assert text.startswith("20: site-1 (1), site-10 (1), ")
     assert text.endswith("... site-9 (1)")

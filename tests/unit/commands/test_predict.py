@@ -115,7 +115,7 @@ def test_a_full_disk_says_what_to_do(feda3i, finished, images, tmp_path, monkeyp
         written.append(path)
         path.write_bytes(data)
 
-    monkeypatch.setattr("feda3i.basics.writers.write_file", full_after_one)
+    monkeypatch.setattr("feda3i.files.write_file", full_after_one)
     code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
     assert code == 1
     assert "the disk is full" in err

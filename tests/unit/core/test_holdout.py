@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feda3i.contract import tiny_federation
 from feda3i.core.holdout import drawn_groups, hold_out, with_validation
 from feda3i.errors import DataError, RecipeError
 from feda3i.simulation.views import as_trained
+from feda3i.testing import tiny_federation
 
 
 def test_every_site_keeps_its_share():

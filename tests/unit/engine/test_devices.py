@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.contract import Subject, outcome_of, tiny_federation
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
 from feda3i.engine.workers import plan_devices, usual_workers
+from feda3i.testing import Subject, outcome_of, tiny_federation
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.contract import Subject, tiny_federation
 from feda3i.core.messages import Replies, Reply, cap_shares
 from feda3i.engine import guarding
 from feda3i.engine.events import read_events
 from feda3i.engine.run import run
 from feda3i.seeding import rng
+from feda3i.testing import Subject, tiny_federation
 
 
 @settings(max_examples=200, deadline=None)

@@ -6,7 +6,7 @@ import pytest
 
 from feda3i import recipe
 from feda3i.engine.console import Silent
-from feda3i.engine.notes import note_of_losses, note_of_masks, notes_before, told
+from feda3i.engine.notes import final_notes, note_of_losses, note_of_masks, notes_before
 from feda3i.engine.run import resume, run
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import make_method
@@ -27,7 +27,7 @@ def test_a_survey_that_never_comes_is_told_at_the_start_and_in_the_result(tiny_r
     result = run(chosen, tmp_path / "run", listener=listener)
     assert "would begin in round 9, but this run has 2 rounds" in listener.notes[0]
     assert any("never acted" in note for note in result.notes)
-    assert told(result.path / "events.jsonl") == result.notes
+    assert final_notes(result.path / "events.jsonl") == result.notes
 
 
 def test_a_method_that_came_to_act_has_nothing_to_say(tiny_recipe, tmp_path):

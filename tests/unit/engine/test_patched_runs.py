@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from consortium import Trial, site_names, tiny
-from feda3i.contract import _StopAfter
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.ragged import Ragged
 from feda3i.core.trees import unpack, unseal
@@ -15,6 +14,7 @@ from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import DataError, RecipeError
 from feda3i.methods import REGISTRY
 from feda3i.simulation.federation import federation_of
+from feda3i.testing import _StopAfter
 from short import SHORT
 
 REMEMBERING = {

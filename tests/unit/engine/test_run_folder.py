@@ -65,7 +65,7 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
             raise OSError(28, "No space left on device", str(path))
         write(path, *_, **__)
 
-    from feda3i.basics.files import write_file as write
+    from feda3i.files import write_file as write
 
     monkeypatch.setattr("feda3i.engine.run_folder.write_file", full)
     monkeypatch.setattr("feda3i.recipe.machine.write_file", full)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.basics.files import write_file
 from feda3i.core.trees import pack, seal
 from feda3i.engine import manifest
 from feda3i.engine.events import read_events
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError
+from feda3i.files import write_file
 from listeners import StopAfter
 
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feda3i import contract
+from feda3i import testing
 from feda3i.core.messages import Missing, Order, Params, Reply, Wire
 from feda3i.core.wire import check_order, check_reply
+from feda3i.engine.host import SiteHost
 from feda3i.engine.run import job_of
-from feda3i.engine.station import Station
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError, WireError
 
 
 @pytest.fixture
 def station(federation, tmp_path):
-    job = job_of(contract.Subject("elr", {}).recipe(), federation)
-    return Station(job, federation.train, federation.sites, tmp_path / "memory")
+    job = job_of(testing.Subject("elr", {}).recipe(), federation)
+    return SiteHost(job, federation.train, federation.sites, tmp_path / "memory")
 
 
 def order(station, round, site="site-1", task="fit"):
@@ -130,7 +130,7 @@ def test_an_order_holds_declared_settings_only(station):
 def test_an_update_that_is_not_finite_is_left_out_and_the_rest_goes_on(
     federation, tmp_path, monkeypatch
 ):
-    subject = contract.Subject("fedavg", {})
+    subject = testing.Subject("fedavg", {})
     job = job_of(subject.recipe(), federation)
     transport = LocalTransport(job, federation, tmp_path)
     original = type(job.method).fit

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feda3i.contract import Subject, outcome_of, tiny_federation
 from feda3i.core.holdout import with_validation
 from feda3i.core.messages import Params
 from feda3i.engine.events import read_events
@@ -17,6 +16,7 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.validation import Best, BestWatch, score_of
 from feda3i.errors import RecipeError, RunError, WireError
 from feda3i.recipe.sections import ValidationSection
+from feda3i.testing import Subject, outcome_of, tiny_federation
 
 NOTHING = Params(np.zeros(1, np.float32), np.zeros(0, np.int64))
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from feda3i.commands.predict_volumes import predict_volume
-from feda3i.contract import Subject, tiny_federation
 from feda3i.core.normalise import Normalise
 from feda3i.engine.results import load_run
 from feda3i.engine.run import run
@@ -20,6 +19,7 @@ from feda3i.export.arithmetic import as_seen, line_of
 from feda3i.export.card import model_card
 from feda3i.export.export_folder import write_export
 from feda3i.export.graph import graph_of
+from feda3i.testing import Subject, tiny_federation
 from small_predictors import predictor_of
 
 PLANE, VOLUME = (16, 20), (8, 12, 8)

@@ -10,7 +10,7 @@ from attacks import with_values
 from consortium import Trial, site_names, tiny
 from feda3i.core.messages import Missing
 from feda3i.engine.console import Silent
-from feda3i.engine.run import describe, job_of, play, resume
+from feda3i.engine.run import describe, job_of, resume, run_rounds
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
@@ -34,7 +34,7 @@ def dropped(folder, recipe, rounds):
         federation = federation_of(recipe)
         job = job_of(recipe, federation)
         run = RunFolder.create(folder / "dropping", recipe, {"data": describe(federation)})
-        return play(run, job, Dropping(job, federation, folder), Silent()).sha256
+        return run_rounds(run, job, Dropping(job, federation, folder), Silent()).sha256
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.contract import Subject, outcome_of, tiny_federation
 from feda3i.core.messages import Order
+from feda3i.engine.host import SiteHost
 from feda3i.engine.run import job_of
-from feda3i.engine.station import Station
+from feda3i.testing import Subject, outcome_of, tiny_federation
 
 _PLAYED = {}
 PLAIN = f"{Path(__file__).with_name('plain_network.py')}:factory"
@@ -22,7 +22,7 @@ def station_of(folder, name, federation=None, model=None, train=None, seed=0, **
     if model is not None:
         changes["model"] = {"name": model}
     job = job_of(Subject(name, options).recipe(**changes), federation)
-    return Station(job, federation.train, federation.sites, folder)
+    return SiteHost(job, federation.train, federation.sites, folder)
 
 
 def site_of(folder, name, round=1, settings=None, **options):

@@ -6,7 +6,6 @@ import torch
 from at_site import assert_equals_fedavg, site_of, station_of
 
 from feda3i import losses
-from feda3i.contract import Subject, outcome_of, tiny_federation
 from feda3i.core.messages import Order, Replies, Reply
 from feda3i.engine.run import job_of, run
 from feda3i.errors import RecipeError
@@ -14,6 +13,7 @@ from feda3i.methods import adele
 from feda3i.methods.adele import at_scale, correct
 from feda3i.methods.base import make_method
 from feda3i.methods.parts.corrected import pack_masks
+from feda3i.testing import Subject, outcome_of, tiny_federation
 
 OFF = {"correct": [False]}
 ON = {"correct": [True]}

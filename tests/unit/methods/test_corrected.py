@@ -6,12 +6,12 @@ from at_site import site_of, unpack_masks
 from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from feda3i.contract import tiny_federation
 from feda3i.methods.parts.corrected import (
     current_masks,
     pack_masks,
     remember_masks,
 )
+from feda3i.testing import tiny_federation
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=4, max_side=9)))

@@ -6,9 +6,9 @@ import torch
 from at_site import assert_equals_fedavg, final_values, site_of
 
 from feda3i import losses
-from feda3i.contract import tiny_federation
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
+from feda3i.testing import tiny_federation
 
 
 def test_defaults_are_those_of_the_comparison():

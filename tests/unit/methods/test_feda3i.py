@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from feda3i import contract, quality
+from feda3i import quality, testing
 from feda3i.core.messages import Plan, Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
@@ -16,12 +16,12 @@ from feda3i.methods.parts.measured import edges_at
 
 def play(federation, rounds=3, lose=("", ()), **options):
     """Run the paper's own rule unless told otherwise."""
-    subject = contract.Subject("feda3i", {"safe": False, **options})
-    return contract.outcome_of(subject.recipe(rounds=rounds), federation, lose=lose)
+    subject = testing.Subject("feda3i", {"safe": False, **options})
+    return testing.outcome_of(subject.recipe(rounds=rounds), federation, lose=lose)
 
 
 def fedavg(federation, rounds=3):
-    return contract.outcome_of(contract.Subject("fedavg", {}).recipe(rounds=rounds), federation)
+    return testing.outcome_of(testing.Subject("fedavg", {}).recipe(rounds=rounds), federation)
 
 
 def rounds_of(outcome):
@@ -33,7 +33,7 @@ def drawn():
     """Return six sites: three that draw two pixels too large, three two pixels too small."""
     import cv2
 
-    federation = contract.tiny_federation(sites=6)
+    federation = testing.tiny_federation(sites=6)
     masks = federation.train.masks.copy()
     kernel = np.ones((5, 5), np.uint8)
     for number, site in enumerate(federation.names()):
@@ -144,7 +144,7 @@ def test_every_rule_and_statistic_gives_weights(drawn, rule, statistic):
 
 
 def test_several_classes_are_rated_one_by_one():
-    event = rounds_of(play(contract.tiny_federation(sites=5, classes=2), rounds=2, t1=1))[-1]
+    event = rounds_of(play(testing.tiny_federation(sites=5, classes=2), rounds=2, t1=1))[-1]
     assert [part["class_number"] for part in event["survey"]["parts"]] == [1, 2]
 
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from at_site import unpack_masks
 
-from feda3i.contract import tiny_federation
 from feda3i.errors import RecipeError
 from feda3i.losses import cross_entropy, pixel_cross_entropy
 from feda3i.methods.base import make_method
+from feda3i.testing import tiny_federation
 from stepping import Steps, played, unequal, with_noisy
 
 SHORT = {"t1": 1, "t2": 1}

@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.contract import tiny_federation
 from feda3i.core.messages import Params, Replies, Reply
 from feda3i.core.server import Gathered
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.methods.feddm import calibrate_masks, trusted
+from feda3i.testing import tiny_federation
 from stepping import GATHERED, Steps, played
 
 FEW = {"probes": 4, "stop": 2}

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.contract import tiny_federation
 from feda3i.errors import RecipeError
 from feda3i.losses import bernoulli_kl, pixel_cross_entropy
 from feda3i.methods.base import make_method
 from feda3i.methods.fednoro import distance_weights, distances_to_clean
+from feda3i.testing import tiny_federation
 from stepping import Steps, played, unequal, with_noisy
 
 SOON = {"s1": 1, "end": 2}

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feda3i.contract import check_method
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
+from feda3i.testing import check_method
 from stepping import GATHERED, Steps, played, unequal
 
 OWN = f"{Path(__file__).parents[3] / 'examples' / 'own_method.py'}:MyMethod"

@@ -1,6 +1,6 @@
 """What methods remember of cases while sites train on patches of them, of one size and of several.
 
-Whole runs are played by ``test_patched_runs.py``, and resumed by ``contract.takes_patches``.
+Whole runs are played by ``test_patched_runs.py``, and resumed by ``testing.takes_patches``.
 """
 
 from dataclasses import replace
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.contract import tiny_federation, uneven_federation
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.patches import shared_boxes
 from feda3i.core.ragged import Ragged
@@ -20,6 +19,7 @@ from feda3i.methods.parts.corrected import current_masks, pack_masks, unpack_cas
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.metrics import dice
 from feda3i.quality import SIDE, redraw, shift_mask
+from feda3i.testing import tiny_federation, uneven_federation
 from short import SHORT
 from stepping import Steps, played, recipe, with_noisy
 

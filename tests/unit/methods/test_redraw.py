@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from at_site import unpack_masks
 
-from feda3i.contract import tiny_federation
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.methods.redraw import Redraw
 from feda3i.metrics import dice
 from feda3i.quality import shift_mask
+from feda3i.testing import tiny_federation
 from stepping import Steps, played
 
 DRAWN = {"site-1": 3.0, "site-2": -2.0, "site-3": 0.0}

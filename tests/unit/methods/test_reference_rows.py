@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feda3i.contract import tiny_federation
+from feda3i.testing import tiny_federation
 from stepping import Steps, played, unequal, with_noisy
 
 

@@ -6,13 +6,13 @@ import re
 import numpy as np
 
 from fake_runs import fake_run
-from feda3i.contract import tiny_federation
 from feda3i.quality import shift_mask
 from feda3i.report.build import report_page
 from feda3i.report.compare import part
 from feda3i.report.gallery import _redrawn, drawn
 from feda3i.report.run_facts import RunFacts
 from feda3i.report.runs import read_run
+from feda3i.testing import tiny_federation
 
 
 def run_with(tmp_path, **facts):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from feda3i import quality
 from feda3i.core.patches import foreground_places
-from feda3i.core.site import Looked, Site
+from feda3i.core.site import CaseFacts, Site
 from feda3i.methods.parts.corrected import pack_masks, unpack_cases
 from feda3i.methods.parts.measured import edges_at, sides_of, voxels_of
 
@@ -54,13 +54,13 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
     bits = unpack_cases(site.memory[REDRAWN], range(len(site)), shapes)
     # Classes exclude each other, so the label map is their sum.
     masks = [(one * values).sum(axis=0, dtype=np.uint8) for one in bits]
-    looked = site.looked
+    facts = site.facts
     if site.is_patched:  # patches are centred on redrawn masks
-        looked = {
-            place: Looked(site.look(place).line, foreground_places(mask, site.classes))
+        facts = {
+            place: CaseFacts(site.facts_of(place).line, foreground_places(mask, site.classes))
             for place, mask in zip(site.index.tolist(), masks, strict=True)
         }
-    return replace(site, looked=looked, masks=masks)
+    return replace(site, facts=facts, masks=masks)
 
 
 def _moved(site: Site, by: Sequence[float]) -> list[NDArray[np.uint8]]:

@@ -21,7 +21,7 @@ from feda3i.core.ragged import stacked
 from feda3i.engine.console import Silent
 from feda3i.engine.events import read_events
 from feda3i.engine.job import Job
-from feda3i.engine.run import describe, job_of, play, resume, run
+from feda3i.engine.run import describe, job_of, resume, run, run_rounds
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import FedA3IError, summary
@@ -163,7 +163,7 @@ def _play(job: Job, federation: Federation, path: Path, transport: LocalTranspor
     """Play a run over a transport of the check's own, and return the hash of its model."""
     folder = RunFolder.create(path, job.recipe, {"data": describe(federation)})
     with closing(folder), closing(transport):
-        return play(folder, job, transport, Silent()).sha256
+        return run_rounds(folder, job, transport, Silent()).sha256
 
 
 def _params(path: Path) -> Params:

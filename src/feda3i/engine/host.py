@@ -18,20 +18,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from feda3i.basics.files import make_private, write_file
 from feda3i.core.cases import Cases, Index
 from feda3i.core.messages import TASKS, Numbers, Order, Reply
-from feda3i.core.site import Looked, Site
+from feda3i.core.site import CaseFacts, Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import check_order, check_reply
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError
+from feda3i.files import make_private, write_file
 
 Memory = dict[str, NDArray[Any]]
 
 
-class Station:
+class SiteHost:
     """Hold one network and answer orders for any of the given sites, one after the other."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Station:
         if job.recipe.engine.deterministic:
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
-        self._looked: dict[int, Looked] = {}
+        self._facts: dict[int, CaseFacts] = {}
 
     def answer(self, order: Order) -> Reply:
         """Do what the order asks and return the reply; only declared things come out."""
@@ -100,7 +100,7 @@ class Station:
             memory=memory,
             training=self.job.recipe.train.in_round(order.round, self.job.recipe.rounds),
             seed=self.job.recipe.seed,
-            looked=self._looked,
+            facts=self._facts,
         )
 
     # -- memory -----------------------------------------------------------------------------------

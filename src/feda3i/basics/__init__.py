@@ -1,1 +1,0 @@
-"""Plumbing for every package: files, parallel calls, memory."""
