@@ -214,7 +214,7 @@ PLANTS = (
         "GCE with q = 0.75 instead of 0.7",
         "gce",
         "feda3i.losses:gce",
-        lambda f: lambda z, y, q, reduction: f(z, y, 0.75, reduction),
+        lambda f: lambda z, y, q: f(z, y, 0.75),
     ),
     Plant(
         "SCE with alpha and beta exchanged",
@@ -226,7 +226,7 @@ PLANTS = (
         "NR-Dice over each image instead of the batch",
         "nr-dice",
         "feda3i.losses:nr_dice",
-        lambda f: lambda z, y, gamma, denominator, per_image: f(z, y, gamma, denominator, True),
+        lambda f: lambda z, y, gamma: f(z, y, gamma, per_image=True),
     ),
     Plant(
         "FedMix prefers low losses",

@@ -233,13 +233,11 @@ class Site:
     def train(
         self,
         step: Callable[[Batch], Tensor],
-        after: Callable[[], None] | None = None,
         order: Callable[[int], Index] | None = None,
     ) -> Numbers:
         """Run the recipe's epochs of ``step`` and its optimiser; return the last epoch's loss.
 
-        ``after`` is called after each step, for what acts on the weights themselves; ``order``
-        chooses the cases of an epoch, by default all of them.
+        ``order`` chooses the cases of an epoch, by default all of them.
         """
         self.network.train()
         stepper = Stepper(self.network, self.training, self.device)
@@ -250,8 +248,6 @@ class Site:
                 with stepper.precision():
                     loss = step(batch)
                 stepper.take(loss)
-                if after is not None:
-                    after()
                 total += self.checked(loss) * len(batch)
             mean = total / len(chosen)
         return {"loss": mean}

@@ -23,15 +23,15 @@ Cost
     cases per round, three after the switch.
 Departures
     Federated: the IoU is that of all sites' cases together, as in the FedA3I comparison, against
-    the given masks (reference = "current": the corrected ones). Counts travel with the reply to the
+    the given masks. Counts travel with the reply to the
     training, so a switch acts from the following round on. The curve begins with the initial model:
     one round holds several epochs, and the steep part would be missed.
     tau = 0.8 for all data, as in that comparison (the authors: 0.7 for medical images).
-    A round is the clock; the authors correct every epoch (VOC) or every tenth (medical): every. The
-    authors' medical code corrects what was corrected before: restart = false. Flips in the
-    correction are off, as in their medical code. The certainty is taken per image, as in their
-    code; indicator = "pixel" is another reading. Their division of logits by the number of scales
-    inside the cross-entropy is off (tempered).
+    A round is the clock; the authors correct every epoch (VOC) or every tenth (medical). The
+    authors' medical code corrects what was corrected before; here the given masks are corrected
+    each time. Nothing is flipped in the correction, as in their medical code. The certainty is
+    taken per image, as in their code. Logits are not divided by the number of scales inside the
+    cross-entropy, as theirs are.
     As in the authors' code a class that a mask lacks stays absent, and a mask is left alone where
     its foreground would fall below half and its background exceed 95 %. As in their medical code a
     flat head of the curve is cut off (trim), but only if four points remain: otherwise slow curves
@@ -44,9 +44,9 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -85,22 +85,10 @@ class ADELE(Method):
     """Sizes at which every batch passes the network, as shares of the images' own."""
     multiple: Annotated[int, Field(ge=1, le=64)] = 1
     """Round scaled sides to a multiple of this, for networks that need one."""
-    indicator: Literal["image", "pixel"] = "image"
-    """Judge certainty by an image's most certain pixel, or pixel by pixel."""
-    tempered: bool = False
-    """Divide logits by the number of scales inside the cross-entropy, as the authors' code does."""
     trim: bool = True
     """Cut a flat head off the curve before the fit."""
     points: Annotated[int, Field(ge=2)] = FEWEST
     """Fewest points of the curve that the switch decides on."""
-    every: Annotated[int, Field(ge=1)] = 1
-    """Rounds between two corrections."""
-    restart: bool = True
-    """Correct the given masks each time, not those corrected before."""
-    reference: Literal["given", "current"] = "given"
-    """The masks that the IoU is measured against."""
-    flips: bool = False
-    """Also predict mirrored images for the correction."""
 
     wire: ClassVar[Wire] = Wire(
         fit=("predicted", "annotated", "both"),
@@ -133,8 +121,7 @@ class ADELE(Method):
 
     def plan(self, server: Server, round: int) -> Plan:
         """Say for each class whether its masks are corrected in this round."""
-        waits = [None if first is None else round - first for first in server.state["first"]]
-        due = [wait is not None and wait >= 0 and wait % self.every == 0 for wait in waits]
+        due = [first is not None and round >= first for first in server.state["first"]]
         return Plan(settings={"correct": due})
 
     def digest(self, server: Server, replies: Replies) -> None:
@@ -173,11 +160,10 @@ class ADELE(Method):
         for batch, logits in site.predict():
             kept = self.targets(site, batch)
             with torch.inference_mode():
-                reference = batch.masks if self.reference == "given" else kept
-                counts += _counts(logits > 0, reference > 0)
+                given = batch.masks > 0
+                counts += _counts(logits > 0, given)
                 if any(due):
-                    before = batch.masks if self.restart else kept
-                    after = correct(before > 0, self.probabilities(site, batch, logits), self.tau)
+                    after = correct(given, self.probabilities(site, batch, logits), self.tau)
                     current.append(torch.where(chosen, after, kept > 0))
         if current:
             remember_masks(site, current)
@@ -192,18 +178,16 @@ class ADELE(Method):
         targets = self.targets(site, batch)
         see = partial(at_scale, site.network, multiple=self.multiple)
         views = [see(batch.images, scale) for scale in self.scales]
-        heat = len(views) if self.tempered else 1
-        total = torch.stack([self.criterion(z / heat, targets) for z in views]).sum()
+        total = torch.stack([self.criterion(z, targets) for z in views]).sum()
         if self.lam > 0:
             total = total + self.lam * self.agreement(views)
         return total / len(views)
 
     def agreement(self, views: list[Tensor]) -> Tensor:
-        """Return the mean over all pixels of their divergence where the scales are certain."""
+        """Return the mean divergence over all pixels of images where some pixel is certain."""
         divergence, mean = losses.disagreement(views)
         certainty = torch.maximum(mean, 1 - mean).detach()
-        if self.indicator == "image":
-            certainty = certainty.flatten(1).amax(1).reshape(-1, *[1] * (mean.ndim - 1))
+        certainty = certainty.flatten(1).amax(1).reshape(-1, *[1] * (mean.ndim - 1))
         return (divergence * (certainty >= self.rho)).mean()
 
     def probabilities(self, site: Site, batch: Batch, logits: Tensor) -> Tensor:
@@ -213,14 +197,7 @@ class ADELE(Method):
             logits if scale == 1 else site.answers(batch, partial(see, scale=scale))
             for scale in self.scales
         ]
-        for scale in self.scales if self.flips else ():
-            mirrored = partial(_mirrored, see, scale)
-            views.append(site.answers(batch, mirrored))
         return torch.sigmoid(torch.stack(views)).mean(0)
-
-
-def _mirrored(see: Callable[[Tensor, float], Tensor], scale: float, images: Tensor) -> Tensor:
-    return see(images.flip(-1), scale).flip(-1)
 
 
 def correct(masks: Tensor, probabilities: Tensor, tau: float) -> Tensor:

@@ -27,12 +27,11 @@ Cost
     round. Phase 2 is cheaper, as fewer sites train.
 Departures
     The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
-    (of a class), which is the only reading in which that paper's reason, the cost, holds;
-    instances = "image" takes whole cases, judged by their mean loss and confidence. For two classes
-    the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask after phase
-    2: a literal port. The losses are cross-entropies of logits (the released code applies softmax
+    (of a class), which is the only reading in which that paper's reason, the cost, holds. For two
+    classes the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask
+    after phase 2: a literal port. The losses are cross-entropies of logits (the released code applies softmax
     twice). Phase 1 is made of ordinary rounds with all sites (there: one site after the other). The
-    proximal term is the norm, as in the released code; squared = true is the paper's formula. Its
+    proximal term is the norm, as in the released code; the paper squares it. Its
     gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
     the server drops that of clean sites: the same numbers without one more question. Corrections
     are made when the next order comes, by the network in it; noisy sites that do not train in phase
@@ -44,7 +43,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -79,8 +78,6 @@ class FedCorr(Method):
     """Rounds of phase 2; the rest of the run is phase 3."""
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5.0
     """Strength of the proximal term of phase 1."""
-    squared: bool = False
-    """Use the squared distance in the proximal term."""
     pi: Share = 0.5
     """Share of the instances taken for noisy that phase 1 may correct."""
     theta: Annotated[float, Field(ge=0.5, le=1)] = 0.5
@@ -91,8 +88,6 @@ class FedCorr(Method):
     """Train on mixed pairs of images."""
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """Both parameters of the Beta distribution of the mixture."""
-    instances: Literal["pixel", "image"] = "pixel"
-    """What is judged and corrected as one."""
 
     wire: ClassVar[Wire] = Wire(
         fit=("mean_loss", "noise_level"), settings=("phase", "noise_level", "relabel")
@@ -193,15 +188,14 @@ class FedCorr(Method):
         bits = site.memory.pop("highest", None)
         if what == "nothing" or (what == "highest" and (bits is None or not bits.any())):
             return
-        by_case = self.instances == "image"
-        shapes = [(1,) * (1 + len(s)) if by_case else (site.classes, *s) for s in site.shapes]
+        shapes = [(site.classes, *s) for s in site.shapes]
         current = []
         for batch, logits in site.predict():
             chosen = None
             if what == "highest" and bits is not None:
                 chosen = batch.cut(unpack_cases(bits, batch.positions, shapes))
             before = self.targets(site, batch) > 0.5
-            current.append(relabel(before, logits, chosen, self.theta, by_case=by_case))
+            current.append(relabel(before, logits, chosen, self.theta))
         remember_masks(site, current)
 
     def _train(self, site: Site) -> Numbers:
@@ -215,7 +209,7 @@ class FedCorr(Method):
             if pull > 0:
                 square = squared_distance(weights, anchor)
                 # The small number gives the root a gradient of 0 at the start, where it has none.
-                loss = loss + pull * (square if self.squared else torch.sqrt(square + 1e-12))
+                loss = loss + pull * torch.sqrt(square + 1e-12)
             return loss
 
         return site.train(step)
@@ -238,8 +232,6 @@ class FedCorr(Method):
         parts = []
         for batch, logits in site.predict():
             pixels = losses.pixel_cross_entropy(logits, self.targets(site, batch))
-            if self.instances == "image":
-                pixels = pixels.flatten(1).mean(1, dtype=torch.float64)
             parts.append(pixels.cpu().numpy())
         # Cases of one size are stacked; of several, each comes alone and is laid out flat.
         is_one_size = len({part.shape[1:] for part in parts}) == 1

@@ -60,6 +60,8 @@ from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.peers import choose_peers
 
 SMALLEST_VARIANCE = 1e-6
+HISTORY = 0.99
+"""Share of the old history that a round keeps."""
 
 
 class FedDM(Method):
@@ -73,8 +75,6 @@ class FedDM(Method):
     """Masks whose trusted share has no more pixels than this are kept whole."""
     probes: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Random images on which the server compares networks."""
-    ema: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Share of the old history that a round keeps."""
     deconflict: bool = True
     """``false`` takes the plain mean of the sites."""
 
@@ -136,7 +136,7 @@ class FedDM(Method):
             before: Floats = history[start:stop].astype(np.float64)
             update = deconflicted_mean(gathered.rows[:, start:stop] - base, before)
             values[start:stop] = base + update
-            new_history[start:stop] = self.ema * before + (1 - self.ema) * update
+            new_history[start:stop] = HISTORY * before + (1 - HISTORY) * update
         server.state["history"] = new_history
         for entry in server.layout.floats:
             if entry.name.endswith("running_var"):

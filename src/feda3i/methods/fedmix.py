@@ -18,15 +18,15 @@ Departures
     FedMix makes pseudo-masks for boxes and image tags. Here every site has a mask for every pixel,
     noisy or not, so none are made; the second network, which only helps to make them, is left out.
     A HIGHER loss gives a HIGHER weight, as in both released notebooks. Under noisy masks that
-    favours noisy sites; ``sign = -1`` reverses it for experiments. The original training also
+    favours noisy sites. The original training also
     crops, flips, decays weights and keeps Adam's moments across rounds; here all methods train
-    alike. The FedA3I paper does not say whether it adds a cross-entropy term:
-    ``dice_only = false`` trains with the recipe's ``loss`` instead of Dice alone.
+    alike. The FedA3I paper does not say whether it adds a cross-entropy term; here
+    sites train with Dice alone.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -47,10 +47,6 @@ class FedMix(Method):
     """Weight of the loss against the number of cases (lambda in the paper); 0 counts cases only."""
     beta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.5
     """Power of the loss; 0 counts all sites alike."""
-    sign: Literal[1, -1] = 1
-    """1: a higher loss counts more, as released; -1: a lower loss counts more."""
-    dice_only: bool = True
-    """Train with soft Dice alone, whatever ``loss`` says; ``false`` trains with ``loss``."""
 
     def plan(self, server: Server, round: int) -> Plan:
         """Gather all replies, because a weight depends on the losses of all sites."""
@@ -58,13 +54,10 @@ class FedMix(Method):
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return the mixture of share of cases and share of loss."""
-        exponent = self.sign * self.beta
-        return mixed_weights(replies.cases, replies.number("loss"), exponent, self.lam)
+        return mixed_weights(replies.cases, replies.number("loss"), self.beta, self.lam)
 
     def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return the soft Dice loss of FedMix, or the recipe's loss."""
-        if not self.dice_only:
-            return super().criterion(logits, targets)
+        """Return the soft Dice loss of FedMix, whatever ``loss`` says."""
         return losses.soft_dice(logits, targets, smooth=SMOOTH, eps=0.0)
 
 

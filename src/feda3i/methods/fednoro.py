@@ -64,8 +64,6 @@ class FedNoRo(Method):
     """Round from which the teacher's share is constant."""
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.8
     """Divides the teacher's logits; values below one sharpen its predictions."""
-    votes: Annotated[int, Field(ge=1, le=1000)] = 9
-    """Mixtures that vote on the noisy sites."""
     by_distance: bool = True
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
@@ -117,7 +115,7 @@ class FedNoRo(Method):
         both = np.hstack([replies.number("foreground"), replies.number("background")])
         known.update(zip(replies.sites, both.tolist(), strict=True))
         sites = sorted(known)
-        is_noisy = vote_high_group(np.array([known[site] for site in sites]), self.votes)
+        is_noisy = vote_high_group(np.array([known[site] for site in sites]))
         noisy = [site for site, flag in zip(sites, is_noisy, strict=True) if flag]
         server.state["noisy"] = noisy
         server.record(noisy=noisy, losses=known)

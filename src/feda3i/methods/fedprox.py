@@ -9,15 +9,14 @@ What stays at the site
     Images, masks, optimiser moments, the received network for the length of the round.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss (with
-    the proximal term, unless it is decoupled).
+    the proximal term).
 Cost
     That of FedAvg and one more copy of the parameters in memory.
 Departures
     The FedA3I comparison tuned mu in {0.01, 0.001} and does not say which won: report both. The
     authors add mu (w - w_g) to the gradient of plain SGD. Here the optimiser is Adam, and the term
-    in the loss passes through its scaling, as in other ports; decoupled = true pulls the weights
-    after each Adam step instead, w <- w - lr mu (w - w_g), which is the authors' strength. All
-    sites do all epochs: the partial work of stragglers is not simulated.
+    in the loss passes through its scaling, as in other ports. All sites do all
+    epochs: the partial work of stragglers is not simulated.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ class FedProx(Method):
 
     mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
     """Strength of the pull; 0 is FedAvg."""
-    decoupled: bool = False
-    """Pull the weights after each step instead of adding the term to the loss."""
 
     def fit(self, site: Site) -> Numbers:
         """Train with the received network as anchor."""
@@ -48,11 +45,6 @@ class FedProx(Method):
             return super().fit(site)
         weights = [w for w in site.network.parameters() if w.requires_grad]
         anchor = [w.detach().clone() for w in weights]
-        if self.decoupled:
-            strength = site.training.lr * self.mu
-            return site.train(
-                lambda batch: self.step(site, batch), after=lambda: pull(weights, anchor, strength)
-            )
 
         def proximal(batch: Batch) -> Tensor:
             return self.step(site, batch) + 0.5 * self.mu * squared_distance(weights, anchor)
@@ -63,13 +55,6 @@ class FedProx(Method):
 def squared_distance(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> Tensor:
     """Return the squared Euclidean distance of two lists of tensors, with a gradient."""
     return torch.stack([((w - g) ** 2).sum() for w, g in zip(weights, anchor, strict=True)]).sum()
-
-
-def pull(weights: Sequence[Tensor], anchor: Sequence[Tensor], strength: float) -> None:
-    """Move the weights towards the anchor by this share of the distance, in place."""
-    with torch.no_grad():
-        for w, g in zip(weights, anchor, strict=True):
-            w.sub_(w - g, alpha=strength)
 
 
 METHOD = FedProx

@@ -17,8 +17,8 @@ Departures
     One sigmoid per class: for one foreground class this equals the paper's softmax of two classes,
     which counts the annotated class only. The truncated variant (pruning below k = 0.5) is not
     used, since the FedA3I comparison names q alone. Computed from logits, so that no clamping of
-    p_y is needed. reduction = "pre_power" is the binary form found in later segmentation code: it
-    averages p_y over the batch before the power.
+    p_y is needed. The power is taken pixel by pixel; the binary form in later segmentation code
+    averages p_y over the batch before it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ class GCE(Method):
     """The method is its own loss, of the cross-entropy family; there is no variant with Dice."""
     q: Annotated[float, Field(gt=0, le=1)] = 0.7
     """Towards 0 cross-entropy, at 1 the mean absolute error."""
-    reduction: Literal["pixel", "pre_power"] = "pixel"
-    """Power of every pixel, or of the batch's mean probability."""
 
     def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the generalised cross-entropy of a batch."""
-        return losses.gce(logits, targets, self.q, self.reduction)
+        return losses.gce(logits, targets, self.q)
 
 
 METHOD = GCE

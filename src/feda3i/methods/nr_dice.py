@@ -14,9 +14,9 @@ Cost
     That of FedAvg.
 Departures
     The foreground of each sigmoid only; the authors' toolkit (PyMIC) averages over both softmax
-    channels. Sums run over the whole batch, as there; per_image = true takes each image alone.
+    channels. Sums run over the whole batch, as there.
     PyMIC divides by sum p + sum y; squares are used here because only with them gamma = 2 gives the
-    Dice loss, as the paper says (denominator = "sums" is PyMIC's). Where a batch has no annotated
+    Dice loss, as the paper says. Where a batch has no annotated
     pixel of a class, squares would reward false foreground: the loss then rises as the prediction
     falls. Such a batch gets PyMIC's denominator; noisy masks can be empty, so this does happen.
 """
@@ -39,14 +39,10 @@ class NRDice(Method):
     """The method is its own loss, of the Dice family; there is no variant with cross-entropy."""
     gamma: Annotated[float, Field(ge=1, le=2)] = 1.5
     """At 1 close to the mean absolute error, at 2 the Dice loss."""
-    denominator: Literal["squares", "sums"] = "squares"
-    """``sum p^2 + sum y^2``, or PyMIC's ``sum p + sum y``."""
-    per_image: bool = False
-    """Sum over each image alone instead of over the batch."""
 
     def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the noise-robust Dice loss of a batch."""
-        return losses.nr_dice(logits, targets, self.gamma, self.denominator, self.per_image)
+        return losses.nr_dice(logits, targets, self.gamma)
 
 
 METHOD = NRDice

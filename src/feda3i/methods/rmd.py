@@ -25,8 +25,8 @@ Departures
     The teacher gets no gradient from its pupil (in the authors' code it does). The divergence is
     KL(teacher || student), as in the authors' code for LIDC (reversed for ACDC), computed from
     logits because log(sigmoid) overflows. The deformation is a rotation and a zoom with bilinear
-    sampling, one draw per image; elastic > 0 also moves control points (in the authors' code with a
-    standard deviation of up to 26 pixels). Pixels outside the frame repeat the border and are
+    sampling, one draw per image; the authors also move control points, with a standard deviation of
+    up to 26 pixels. Pixels outside the frame repeat the border and are
     ranked with the others, as in the authors' code. Volumes are flipped but not rotated. Networks
     without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout. With several
     classes a pixel's loss, error and divergence are means over the classes.
@@ -54,6 +54,8 @@ from feda3i.methods.parts.coteaching import distil, exchange
 from feda3i.methods.parts.warps import Warp, Warps, draw_deformation, draw_flips
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+NOISE = 0.02
+"""Standard deviation of the noise in images, as a share of the range of intensities."""
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -92,10 +94,6 @@ class RMD(Method):
     """Rates after the five stages of the encoder in the second pass."""
     warp_from: Annotated[int, Field(ge=0)] = 10
     """Complete rounds before images are also rotated, zoomed and made noisy."""
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """Standard deviation of that noise as a share of the range of intensities."""
-    elastic: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Largest standard deviation of displaced control points in pixels; 0 leaves them out."""
     strong_statistics: bool = True
     """Let the second pass update BatchNorm's running statistics as well."""
 
@@ -149,14 +147,14 @@ class RMD(Method):
             return warps, warps(batch.images)
         generator = site.torch_rng("augment-noise", batch.epoch, int(batch.positions[0]))
         noise = torch.randn(batch.images.shape, generator=generator).to(batch.images)
-        return warps, (warps(batch.images) + 255.0 * self.noise * noise).clamp(0.0, 255.0)
+        return warps, (warps(batch.images) + 255.0 * NOISE * noise).clamp(0.0, 255.0)
 
     def _warp(self, site: Site, epoch: int, position: int) -> Warp:
         rng = site.rng("augment", epoch, position)
         flips = draw_flips(rng, len(site.shape))
         if site.round - 1 < self.warp_from or len(site.shape) != 2:
             return Warp(flips)
-        return Warp(flips, draw_deformation(rng, site.shape, displacement=self.elastic))
+        return Warp(flips, draw_deformation(rng, site.shape))
 
     def strong(self, site: Site, batch: Batch, images: Tensor) -> list[Tensor]:
         """Return both networks' logits of the disturbed images, with dropout in the encoder."""

@@ -39,15 +39,14 @@ def test_defaults_are_those_of_the_comparison():
     method = make_method("adele", {})
     assert (method.lam, method.rho, method.r, method.tau) == (1.0, 0.8, 0.9, 0.8)
     assert method.scales == (0.7, 1.0, 1.5)
-    assert (method.indicator, method.tempered, method.trim) == ("image", False, True)
+    assert method.trim
 
 
 @pytest.mark.parametrize(
     "options",
     [
         *({"tau": 0.49}, {"tau": 1.01}, {"rho": 1.1}, {"rho": -0.1}, {"r": 0}, {"r": 1.1}),
-        *({"lam": -1}, {"scales": []}, {"scales": [0.0, 1.0]}, {"indicator": "case"}),
-        *({"every": 0}, {"points": 1}, {"multiple": 0}, {"reference": "clean"}),
+        *({"lam": -1}, {"scales": []}, {"scales": [0.0, 1.0]}, {"points": 1}, {"multiple": 0}),
     ],
 )
 def test_options_out_of_range_are_refused(options):
@@ -64,23 +63,20 @@ def test_one_scale_without_correction_is_fedavg_bit_for_bit(early_switch):
 # -- the loss -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tempered", [False, True])
-@pytest.mark.parametrize("indicator", ["image", "pixel"])
-def test_the_step_is_the_formula(tmp_path, tempered, indicator):
-    options = {"lam": 2.0, "rho": 0.6, "tempered": tempered, "indicator": indicator}
+def test_the_step_is_the_formula(tmp_path):
+    options = {"lam": 2.0, "rho": 0.6}
     federation = tiny_federation(size=48, classes=2)
     site = site_of(tmp_path, "adele", settings=OFF, federation=federation, **options)
     batch = site.batch(np.array([0, 1, 2]))
     site.network.train()
     loss = site.method.step(site, batch)
     views = [at_scale(site.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
-    heat = 3 if tempered else 1
-    ce = sum(losses.cross_entropy(z / heat, batch.masks) for z in views)
+    ce = sum(losses.cross_entropy(z, batch.masks) for z in views)
     p = torch.sigmoid(torch.stack(views))
     mean = p.mean(0).clamp(1e-3, 1 - 1e-3)
     j = (p * (p / mean).log() + (1 - p) * ((1 - p) / (1 - mean)).log()).sum(0)
     sure = torch.maximum(mean, 1 - mean)
-    sure = sure.flatten(1).amax(1).reshape(-1, 1, 1, 1) if indicator == "image" else sure
+    sure = sure.flatten(1).amax(1).reshape(-1, 1, 1, 1)
     expected = (ce + 2.0 * (j * (sure >= 0.6)).mean()) / 3
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
 
@@ -96,15 +92,14 @@ def test_without_agreement_it_is_the_mean_cross_entropy_over_scales(tmp_path):
 
 def test_uncertain_images_do_not_count():
     views = [torch.tensor([0.5, -0.5, 0.1, 4.0]).reshape(2, 1, 2, 1) * s for s in (1, 2, -0.5)]
-    image, pixel = make_method("adele", {}), make_method("adele", {"indicator": "pixel"})
+    method = make_method("adele", {})
     divergence, mean = losses.disagreement(views)
     sure = torch.maximum(mean, 1 - mean) >= 0.8
     assert not sure.any()
-    assert image.agreement(views) == pixel.agreement(views) == 0
+    assert method.agreement(views) == 0
     views[2][1, 0, 1, 0] = 8.0  # now one pixel of the second image is certain
     divergence, _ = losses.disagreement(views)
-    torch.testing.assert_close(image.agreement(views), divergence[1].sum() / 4)
-    torch.testing.assert_close(pixel.agreement(views), divergence[1, 0, 1, 0] / 4)
+    torch.testing.assert_close(method.agreement(views), divergence[1].sum() / 4)
 
 
 # -- correction -----------------------------------------------------------------------------------
@@ -196,34 +191,15 @@ def test_only_due_classes_are_corrected_and_others_are_kept(tmp_path):
     assert torch.equal(site.method.targets(site, batch)[:, 1], current[:, 1])
 
 
-def test_restart_begins_with_the_given_masks(tmp_path):
-    for restart in (True, False):
-        site = site_of(tmp_path, "adele", restart=restart, reference="current")
-        batch = site.batch(np.arange(4))
-        turned = pack_masks(site.given_masks() == 0)
-        site.memory["masks"] = turned.copy()
-        site.network.outc.weight.data.zero_()
-        site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain
-        numbers = site.method.look(site, [True])
-        assert numbers["annotated"] == [int((1 - batch.masks).sum())]
-        expected = batch.masks if restart else 1 - batch.masks
-        assert torch.equal(site.method.targets(site, batch), expected)
-
-
-def test_flips_are_averaged(tmp_path):
-    plain, mirrored = (
-        site_of(tmp_path, "adele", flips=flips, federation=tiny_federation(size=48))
-        for flips in (False, True)
-    )
-    plain.network.eval(), mirrored.network.eval()
-    batch = plain.batch(np.arange(2))
-    with torch.inference_mode():
-        logits = plain.network(batch.images)
-        one = plain.method.probabilities(plain, batch, logits)
-        both = mirrored.method.probabilities(mirrored, batch, logits)
-        batch.images.copy_(batch.images.flip(-1))
-        other = plain.method.probabilities(plain, batch, plain.network(batch.images)).flip(-1)
-    torch.testing.assert_close(both, (one + other) / 2)
+def test_each_correction_begins_with_the_given_masks(tmp_path):
+    site = site_of(tmp_path, "adele")
+    batch = site.batch(np.arange(4))
+    site.memory["masks"] = pack_masks(site.given_masks() == 0)
+    site.network.outc.weight.data.zero_()
+    site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain
+    numbers = site.method.look(site, [True])
+    assert numbers["annotated"] == [int(batch.masks.sum())]
+    assert torch.equal(site.method.targets(site, batch), batch.masks)
 
 
 # -- the switch -----------------------------------------------------------------------------------
@@ -272,14 +248,6 @@ def test_each_class_switches_on_its_own_and_for_good():
 def _both(millionths):
     """Return the overlap of two sets of a million pixels with these IoUs."""
     return [round(1e6 * 2 * v / (1e6 + v)) for v in millionths]
-
-
-def test_every_few_rounds(early_switch):
-    server = server_of(every=3)
-    for t in range(3):
-        tell(server, t + 1, {"site-1": ([5], [5], [3])})
-    due = [server.method.plan(server, r).settings["correct"][0] for r in range(1, 11)]
-    assert [r for r, is_due in enumerate(due, start=1) if is_due] == [3, 6, 9]
 
 
 def test_a_run_records_its_curve_and_resumes_exactly(early_switch):

@@ -264,7 +264,7 @@ def test_running_variances_stay_positive(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"probes": 0}, {"ema": 1.0}],
+    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"probes": 0}],
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):

@@ -92,7 +92,7 @@ def test_neutral_is_fedavg_bit_for_bit(tmp_path, options):
 
 def test_all_clean_is_fedavg_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "feda3i.methods.fednoro.vote_high_group", lambda numbers, _: np.zeros(len(numbers), bool)
+        "feda3i.methods.fednoro.vote_high_group", lambda numbers: np.zeros(len(numbers), bool)
     )
     found = played(tmp_path, "fednoro", SOON, unequal(), rounds=3)
     np.testing.assert_array_equal(found, played(tmp_path, "fedavg", None, unequal(), rounds=3))
@@ -188,7 +188,7 @@ def test_without_a_clean_site_in_the_round_weights_are_fedavgs(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"s1": 0}, {"a": 1.1}, {"a": -0.1}, {"temperature": 0}, {"end": 0}, {"votes": 0}],
+    [{"s1": 0}, {"a": 1.1}, {"a": -0.1}, {"temperature": 0}, {"end": 0}],
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):

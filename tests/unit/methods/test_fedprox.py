@@ -10,10 +10,10 @@ from feda3i.methods.base import make_method
 from feda3i.methods.fedprox import squared_distance
 
 
-def trained(folder, mu, decoupled=False, epochs=1, batch=4):
+def trained(folder, mu, epochs=1, batch=4):
     """Return the received, the trained and the buffer values of one site's fit."""
     train = {"epochs": epochs, "batch": batch}
-    site = site_of(folder, "fedprox", mu=mu, decoupled=decoupled, train=train)
+    site = site_of(folder, "fedprox", mu=mu, train=train)
     received = site.received.values
     site.method.fit(site)
     return received, site.layout.read(site.network).values, site.layout.trained()
@@ -21,7 +21,7 @@ def trained(folder, mu, decoupled=False, epochs=1, batch=4):
 
 def test_defaults():
     method = make_method("fedprox", {})
-    assert (method.mu, method.decoupled) == (0.01, False)
+    assert method.mu == 0.01
 
 
 @pytest.mark.parametrize("mu", [-0.01, float("nan"), float("inf")])
@@ -30,10 +30,9 @@ def test_mu_out_of_range_is_refused(mu):
         make_method("fedprox", {"mu": mu})
 
 
-@pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("loss", ["ce", "dc"])
-def test_mu_zero_is_fedavg_bit_for_bit(decoupled, loss):
-    ours = final_values("fedprox", options={"mu": 0, "decoupled": decoupled, "loss": loss})
+def test_mu_zero_is_fedavg_bit_for_bit(loss):
+    ours = final_values("fedprox", options={"mu": 0, "loss": loss})
     np.testing.assert_array_equal(ours, final_values("fedavg", options={"loss": loss}))
 
 
@@ -53,21 +52,12 @@ def test_the_first_step_is_that_of_fedavg(tmp_path):
     np.testing.assert_array_equal(ours, plain)
 
 
-@pytest.mark.parametrize("decoupled", [False, True])
-def test_a_larger_mu_stays_nearer(tmp_path, decoupled):
+def test_a_larger_mu_stays_nearer(tmp_path):
     distances = []
     for mu in (0, 1.0, 10.0):
-        received, ours, is_trained = trained(tmp_path, mu, decoupled, epochs=3, batch=2)
+        received, ours, is_trained = trained(tmp_path, mu, epochs=3, batch=2)
         distances.append(np.linalg.norm((ours - received)[is_trained]))
     assert distances[0] > distances[1] > distances[2] > 0
-
-
-def test_decoupled_pulls_after_the_step(tmp_path):
-    _, plain, _ = trained(tmp_path, mu=0)
-    received, ours, is_trained = trained(tmp_path, mu=2.0, decoupled=True)
-    expected = plain - 5e-3 * 2.0 * (plain - received)
-    np.testing.assert_allclose(ours[is_trained], expected[is_trained], rtol=0, atol=1e-7)
-    np.testing.assert_array_equal(ours[~is_trained], plain[~is_trained])
 
 
 def test_the_default_is_not_fedavg():

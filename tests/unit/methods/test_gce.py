@@ -12,20 +12,17 @@ from feda3i.methods.base import make_method
 
 def test_defaults_are_those_of_the_comparison():
     method = make_method("gce", {})
-    assert (method.q, method.reduction) == (0.7, "pixel")
+    assert method.q == 0.7
 
 
-@pytest.mark.parametrize("reduction", ["pixel", "pre_power"])
-def test_criterion_is_the_loss_with_its_options(reduction):
-    method = make_method("gce", {"q": 0.4, "reduction": reduction})
+def test_criterion_is_the_loss_with_its_option():
+    method = make_method("gce", {"q": 0.4})
     logits, targets = torch.randn(2, 1, 4, 4), torch.ones(2, 1, 4, 4)
-    expected = losses.gce(logits, targets, 0.4, reduction)
+    expected = losses.gce(logits, targets, 0.4)
     assert method.criterion(logits, targets) == expected
 
 
-@pytest.mark.parametrize(
-    "options", [{"q": 0}, {"q": -0.1}, {"q": 1.01}, {"q": float("nan")}, {"reduction": "sum"}]
-)
+@pytest.mark.parametrize("options", [{"q": 0}, {"q": -0.1}, {"q": 1.01}, {"q": float("nan")}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):
         make_method("gce", options)

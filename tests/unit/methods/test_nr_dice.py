@@ -22,19 +22,16 @@ class Dice(Method):
 
 def test_defaults_are_those_of_the_comparison():
     method = make_method("NR-Dice", {})
-    assert (method.gamma, method.denominator, method.per_image) == (1.5, "squares", False)
+    assert method.gamma == 1.5
 
 
-@pytest.mark.parametrize("denominator", ["squares", "sums"])
-@pytest.mark.parametrize("per_image", [False, True])
-def test_criterion_is_the_loss_with_its_options(denominator, per_image):
-    options = {"gamma": 1.2, "denominator": denominator, "per_image": per_image}
-    method = make_method("nr_dice", options)
+def test_criterion_is_the_loss_with_its_option():
+    method = make_method("nr_dice", {"gamma": 1.2})
     logits, targets = torch.randn(2, 1, 4, 4), (torch.rand(2, 1, 4, 4) < 0.5).float()
-    assert method.criterion(logits, targets) == losses.nr_dice(logits, targets, **options)
+    assert method.criterion(logits, targets) == losses.nr_dice(logits, targets, 1.2)
 
 
-@pytest.mark.parametrize("options", [{"gamma": 0.99}, {"gamma": 2.01}, {"denominator": "x"}])
+@pytest.mark.parametrize("options", [{"gamma": 0.99}, {"gamma": 2.01}])
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):
         make_method("nr-dice", options)

@@ -127,9 +127,8 @@ def test_masks_of_several_sizes_pack_and_unpack():
         np.testing.assert_array_equal(one, expected)
 
 
-@pytest.mark.parametrize("instances", ["pixel", "image"])
-def test_fedcorr_relabels_whole_cases_by_the_network_it_received(instances, tmp_path):
-    options = {"t1": 1, "t2": 0, "instances": instances}
+def test_fedcorr_relabels_whole_cases_by_the_network_it_received(tmp_path):
+    options = {"t1": 1, "t2": 0}
     steps = Steps(tmp_path, "fedcorr", options, uneven_federation(), **PATCH)
     steps.play()
     site = steps.site("site-1", relabel="all", phase=3, noise_level=0.0)

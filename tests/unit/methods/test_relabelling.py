@@ -40,13 +40,3 @@ def test_only_chosen_and_sure_pixels_change(theta):
     torch.testing.assert_close(found, torch.where(may, p > 0.5, masks))
     assert (found != masks).any()
     torch.testing.assert_close(relabel(found, logits, chosen, theta), found)
-
-
-def test_whole_cases_change_by_their_mean_confidence():
-    masks, logits, _ = draw()
-    logits[0] /= 100
-    found = relabel(masks, logits, None, 0.7, by_case=True)
-    torch.testing.assert_close(found[0], masks[0])
-    torch.testing.assert_close(found[1], logits[1] > 0)
-    only_first = torch.tensor([True, False]).reshape(2, 1, 1, 1)
-    torch.testing.assert_close(relabel(masks, logits, only_first, 0.7, by_case=True), masks)

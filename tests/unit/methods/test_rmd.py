@@ -27,7 +27,7 @@ def test_defaults_are_those_of_the_comparison():
     method = make_method("rmd", {})
     assert (method.t1, method.mu, method.tau, method.weight) == (10, 0.8, 0.005, 0.0009)
     assert method.dropout == (0.05, 0.1, 0.2, 0.3, 0.5)
-    assert (method.warp_from, method.noise, method.elastic) == (10, 0.02, 0.0)
+    assert method.warp_from == 10
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_defaults_are_those_of_the_comparison():
     [
         *({"t1": 0}, {"mu": 1.1}, {"mu": -0.1}, {"tau": 1.0}, {"tau": -0.1}, {"weight": -1}),
         *({"dropout": [0.1] * 4}, {"dropout": [0, 0, 0, 0, 1]}),
-        *({"elastic": -1}, {"noise": 2}, {"loss": "dc"}),
+        {"loss": "dc"},
     ],
 )
 def test_options_out_of_range_are_refused(options):
@@ -202,7 +202,7 @@ def test_draws_differ_between_batches_epochs_rounds_and_sites(tmp_path):
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_networks_without_the_switch_pass_without_dropout(tmp_path, dimensions):
     federation = tiny_federation(size=16, classes=2, dimensions=dimensions)
-    site = site_of(tmp_path, "rmd", round=12, model=PLAIN, federation=federation, elastic=2.0)
+    site = site_of(tmp_path, "rmd", round=12, model=PLAIN, federation=federation)
     batch = site.batch(np.arange(2))
     plain = [site.network.a(batch.images), site.network.b(batch.images)]
     strong = site.method.strong(site, batch, batch.images)

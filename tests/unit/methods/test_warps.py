@@ -8,7 +8,6 @@ from feda3i.methods.parts.warps import (
     Warp,
     draw_deformation,
     draw_flips,
-    elastic,
     rotation_and_zoom,
 )
 
@@ -74,24 +73,11 @@ def test_beyond_the_frame_the_border_is_repeated():
     assert turned.max() <= x.max() + 1e-6
 
 
-def test_elastic_moves_by_pixels():
-    shift = np.zeros((2, 3, 3))
-    shift[0] = 2.0  # x
-    shift[1] = -1.0  # y
-    picture = torch.rand(1, 1, 12, 20)
-    places = rotation_and_zoom((12, 20), 0.0, 1.0) + elastic((12, 20), shift)
-    moved = Warp(places=places)(picture)
-    torch.testing.assert_close(moved[..., 1:, :-2], picture[..., :-1, 2:], atol=1e-4, rtol=0)
-
-
 def test_draws_depend_on_the_generator_alone():
     one, two, three = (
-        draw_deformation(np.random.default_rng(seed), (16, 20), displacement=5.0)
-        for seed in (1, 1, 2)
+        draw_deformation(np.random.default_rng(seed), (16, 20)) for seed in (1, 1, 2)
     )
     assert torch.equal(one, two)
     assert not torch.equal(one, three)
     assert one.shape == (16, 20, 2)
-    plain = draw_deformation(np.random.default_rng(1), (16, 20))
-    assert not torch.equal(one, plain)
-    assert plain.abs().max() <= 1.5  # rotated by up to 60 degrees and magnified, never shrunk
+    assert one.abs().max() <= 1.5  # rotated by up to 60 degrees and magnified, never shrunk

@@ -79,25 +79,18 @@ def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
     return chosen.reshape(losses.shape)
 
 
-def relabel(
-    masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float, *, by_case: bool = False
-) -> Tensor:
+def relabel(masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float) -> Tensor:
     """Return masks in which chosen instances take the network's confident predictions.
 
     Masks and logits are ``(case, class, *space)``; ``chosen``, broadcastable to them, are the
     instances that may change, all if ``None``. One changes if its confidence max(p, 1 - p) exceeds
-    theta. Confidence is never below one half, so 0.5 changes all and 1 none. ``by_case`` judges
-    whole cases by their mean confidence instead of single pixels.
+    theta. Confidence is never below one half, so 0.5 changes all and 1 none.
 
     >>> logits = torch.tensor([[[3.0, -3.0, 0.1]]])
     >>> relabel(torch.tensor([[[False, True, False]]]), logits, None, 0.9)
     tensor([[[ True, False, False]]])
     """
-    confidence = torch.sigmoid(logits.abs())
-    if by_case:
-        mean = confidence.flatten(1).mean(1, dtype=torch.float64)
-        confidence = mean.reshape(-1, *[1] * (logits.ndim - 1))
-    sure = confidence > theta
+    sure = torch.sigmoid(logits.abs()) > theta
     if chosen is not None:
         sure = sure & chosen
     return torch.where(sure, torch.sigmoid(logits) > 0.5, masks)

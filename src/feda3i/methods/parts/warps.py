@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from feda3i.core.messages import Floats
-
 DEGREES, ZOOM = (0.0, 60.0), (1.0, 2.0)
 """Limits of the rotation and of the magnification, drawn uniformly."""
 
@@ -84,32 +82,6 @@ def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tens
     return torch.stack([cos * x - sin * y, sin * x + cos * y], dim=-1) / half
 
 
-def elastic(shape: Sequence[int], control: Floats) -> Tensor:
-    """Return smooth displacements in pixels as an addition to places, ``(height, width, 2)``.
-
-    ``control`` is ``(2, rows, columns)``: displacements in x and y at control points spread over
-    the frame, joined by bicubic interpolation.
-    """
-    height, width = shape
-    pixels = functional.interpolate(
-        torch.as_tensor(control, dtype=torch.float32)[None],
-        (height, width),
-        mode="bicubic",
-        align_corners=True,
-    )[0]
-    return pixels.permute(1, 2, 0) / torch.tensor([(width - 1) / 2, (height - 1) / 2])
-
-
-def draw_deformation(
-    rng: np.random.Generator, shape: Sequence[int], displacement: float = 0.0
-) -> Tensor:
-    """Draw a rotation, a zoom and, if asked for, displacements of 3 x 3 control points.
-
-    Displacements are normal; their standard deviation in pixels is drawn from 1 to
-    ``displacement``.
-    """
-    places = rotation_and_zoom(shape, float(rng.uniform(*DEGREES)), float(rng.uniform(*ZOOM)))
-    if displacement > 0:
-        std = rng.uniform(min(1.0, displacement), displacement)
-        places = places + elastic(shape, rng.normal(0.0, std, (2, 3, 3)))
-    return places
+def draw_deformation(rng: np.random.Generator, shape: Sequence[int]) -> Tensor:
+    """Draw a rotation and a zoom."""
+    return rotation_and_zoom(shape, float(rng.uniform(*DEGREES)), float(rng.uniform(*ZOOM)))
