@@ -29,14 +29,14 @@ Departures
     The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
     (of a class), which is the only reading in which that paper's reason, the cost, holds. For two
     classes the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask
-    after phase 2: a literal port. The losses are cross-entropies of logits (the released code applies softmax
-    twice). Phase 1 is made of ordinary rounds with all sites (there: one site after the other). The
-    proximal term is the norm, as in the released code; the paper squares it. Its
+    after phase 2: a literal port. The losses are cross-entropies of logits (the released code
+    applies softmax twice). Phase 1 is made of ordinary rounds with all sites (there: one site after
+    the other). The proximal term is the norm, as in the released code; the paper squares it. Its
     gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
     the server drops that of clean sites: the same numbers without one more question. Corrections
     are made when the next order comes, by the network in it; noisy sites that do not train in phase
-    2 are asked to ``act``. Mean losses are scaled to 0..1 before the mixture. A site that
-    missed phase 1 is not known to be clean: it joins in phase 3 with its masks as given.
+    2 are asked to ``act``. Mean losses are scaled to 0..1 before the mixture. A site that missed
+    phase 1 is not known to be clean: it joins in phase 3 with its masks as given.
 """
 
 from __future__ import annotations
