@@ -68,9 +68,9 @@ def check_folder(
     workers: int | None = None,
 ) -> None:
     """Print what is wrong with a data folder; exit code 1 if it is not fit for training."""
-    from feda3i.doctor.examine import check_data
-    from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
-    from feda3i.files import write_file
+    from feda3i.basics.files import write_file
+    from feda3i.data.check import check_data
+    from feda3i.data.check_report import report_text, summarise_checkup, summary_text
     from feda3i.reading.problems import write_problems
 
     report = check_data(
@@ -100,15 +100,15 @@ def check_method(arguments: Sequence[str]) -> None:
     """Run the contract on a method; options as ``key=value`` after its name."""
     if not arguments:
         raise RecipeError("expected: feda3i check method NAME [key=value ...]")
-    from feda3i import testing
+    from feda3i import contract
     from feda3i.methods.base import make_method
     from feda3i.recipe import load
 
     name, *options = arguments
     section = load(None, [f"method={name}", *(f"method.{option}" for option in options)]).method
     make_method(section.name, section.options())
-    outcome = testing.check_method(section.name, section.options())
-    for promise in testing.PROMISES:
+    outcome = contract.check_method(section.name, section.options())
+    for promise in contract.PROMISES:
         trouble = outcome[promise.__name__]
         print(f"{'broken' if trouble else 'kept  '}  {(promise.__doc__ or '').strip()}")
         if trouble:

@@ -3,8 +3,8 @@ import datetime
 import numpy as np
 import pytest
 
+from feda3i.data.check import check_data
 from feda3i.data.folder import load_folder
-from feda3i.doctor.examine import check_data
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options
 

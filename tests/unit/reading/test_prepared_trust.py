@@ -6,8 +6,8 @@ import json
 import pytest
 
 from data_files import plain_tree, save_pair
+from feda3i.data.check import check_data
 from feda3i.data.folder import folder, load_folder
-from feda3i.doctor.examine import check_data
 from feda3i.errors import DataError
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options

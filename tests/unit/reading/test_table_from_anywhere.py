@@ -2,8 +2,8 @@ import pytest
 
 from data_files import save_pair
 from feda3i import recipe
+from feda3i.data.check import check_data
 from feda3i.data.folder import folder, load_folder
-from feda3i.doctor.examine import check_data
 from feda3i.errors import DataError, RecipeError
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.doctor.examine import Checkup
-from feda3i.doctor.facts import table_lines
-from feda3i.doctor.volume_summary import (
+from feda3i.data.case_facts import table_lines
+from feda3i.data.check import Checkup
+from feda3i.data.volume_summary import (
     class_lines,
     class_rows,
     ranges,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from feda3i.doctor.facts import Facts, VolumeFacts, case_facts
+from feda3i.data.case_facts import Facts, VolumeFacts, case_facts
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, RawCase
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.nifti import Geometry, geometry_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.doctor.facts import Facts
-from feda3i.doctor.volume_look import ANY_CLASS
+from feda3i.data.case_facts import Facts
+from feda3i.data.volume_look import ANY_CLASS
 from feda3i.reading.decode import DEFAULT_CLASSES
 from feda3i.reading.listing import Listed
 from feda3i.reading.problems import Problem

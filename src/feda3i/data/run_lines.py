@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.doctor.facts import Facts
+from feda3i.data.case_facts import Facts
 from feda3i.reading.decode import MIN_SIZE
 
 MOST_VOXELS, MOST_PIXELS = 64**3, 256**2

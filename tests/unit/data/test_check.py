@@ -8,10 +8,10 @@ from PIL import Image
 
 from data_files import lesion, plain_tree, save, save_pair
 from feda3i.commands.check import check_folder
-from feda3i.doctor.duplicates import find_duplicates, fingerprint
-from feda3i.doctor.estimate import Estimate, estimate
-from feda3i.doctor.examine import check_data
-from feda3i.doctor.summary import report_text, summarise_checkup, summary_text
+from feda3i.data.check import check_data
+from feda3i.data.check_report import report_text, summarise_checkup, summary_text
+from feda3i.data.duplicates import find_duplicates, fingerprint
+from feda3i.data.round_cost import Estimate, estimate
 from feda3i.models.unet import UNet
 from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.doctor.duplicates import Fingerprint, fingerprint
+from feda3i.data.duplicates import Fingerprint, fingerprint
 from feda3i.reading.decode import RawCase
 from feda3i.reading.problems import Level
 

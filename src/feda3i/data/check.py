@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from feda3i.basics.parallel import ordered_map
+from feda3i.data.case_facts import Facts, SiteFacts, case_facts, site_facts
 from feda3i.data.division import as_test, home
+from feda3i.data.duplicates import find_duplicates
 from feda3i.data.partition import split_cases
-from feda3i.doctor.duplicates import find_duplicates
-from feda3i.doctor.estimate import EPOCHS, Estimate, estimate
-from feda3i.doctor.facts import Facts, SiteFacts, case_facts, site_facts
-from feda3i.doctor.suggestion import Suggestion, suggest
-from feda3i.doctor.volume_look import ANY_CLASS, look_at_volume
-from feda3i.doctor.volume_summary import judge_classes, judge_scales, settle_classes
-from feda3i.pool import ordered_map
+from feda3i.data.round_cost import EPOCHS, Estimate, estimate
+from feda3i.data.run_lines import Suggestion, suggest
+from feda3i.data.volume_look import ANY_CLASS, look_at_volume
+from feda3i.data.volume_summary import judge_classes, judge_scales, settle_classes
 from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.pairs import Pair
@@ -33,7 +33,7 @@ _MOST_SITES, _SITE_CASES = 12, 8  # simulated sites, and training cases of one
 
 @dataclass(frozen=True)
 class Checkup:
-    """All findings; ``feda3i.doctor.summary`` turns them into text and JSON."""
+    """All findings; ``feda3i.data.check_report`` turns them into text and JSON."""
 
     root: Path
     cases: tuple[Listed, ...]

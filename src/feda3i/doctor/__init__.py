@@ -1,1 +1,0 @@
-"""The site doctor: look at a site's cases before anyone trains on them."""
