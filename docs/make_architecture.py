@@ -41,7 +41,6 @@ ROOMS = {
     "synthetic": "Synthetic skin and breast cases.",
     "reading": "From files of any layout to cases: find pairs, decode, resize, say what is wrong.",
     "data": "Cases on disk as a federation: folders, partitions, cache, and the check of a folder.",
-    "prepare": "One checked, hashed folder from files of any layout.",
     "datasets": "Data sets by name, one file each.",
     "recipe": "One TOML file says everything about a run; overrides, names, trust.",
     "simulation": "From a recipe to a federation: annotators, noisy masks, reference views.",

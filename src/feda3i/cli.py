@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from feda3i import __version__
-from feda3i.commands import deploy, noise, prepare
+from feda3i.commands import deploy, noise
 from feda3i.commands.app import App
 from feda3i.commands.audit import audit
 from feda3i.commands.bench import bench
@@ -29,7 +29,7 @@ from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
 
 app = App(name="feda3i", pretty_exceptions_enable=False)
-for group, name in ((prepare, "prepare"), (noise, "noise"), (deploy, "deploy")):
+for group, name in ((noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
 COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, audit]
 for command in COMMANDS:

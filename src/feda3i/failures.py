@@ -20,7 +20,6 @@ from feda3i.errors import FedA3IError, RecipeError, summary
 _DISK_FULL = {
     "run": "go on with: feda3i resume RUN_FOLDER",
     "resume": "repeat the same command to go on",
-    "prepare": "repeat the same command to go on: finished cases are kept",
 }
 
 

@@ -93,7 +93,7 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
 
 
 def _set(folder: Path, good: Path, draw: Random) -> Odd:
-    name = draw.choice(("set", "prepared"))
+    name = "set"
     shutil.copytree(good / name, folder / "set")
     shutil.copytree(good / "done", folder / "done")
     about = "; ".join(odd_files.spoil(folder / "set", draw) for _ in range(draw.choice((1, 2))))
@@ -101,8 +101,7 @@ def _set(folder: Path, good: Path, draw: Random) -> Odd:
     command = draw.choice(
         (
             ["check", "set", "--workers", "1"],
-            ["run", "demo", "data=set", *small, "data.workers=1", "--out", OUT],
-            ["prepare", "folder", "set", OUT, "--size", "32", "--workers", "1"],
+            ["run", "demo", "data=set", *small, "--out", OUT],
             ["noise", "apply", "set/masks", OUT, "--mu", "2", "--sigma", "1", "--workers", "1"],
             ["predict", "done", "set/images", "--out", OUT],
             ["evaluate", "done", "--data", "set"],
@@ -135,7 +134,7 @@ LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit")
 
 
 def _command(folder: Path, good: Path, draw: Random) -> Odd:
-    for name in ("done", "open", "set", "prepared"):
+    for name in ("done", "open", "set"):
         shutil.copytree(good / name, folder / name)
     for name in ("method.py", "thing.py", "exits.py"):
         shutil.copy(good / name, folder / name)
@@ -176,14 +175,13 @@ def _parameter(parameter: Any, draw: Random) -> list[str]:
 PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "recipe": ("demo", "skin_ns-small", "done/recipe.toml", "set"),
     "overrides": ("rounds=1", "method=fedavg", "noise=none"),
-    "folder": ("done", "open", "set", "prepared", "done/model.safetensors", "done/recipe.toml"),
+    "folder": ("done", "open", "set", "done/model.safetensors", "done/recipe.toml"),
     "images": ("set/images", "set/images/case0.png", "done", "set"),
     "masks": ("set/masks", "set/masks/case0.png", "done"),
-    "source": ("set", "prepared", "done", "set/images"),
-    "data": ("set", "prepared", "done"),
+    "source": ("set", "done", "set/images"),
+    "data": ("set", "done"),
     "names": (
         "set",
-        "prepared",
         "method",
         "model",
         "fedavg",

@@ -43,10 +43,8 @@ def make(folder: Path) -> None:
     """Write all good things into a folder: once per session, copied for each input."""
     from feda3i import recipe
     from feda3i.engine.run import run
-    from feda3i.prepare.own import prepare_folder
 
     pictures(folder / "set")
-    prepare_folder(folder / "set", folder / "prepared", options=_options(), workers=1)
     tiny = ["data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
     tiny += ["model.width=4", "train.epochs=1", "engine.workers=1"]
     for name, method in (("done", "method=fedavg"), ("survey", "method=feda3i")):
@@ -83,9 +81,3 @@ def pictures(folder: Path) -> None:
         mask[8 + number : 30, 10:35] = 255
         Image.fromarray(pixels).save(folder / "images" / f"case{number}.png")
         Image.fromarray(mask).save(folder / "masks" / f"case{number}.png")
-
-
-def _options():
-    from feda3i.reading.decode import Options
-
-    return Options(size=32, aspect="squeeze", channels=None, classes=("lesion",))

@@ -67,7 +67,6 @@ def test_want_of_memory_is_no_bug(failing, error):
     ("command", "advice", "never"),
     [
         ("run", "feda3i resume", "finished cases"),
-        ("prepare", "repeat the same command", "resume"),
         ("predict", "repeat the command", "resume"),
         ("noise", "repeat the command", "resume"),
     ],

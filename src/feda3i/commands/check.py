@@ -31,6 +31,9 @@ def check(
         str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
     ] = None,
     allow_unused: AllowUnused = False,
+    allow_outside: Annotated[
+        bool, typer.Option(help="Follow links and paths that lead outside the folder.")
+    ] = False,
     mail: Annotated[
         Path | None, typer.Option(help="Write a summary without names and pixels here.")
     ] = None,
@@ -49,6 +52,7 @@ def check(
         classes=classes,
         group=group,
         allow_unused=allow_unused,
+        allow_outside=allow_outside,
         mail=mail,
         problems=problems,
         workers=workers,
@@ -62,15 +66,16 @@ def check_folder(
     classes: str = "",
     group: str | None = None,
     allow_unused: bool = False,
+    allow_outside: bool = False,
     measure: bool = True,
     mail: Path | None = None,
     problems: Path | None = None,
     workers: int | None = None,
 ) -> None:
     """Print what is wrong with a data folder; exit code 1 if it is not fit for training."""
-    from feda3i.basics.files import write_file
-    from feda3i.data.check import check_data
     from feda3i.data.check_report import report_text, summarise_checkup, summary_text
+    from feda3i.data.checkup import check_data
+    from feda3i.files import write_file
     from feda3i.reading.problems import write_problems
 
     report = check_data(
@@ -79,6 +84,7 @@ def check_folder(
         classes=split_names(classes),
         group=group,
         unused="allow" if allow_unused else "error",
+        allow_outside=allow_outside,
         measure=measure,
         workers=workers,
     )

@@ -113,7 +113,7 @@ def _what(path: Path) -> str:
 
 def read_picture(path: Path, form: Format) -> NDArray[Any]:
     """Return a picture as ``(row, column, channel)``, upright."""
-    from feda3i.reading.archive import read_file
+    from feda3i.reading.file_list import read_file
     from feda3i.reading.picture import read_image
 
     try:

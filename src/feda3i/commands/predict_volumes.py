@@ -21,7 +21,7 @@ _ZOOM = 4  # pixels of a picture per shortest side of a voxel
 
 def predict_volume(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
     """Write ``STEM.nii.gz`` with the values 0..C, and ``STEM_overlay.png``."""
-    from feda3i.reading.archive import read_file
+    from feda3i.reading.file_list import read_file
     from feda3i.reading.nifti import as_kept, read_volume, window_to_bytes, write_like
 
     form = predictor.format

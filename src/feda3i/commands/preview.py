@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from pathlib import Path
-
-from feda3i.data.division import Division, list_folder, plan_cases
-from feda3i.data.folder import reading_options
+from feda3i.data.division import Division
+from feda3i.data.folder import Folder
 from feda3i.datasets import REGISTRY
+from feda3i.errors import RecipeError
 from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
-from feda3i.values import keywords_of
-
-_FOLDERS = ("folder", "isic2017", "breast")
 
 
 def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
@@ -26,33 +21,21 @@ def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
 def division_of(recipe: Recipe) -> Division | None:
     """Return the plan for a recipe with a folder; nothing if it has none, or wrong options."""
     name, given = REGISTRY.canonical(recipe.data.name), recipe.data.options()
-    if name not in _FOLDERS or not given.get("path"):
-        return None
-    signature = inspect.signature(REGISTRY.get(name)).parameters
-    options = {n: p.default for n, p in signature.items() if p.default is not p.empty}
-    if not given.keys() <= options.keys():
-        return None  # the data set itself names the wrong option
-    options |= {"seed": recipe.seed, **given}
-    if options["partition"] == "by-folder":
-        options["sites"] = given.get("sites") if name == "folder" else None
-    reading = {key: options[key] for key in keywords_of(reading_options) if key in options}
-    planned = {key: options[key] for key in keywords_of(plan_cases) if key in options}
-    if isinstance(reading.get("classes"), str):
+    make = REGISTRY.get(name) if name in REGISTRY.builtin else None
+    if not (isinstance(make, type) and issubclass(make, Folder) and given.get("path")):
         return None
     try:
-        reading["classes"] = tuple(reading.get("classes", ()))
-        place = Path(str(options["path"])).expanduser()
-        group, unused = options.get("group"), options["unused"]
-        return plan_cases(list_folder(place, reading_options(**reading), group, unused), **planned)
-    except (TypeError, ValueError):
-        return None  # the data set itself says which value is wrong
+        options = make.of({"seed": recipe.seed, **given})
+    except RecipeError:
+        return None  # the data set itself says which option is wrong
+    return options.plan()
 
 
 def changes_of(recipe: Recipe, plan: Division) -> list[str]:
     """Return changes to real sites or cases that the user may not have intended."""
     found = []
-    sites, card = plan.real_sites(), (plan.listing.manifest or {}).get("card", {})
-    is_own = bool(sites) and card.get("name") in (None, "folder")
+    sites = plan.real_sites()
+    is_own = bool(sites) and not set(sites) <= REGISTRY.get(recipe.data.name).sources
     changes = []
     if is_own and set(plan.homes) != set(sites):
         most = max(len(part) for part in plan.parts.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Card:
-    """One published data set, or a set of the user's own."""
+    """One published data set."""
 
     name: str
     title: str
@@ -17,10 +17,12 @@ class Card:
     cite: str
 
     def text(self) -> str:
-        """Return three lines that tell a reader how to get the set."""
+        """Return lines that tell a reader how to get the set and use it."""
         return (
-            f"{self.title} ({self.publisher})\n  get it: {self.ask}\n"
-            f"  licence: {self.licence}\n  cite: {self.cite}"
+            f"no data folder given. {self.title} ({self.publisher})\n  get it: {self.ask}\n"
+            f"  licence: {self.licence}\n  cite: {self.cite}\n"
+            "then unpack all archives into one folder and add data=FOLDER "
+            "(or data=synthetic for drawn images that need no download)"
         )
 
 
@@ -64,12 +66,4 @@ BREAST = Card(
     ask="; ".join(f"{card.name}: {card.ask}" for card in (BUSI, BUSIS, UDIAT)),
     licence="; ".join(f"{card.name}: {card.licence}" for card in (BUSI, BUSIS, UDIAT)),
     cite="; ".join(card.cite for card in (BUSI, BUSIS, UDIAT)),
-)
-OWN = Card(
-    name="folder",
-    title="a folder of images and masks",
-    publisher="the owner of the folder",
-    ask="the owner of the folder",
-    licence="as agreed with the owner of the folder",
-    cite="",
 )

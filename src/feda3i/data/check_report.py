@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.data.case_facts import table_lines
-from feda3i.data.check import Checkup
+from feda3i.data.checkup import Checkup
 from feda3i.data.volume_summary import (
     class_lines,
     class_rows,

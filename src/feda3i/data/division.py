@@ -5,21 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as checked
 
 from feda3i.core.cases import Index
 from feda3i.data.partition import TEST_SHARE, Parts, divide, split_cases
-from feda3i.errors import DataError, RecipeError
-from feda3i.reading.decode import Options
-from feda3i.reading.listing import Listed, Listing, list_cases
+from feda3i.errors import DataError
+from feda3i.reading.listing import Finder, Listed, Listing, list_cases
 from feda3i.reading.names import shown_names
+from feda3i.reading.options import Options
 from feda3i.reading.problems import raise_errors
-from feda3i.reading.usage import Unused, usage_lines
+from feda3i.reading.usage import usage_lines
 from feda3i.seeding import rng
 
 Validation = Literal["auto", "train", "test"]
+Count = Annotated[int, Field(ge=1)]
+
+
+@checked(frozen=True, kw_only=True, config={"extra": "forbid"})
+class Dividing:
+    """How cases become sites, training cases and test cases."""
+
+    sites: Count | None = None
+    """Number of sites; not needed with real sites (partition ``by-folder``)."""
+    cases: Count | None = None
+    """At most this many cases per site; drawn, not cut off."""
+    test: Count | None = None
+    """At most this many test cases; drawn, not cut off."""
+    partition: str | None = None
+    """``iid``, ``by-source``, ``dirichlet``, ``published`` or ``by-folder``; not set: ``by-folder``
+    if there are several folders and no number of ``sites``, else ``iid``."""
+    alpha: float = 0.5
+    """Of the dirichlet partition: small values make unequal sites."""
+    seed: int = 0
+    """Of the partition."""
+    split_seed: int = 0
+    """Of the split, where the folder has no train and test."""
+    test_share: Annotated[float, Field(gt=0, lt=1)] = TEST_SHARE
+    """Share of each site (source) that is set aside for testing, where the folder has no test."""
+    validation: Validation = "auto"
+    """What to do with validation cases: ``train`` or ``test`` with them, or (``auto``) test with
+    them at sites without test cases and leave them aside at the others."""
 
 
 @dataclass(frozen=True)
@@ -53,51 +82,31 @@ class Division:
         return sorted(found) if len(found) > 1 and all(found) else []
 
 
-def plan_cases(
-    listing: Listing,
-    *,
-    sites: int | None = None,
-    cases: int | None = None,
-    test: int | None = None,
-    partition: str | None = None,
-    alpha: float = 0.5,
-    seed: int = 0,
-    split_seed: int = 0,
-    test_share: float = TEST_SHARE,
-    unused: Unused = "error",
-    validation: Validation = "auto",
-) -> Division:
-    """Divide listed cases; the arguments are those of :func:`feda3i.data.folder.folder`."""
-    for limit in (cases, test):
-        if limit is not None and limit < 1:
-            raise RecipeError(
-                f"expected at least one case per site and one test case, found {limit}"
-            )
-    sides = _sides(listing, test_share, split_seed, validation)
+def plan_cases(listing: Listing, how: Dividing) -> Division:
+    """Divide listed cases."""
+    sides = _sides(listing, how.test_share, how.split_seed, how.validation)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
     has_folders = len({home(case) for case in listing.cases}) > 1
-    name = partition or ("by-folder" if sites is None and has_folders else "iid")
-    parts, homes = _divide_sites(train, name, sites, alpha, seed)
-    if homes and unused == "error":
+    name = how.partition or ("by-folder" if how.sites is None and has_folders else "iid")
+    parts, homes = _divide_sites(train, name, how)
+    if homes and listing.options.unused == "error":
         _need_training(listing, homes)
-    limited = {s: _draw(part, cases, seed, "cases", s) for s, part in parts.items()}
+    limited = {s: _draw(part, how.cases, how.seed, "cases", s) for s, part in parts.items()}
     return Division(
         listing=listing,
         train=train,
         tests=tests,
         parts=limited,
-        wanted=_draw(np.arange(len(tests)), test, seed, "test"),
+        wanted=_draw(np.arange(len(tests)), how.test, how.seed, "test"),
         partition=name,
         homes=homes,
         aside=sides.count("validation"),
     )
 
 
-def list_folder(
-    root: Path, options: Options, group: str | None = None, unused: Unused = "error"
-) -> Listing:
+def list_folder(root: Path, options: Options, find: Finder | None = None) -> Listing:
     """Return the cases of a folder or table; raise an error that names what cannot be used."""
-    listing, problems = list_cases(root, options, group, unused)
+    listing, problems = list_cases(root, options, find)
     raise_errors(problems, root, usage_lines(listing.usage))
     if not listing.cases:
         raise DataError(f"'{root}' holds no case")
@@ -142,7 +151,7 @@ def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed,
 
 
 def _divide_sites(
-    train: Sequence[Listed], partition: str, sites: int | None, alpha: float, seed: int
+    train: Sequence[Listed], partition: str, how: Dividing
 ) -> tuple[Parts, dict[str, str]]:
     """Return the sites, and which folder became which site where that is so."""
     folders = [home(case) for case in train]
@@ -151,9 +160,9 @@ def _divide_sites(
         partition,
         sources=sources,
         folders=folders,
-        sites=sites,
-        rng=rng(seed, "partition"),
-        alpha=alpha,
+        sites=how.sites,
+        rng=rng(how.seed, "partition"),
+        alpha=how.alpha,
     )
     # A hospital keeps its name; who makes a file for a site finds a file name for it.
     shown = dict(zip(parts, shown_names(list(parts)), strict=True))

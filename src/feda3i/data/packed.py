@@ -33,7 +33,7 @@ from feda3i.pool import cores, ordered_map
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
-FORMAT = "feda3i-packed-2"
+FORMAT = "feda3i-packed-3"
 FOLDER = ".feda3i-cache"
 _SIZES = ("spacing", "zoom")
 _BLOCK = 4096
@@ -92,16 +92,14 @@ def _place(listing: Listing, cache: bool | Path) -> Path | None:
     options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
     ids = (case.id for case in listing.cases)
     family = hash_text(str(listing.root.resolve()), options, *ids)[:16]
-    state = hash_text(*(_state(listing, case) for case in listing.cases))[:16]
+    state = hash_text(*(_state(case) for case in listing.cases))[:16]
     return folder / f"{family}-{state}"
 
 
-def _state(listing: Listing, case: Listed) -> str:
+def _state(case: Listed) -> str:
     """Return what tells the files of a case from other files of the same names, sizes and dates."""
-    if case.pair is not None:
-        places = [entry.place for entry in (*case.pair.images, *case.pair.masks)]
-    else:
-        places = [str(listing.root / name) for name, *_ in case.files]
+    assert case.pair is not None
+    places = [entry.place for entry in (*case.pair.images, *case.pair.masks)]
     return json.dumps([case.files, [_touch(place) for place in places]])
 
 
@@ -203,14 +201,14 @@ def _forms(listing: Listing, workers: int) -> Forms:
         return image.shape, image.dtype.str
 
     found: list[Any] = []
-    if not options.keep_values and (options.size is not None or not options.in_place):
+    if not options.keep_values and (options.size is not None or options.volumes is None):
         # Every case must be as the first one is that can be read.
         readable = (one for one in map(look, range(count)) if not isinstance(one, Problem))
         found = list(islice(readable, 1)) * count
     found = found or _each(look, count, workers)
     raise_errors([one for one in found if isinstance(one, Problem)], listing.root)
     shapes = tuple(shape for shape, _ in found)
-    if not options.in_place and len(set(shapes)) > 1:
+    if options.volumes is None and len(set(shapes)) > 1:
         shapes = shapes[:1] * len(shapes)  # pictures of several sizes are named when they are read
     dtype = np.result_type(*{np.dtype(kind) for _, kind in found})
     return {

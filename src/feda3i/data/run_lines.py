@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from feda3i.data.case_facts import Facts
-from feda3i.reading.decode import MIN_SIZE
+from feda3i.reading.options import MIN_SIZE
 
 MOST_VOXELS, MOST_PIXELS = 64**3, 256**2
 """Largest patch of volumes and of slices that is suggested: minutes, not hours, without a GPU."""

@@ -9,15 +9,15 @@ from typing import Any, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.resize import Aspect, resize_image, resize_mask
-from feda3i.data.division import home, plan_cases
-from feda3i.data.partition import TEST_SHARE
+from feda3i.data.division import Count, Dividing, home, plan_cases
 from feda3i.errors import DataError
-from feda3i.reading.decode import DEFAULT_CLASSES, Options
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.names import SPLITS
+from feda3i.reading.options import DEFAULT_CLASSES, Options
 
 Pixels = NDArray[np.uint8]
 
@@ -45,34 +45,24 @@ def _is_torch(kind: Any) -> bool:
     return any(m.startswith("torch.utils.data") and n == "Dataset" for m, n in names)
 
 
-def federation_of_items(
-    data: Any,
-    *,
-    sites: int | None = None,
-    cases: int | None = None,
-    test: int | None = None,
-    size: int | None = None,
-    aspect: Aspect = "squeeze",
-    classes: Sequence[str] = DEFAULT_CLASSES,
-    partition: str | None = None,
-    alpha: float = 0.5,
-    seed: int = 0,
-    split_seed: int = 0,
-    test_share: float = TEST_SHARE,
-) -> Federation:
+@dataclass(frozen=True, kw_only=True, config={"extra": "forbid"})
+class Items(Dividing):
+    """The options of a torch data set that are ours."""
+
+    size: Count | None = None
+    aspect: Aspect = "squeeze"
+    classes: tuple[str, ...] = DEFAULT_CLASSES
+
+
+def federation_of_items(data: Any, how: Items = Items()) -> Federation:  # noqa: B008  frozen
     """Read every item once and divide the cases among sites.
 
-    Parameters
-    ----------
-    data
-        A data set, or site -> data set. An item is ``(image, mask)``, or a table with ``image``,
-        ``mask`` and perhaps ``id``, ``site``, ``source``, ``split``, ``patient``. Images are
-        ``(channel, *space)``, ``(*space, channel)`` or ``(*space)``, of 0..1 or 0..255; masks hold
-        0 and 1 (or 255), or 0..C.
-    sites, cases, test, size, aspect, classes, partition, alpha, seed, split_seed, test_share
-        As for :func:`feda3i.data.folder.folder`.
+    ``data`` is a data set, or site -> data set. An item is ``(image, mask)``, or a table with
+    ``image``, ``mask`` and perhaps ``id``, ``site``, ``source``, ``split``, ``patient``. Images are
+    ``(channel, *space)``, ``(*space, channel)`` or ``(*space)``, of 0..1 or 0..255; masks hold 0
+    and 1 (or 255), or 0..C.
     """
-    options = Options(size=size, aspect=aspect, classes=tuple(classes))
+    options = Options(size=how.size, aspect=how.aspect, classes=how.classes)
     listed, images, masks = [], [], []
     for case, image, mask in _items(data, options):
         listed.append(case)
@@ -82,17 +72,7 @@ def federation_of_items(
         shapes = sorted({str(image.shape) for image in images})
         found = ", ".join(shapes[:3]) or "none"
         raise DataError(f"expected items of one size, found {found}: give data.size")
-    plan = plan_cases(
-        Listing(Path("."), tuple(listed), options),
-        sites=sites,
-        cases=cases,
-        test=test,
-        partition=partition,
-        alpha=alpha,
-        seed=seed,
-        split_seed=split_seed,
-        test_share=test_share,
-    )
+    plan = plan_cases(Listing(Path("."), tuple(listed), options), how)
     place = {case.id: i for i, case in enumerate(listed)}
     trained = [plan.train[i] for part in plan.parts.values() for i in part]
     both = Cases(
@@ -109,7 +89,7 @@ def federation_of_items(
         sites={s: np.arange(a, b) for s, a, b in zip(plan.parts, ends[:-1], ends[1:], strict=True)},
         test=both.take(np.array([place[plan.tests[i].id] for i in plan.wanted])),
         classes=options.classes,
-        notes={"partition": plan.partition, "seed": seed, "items": len(listed)},
+        notes={"partition": plan.partition, "seed": how.seed, "items": len(listed)},
     )
 
 

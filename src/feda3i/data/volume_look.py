@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from feda3i.data.case_facts import Facts, VolumeFacts, case_facts
-from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, RawCase
+from feda3i.reading.decode import RawCase
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.nifti import Geometry, geometry_of
+from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import CaseError, Level, by
 

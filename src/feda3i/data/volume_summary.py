@@ -11,8 +11,8 @@ import numpy as np
 
 from feda3i.data.case_facts import Facts
 from feda3i.data.volume_look import ANY_CLASS
-from feda3i.reading.decode import DEFAULT_CLASSES
 from feda3i.reading.listing import Listed
+from feda3i.reading.options import DEFAULT_CLASSES
 from feda3i.reading.problems import Problem
 
 SCALES = 3.0

@@ -1,10 +1,6 @@
-"""Data sets by name: each is a function ``(**options) -> Federation``.
+"""Data sets by name: a :class:`feda3i.data.folder.Folder`, or a function that gives a federation.
 
-A file of this room with ``DATASET = function`` is found by its name.
-
-Options that the built-in ones share: ``path`` (prepared folder or plain tree), ``sites`` (number),
-``cases`` (at most this many per site), ``test`` (at most this many test cases), ``size`` (pixels),
-``partition``, ``seed``, ``workers``.
+A file of this package with ``DATASET = ...`` is found by its name.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ REGISTRY = Registry(
     kind="dataset",
     builtin={
         **modules_of("feda3i.datasets", "DATASET"),
-        "folder": "feda3i.data.folder:folder",
+        "folder": "feda3i.data.folder:Folder",
         "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
         "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
         "synthetic-volumes": "feda3i.synthetic.sets:synthetic_volumes",

@@ -6,117 +6,69 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
-from typing import Literal, Unpack
+from typing import ClassVar
 
-from feda3i.core.cases import Federation
-from feda3i.core.resize import Aspect
-from feda3i.data.cards import ISIC2017
-from feda3i.data.folder import folder, need_path
-from feda3i.prepare.work import Prepared, Work, prepare
-from feda3i.reading.archive import FileEntry
-from feda3i.reading.decode import Options
+from pydantic.dataclasses import dataclass
+
+from feda3i.data.cards import ISIC2017, Card
+from feda3i.data.division import Count
+from feda3i.data.folder import Folder
+from feda3i.reading.file_list import FileEntry
+from feda3i.reading.listing import find_any
 from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
+from feda3i.reading.options import Options
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import Problem
-from feda3i.reading.usage import Unused
 
-TestSet = Literal["test", "validation"]
 EXPECTED = {"training": 2000, "validation": 150, "test": 600}
 # ISIC-2017_Training_Data, ISIC-2017_Test_v2_Part1_GroundTruth, ... anywhere in the path.
 _PART = re.compile(
     r"ISIC-2017_(Training|Validation|Test)(?:_v2)?_(Data|Part1_GroundTruth)", re.IGNORECASE
 )
+_SPLITS = {"training": "train", "validation": "validation", "test": "test"}
 
 
-def isic2017(
-    path: str | Path | None = None,
-    *,
-    sites: int = 50,
-    cases: int | None = None,
-    test: int | None = None,
-    size: int | None = None,
-    aspect: Aspect = "squeeze",
-    partition: str = "iid",
-    alpha: float = 0.5,
-    seed: int = 0,
-    unused: Unused = "error",
-    workers: int | None = None,
-    cache: bool | Path = True,
-) -> Federation:
-    """Return SKIN: RGB, the official split, 50 sites of 40 by default.
+@dataclass(frozen=True, kw_only=True)
+class Isic2017(Folder):
+    """SKIN: RGB, the official split, 50 sites of 40 by default."""
 
-    Parameters
-    ----------
-    path
-        What ``feda3i prepare isic2017`` has written, or a tree ``{train,test}/{images,masks}``.
-    sites, cases, test, size, aspect, partition, alpha, seed, unused, workers, cache
-        As for :func:`feda3i.data.folder.folder`.
-    """
-    return folder(
-        need_path(path, ISIC2017),
-        sites=None if partition == "by-folder" else sites,
-        cases=cases,
-        test=test,
-        size=size,
-        channels=3,
-        aspect=aspect,
-        partition=partition,
-        alpha=alpha,
-        seed=seed,
-        unused=unused,
-        workers=workers,
-        cache=cache,
-    )
+    sites: Count | None = 50
+    partition: str | None = "iid"
+    channels: int | None = 3
+
+    card: ClassVar[Card | None] = ISIC2017
+
+    def find(
+        self, entries: Sequence[FileEntry], options: Options
+    ) -> tuple[list[Pair], list[Problem]]:
+        """Pair the publisher's unpacked folders, or else any common layout."""
+        if any(_PART.search(entry.name) for entry in entries):
+            return find_isic2017(entries)
+        return find_any(entries, options)
 
 
-def prepare_isic2017(
-    source: Path,
-    target: Path,
-    *,
-    size: int | None = 256,
-    aspect: Aspect = "squeeze",
-    test_set: TestSet = "test",
-    **work: Unpack[Work],
-) -> Prepared:
-    """Prepare the folder that holds the publisher's four archives, unpacked or not.
-
-    Parameters
-    ----------
-    test_set
-        Which part to test on: ``"test"`` (Test_v2, 600 images) or ``"validation"`` (150).
-    """
-    return prepare(
-        source,
-        target,
-        partial(find_isic2017, test_set=test_set),
-        card=ISIC2017,
-        options=Options(size=size, aspect=aspect, channels=3),
-        **work,
-    )
-
-
-def find_isic2017(
-    entries: Sequence[FileEntry], test_set: TestSet = "test"
-) -> tuple[list[Pair], list[Problem]]:
-    """Pair images and masks of the training and the test part; superpixel files are skipped."""
+def find_isic2017(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
+    """Pair images and masks of each part; files of superpixels are left aside."""
     parts: dict[tuple[str, str], dict[str, list[FileEntry]]] = defaultdict(
         lambda: defaultdict(list)
     )
+    problems: list[Problem] = []
     for entry in entries:
         found = _PART.search(posixpath.dirname(entry.name))
         stem, extension = split_extension(posixpath.basename(entry.name))
         if found and extension and not stem.lower().endswith("_superpixels"):
             parts[found[1].lower(), found[2].lower()][stem].append(entry)
+        elif extension:
+            text = "a map of superpixels" if found else "in no folder of the publisher"
+            problems.append(Problem("note", "left aside", entry.name, text))
+    tested = "validation" if ("test", "data") not in parts else "test"
     pairs: list[Pair] = []
-    problems: list[Problem] = []
-    for part, split in (("training", "train"), (test_set, "test")):
+    for part, split in _SPLITS.items():
         images, masks = parts[part, "data"], parts[part, "part1_groundtruth"]
         for kind, files in (("images", images), ("masks", masks)):
-            if len(files) != EXPECTED[part]:
-                text = f"expected {EXPECTED[part]} {kind}, found {len(files)}: download it again"
+            if len(files) != EXPECTED[part] and (files or part in ("training", tested)):
+                text = f"expected {EXPECTED[part]} {kind}, found {len(files)}: {UNPACK}"
                 problems.append(Problem("error", "set incomplete", f"{part} {kind}", text))
         matched, wrong = match(images, masks)
         problems += wrong
@@ -124,4 +76,5 @@ def find_isic2017(
     return pairs, problems
 
 
-DATASET = isic2017
+UNPACK = "download it again, then for every archive: unzip ISIC-2017_....zip -d DIR"
+DATASET = Isic2017

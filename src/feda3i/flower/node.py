@@ -145,17 +145,16 @@ def read_env(server: Path) -> dict[str, str]:
 
 def folder_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says about reading folders: size, channels, classes, aspect."""
-    from feda3i.data.folder import reading_options
-    from feda3i.reading.decode import DEFAULT_CLASSES
+    from feda3i.reading.options import DEFAULT_CLASSES, Options
 
-    options = {"size": None, **recipe.data.options()}
-    if "path" in options:
-        raise RecipeError(
-            "data.path: a recipe for a consortium names no path; each site has its own"
-        )
     # Server and sites must agree, so that no site's dataset.json decides.
-    options["classes"] = tuple(options.get("classes", DEFAULT_CLASSES))
-    return {name: options[name] for name in keywords_of(reading_options) if name in options}
+    options = {"classes": DEFAULT_CLASSES, **recipe.data.options()}
+    for name in ("path", "allow_outside"):
+        if name in options:
+            raise RecipeError(
+                f"data.{name}: a recipe for a consortium names no path; each site has its own"
+            )
+    return {name: options[name] for name in keywords_of(Options) if name in options}
 
 
 def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
@@ -168,9 +167,9 @@ def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
 
 
 def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
-    from feda3i.data.division import as_test
-    from feda3i.data.folder import load_folder, reading_options
-    from feda3i.reading.listing import list_cases
+    from feda3i.data.division import as_test, list_folder
+    from feda3i.data.folder import load_listed
+    from feda3i.reading.options import Options
 
     if view_of(recipe.method.name) is not None:
         raise RecipeError(f"'{recipe.method.name}' is a reference row of simulations only")
@@ -182,12 +181,10 @@ def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
     assert settings.data is not None
     path, cache = settings.data, settings.state / settings.site / "cache"
     make_private(cache)
-    unused = recipe.data.options().get("unused", "error")
-    listing, _ = list_cases(path, reading_options(**options), unused=unused)
-    options["unused"] = unused
+    listing = list_folder(path, Options.of(options))
     has_test = "test" in as_test(listing.cases)
-    train = load_folder(path, split="train" if has_test else None, cache=cache, **options)
-    test = load_folder(path, split="test", cache=cache, **options) if has_test else None
+    train = load_listed(listing, "train" if has_test else None, cache)
+    test = load_listed(listing, "test", cache) if has_test else None
     every, share = np.arange(len(train)), recipe.validation.share
     trained, kept = (
         hold_out(train, every, share, recipe.seed, settings.site) if share else (every, every[:0])

@@ -1,17 +1,16 @@
-"""Pairs from a CSV table: files anywhere, with any names."""
+"""Pairs from a CSV table: files with any names."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-import posixpath
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from feda3i.errors import DataError
-from feda3i.reading.archive import FileEntry
+from feda3i.errors import DataError, printable
+from feda3i.reading.file_list import OUTSIDE, FileEntry, is_inside
 from feda3i.reading.names import SPLITS, group_of, split_extension
 from feda3i.reading.pairs import Pair, kind_of
 from feda3i.reading.problems import Problem
@@ -19,47 +18,45 @@ from feda3i.reading.problems import Problem
 COLUMNS = ("image", "mask", "name", "source", "site", "split", "group")
 _ALIASES = {"patient": "group", "label": "mask", "hospital": "site"}
 
-Find = Callable[[str], FileEntry | None]
-
 
 def read_table(
-    table: bytes, entries: Sequence[FileEntry], group: str | None = None
+    table: bytes, home: Path, group: str | None = None, allow_outside: bool = False
 ) -> tuple[list[Pair], list[Problem]]:
-    """Read pairs from a table inside a folder or archive; paths must stay inside.
-
-    :func:`read_table_file` says which columns there are.
-    """
-    known = {entry.name: entry for entry in entries}
-
-    def find(path: str) -> FileEntry | None:
-        return known.get(posixpath.normpath(path))
-
-    return _read(table, find, "inside the folder", group)
-
-
-def read_table_file(path: Path, group: str | None = None) -> tuple[list[Pair], list[Problem]]:
-    """Read pairs from a table that the user names; paths are absolute or relative to the table.
+    """Read pairs from a table; paths are absolute or relative to its folder, and stay inside it.
 
     Columns: image and mask (several masks of one image with ``|`` between them); perhaps name,
     source, site, split (train, test or validation) and group or patient. Commas, semicolons or
     tabs divide them.
     """
-
-    def find(name: str) -> FileEntry | None:
-        place = os.path.join(path.parent, os.path.expanduser(name))
-        try:
-            info = os.stat(place)
-        except (OSError, ValueError):
-            return None
-        if not stat.S_ISREG(info.st_mode):  # reading a pipe would wait for ever
-            return None
-        return FileEntry(name.replace("\\", "/"), place, info.st_size, mtime=info.st_mtime_ns)
-
-    try:
-        table = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"the table '{path}' cannot be read: {error.strerror}") from None
-    return _read(table, find, f"(relative to {path.parent})", group)
+    names, rows = _columns(table)
+    if not {"image", "mask"} <= set(names):
+        raise DataError(
+            "the table needs a first line with the columns image and mask, found "
+            f"{', '.join(map(printable, names[:8])) or 'nothing'}"
+        )
+    pairs: list[Pair] = []
+    problems: list[Problem] = []
+    for number, row in enumerate(rows, start=2):
+        given = zip(names, (cell.strip() for cell in row), strict=False)
+        cells = {**dict.fromkeys(COLUMNS, ""), **dict(given)}
+        if not any(cells.values()):
+            continue
+        paths = [cells["image"], *(part.strip() for part in cells["mask"].split("|"))]
+        found = [_find(path, home, allow_outside) for path in paths]
+        files = [file for file in found if isinstance(file, FileEntry)]
+        split = cells["split"].lower()
+        if len(files) < len(found):
+            path, wrong = next((p, f) for p, f in zip(paths, found, strict=True) if f not in files)
+            kind = "file outside the folder" if OUTSIDE in str(wrong) else "file missing"
+            name = printable(path or "?", 200)
+            problems.append(Problem("error", kind, name, f"line {number}: {wrong}"))
+        elif split and split not in SPLITS:
+            text = "expected split train, test or validation, found"
+            text = f"line {number}: {text} '{printable(split, 80)}'"
+            problems.append(Problem("error", "split unknown", files[0].name, text))
+        else:
+            pairs.append(_pair(cells, files, group))
+    return pairs, problems
 
 
 def is_table(path: Path) -> bool:
@@ -72,44 +69,30 @@ def has_columns(table: bytes) -> bool:
     return {"image", "mask"} <= set(_columns(table)[0])
 
 
-def _read(
-    table: bytes, find: Find, where: str, group: str | None
-) -> tuple[list[Pair], list[Problem]]:
-    names, rows = _columns(table)
-    if not {"image", "mask"} <= set(names):
-        raise DataError(
-            "the table needs a first line with the columns image and mask, found "
-            f"{', '.join(names[:8]) or 'nothing'}"
-        )
-    pairs, problems = [], []
-    for number, row in enumerate(rows, start=2):
-        given = zip(names, (cell.strip() for cell in row), strict=False)
-        cells = {**dict.fromkeys(COLUMNS, ""), **dict(given)}
-        if not any(cells.values()):
-            continue
-        paths = [cells["image"], *(part.strip() for part in cells["mask"].split("|"))]
-        files = [find(path) if path else None for path in paths]
-        missing = [path or "?" for path, file in zip(paths, files, strict=True) if file is None]
-        if missing:
-            text = f"line {number}: no such file {where}: {', '.join(missing)}"
-            problems.append(Problem("error", "file missing", missing[0], text))
-        elif cells["split"] and cells["split"].lower() not in SPLITS:
-            text = f"line {number}: expected split train, test or validation, found "
-            problems.append(
-                Problem("error", "split unknown", cells["image"], f"{text}'{cells['split']}'")
-            )
-        else:
-            pairs.append(_pair(cells, [file for file in files if file is not None], group))
-    return pairs, problems
+def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
+    """Return the file that a cell names, or what is wrong with it."""
+    place = os.path.join(home, os.path.expanduser(path))
+    try:
+        info = os.stat(place)
+    except (OSError, ValueError):
+        info = None
+    # Reading a pipe would wait for ever.
+    if not path or info is None or not stat.S_ISREG(info.st_mode):
+        return f"no such file (relative to {home})"
+    if not (allow_outside or is_inside(place, str(home))):
+        return f"it lies outside {home}: {OUTSIDE}"
+    inside = os.path.relpath(place, home) if is_inside(place, str(home)) else path
+    name = printable(inside.replace("\\", "/"))
+    return FileEntry(name, place, info.st_size, info.st_mtime_ns)
 
 
 def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) -> Pair:
     stem, extension = split_extension(files[0].name)
     return Pair(
-        name=cells["name"] or stem,
+        name=printable(cells["name"]) or stem,
         images=(files[0],),
         masks=tuple(files[1:]),
-        source=cells["source"],
+        source=printable(cells["source"]),
         site=cells["site"],
         split=SPLITS.get(cells["split"].lower(), ""),
         group=cells["group"] or group_of(stem, group),
@@ -121,7 +104,18 @@ def _columns(table: bytes) -> tuple[list[str], Iterator[list[str]]]:
     """Return the names of a table's columns, and the rows below them."""
     text = table.decode("utf-8-sig", "replace")
     delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
-    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    rows = _rows(text, delimiter)
     found = [name.strip().lower() for name in next(rows, [])]
     names = [_ALIASES[n] if n in _ALIASES and _ALIASES[n] not in found else n for n in found]
     return names, rows
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        yield from rows
+    except csv.Error as error:  # e.g. a field of more than 128 KiB: a quote that is never closed
+        raise DataError(
+            f"line {rows.line_num} of the table cannot be read ({error}): look for a quote that is "
+            "not closed"
+        ) from None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import FileEntry, Reader
+from feda3i.reading.file_list import FileEntry, read_file
 from feda3i.reading.limits import MAX_PIXELS, MAX_VOXELS
 from feda3i.reading.names import DICOM, IMAGE_FOLDERS, MASK_FOLDERS, split_extension
 from feda3i.reading.nifti import as_kept, check_spacing, window_to_bytes
@@ -20,7 +20,8 @@ from feda3i.reading.places import place_of
 from feda3i.reading.problems import CaseError, Problem, reading
 
 if TYPE_CHECKING:
-    from feda3i.reading.decode import Options, RawCase
+    from feda3i.reading.decode import RawCase
+    from feda3i.reading.options import Options
 
 _SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
@@ -32,7 +33,7 @@ Drawn = dict[str, list[FileEntry]]  # UID of an image -> the segmentations that 
 
 
 def find_dicom(
-    entries: Sequence[FileEntry], reader: Reader, volumes: bool = False
+    entries: Sequence[FileEntry], volumes: bool = False
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair DICOM images with the DICOM-SEG files that refer to them, wherever these are.
 
@@ -47,7 +48,7 @@ def find_dicom(
         if split_extension(entry.name)[1] not in DICOM:
             continue
         try:
-            header = _parse(reader.read(entry), pixels=False)
+            header = _parse(read_file(entry.place), pixels=False)
             if header.SOPClassUID == _SEGMENTATION:
                 with reading(_CORRUPT):
                     drawn.append((entry, _referred(header)))
@@ -85,7 +86,7 @@ def read_dicom(images: list[bytes], masks: list[bytes], options: Options) -> Ite
     with reading(_CORRUPT):
         spacing = tuple(float(v) for v in getattr(sets[0], "PixelSpacing", None) or ())
     check_spacing(spacing)
-    if not options.volumes:
+    if not options.whole:
         yield RawCase(planes[0], labels[0], spacing=spacing)
         return
     places = [_place(s) for s in sets]
@@ -191,7 +192,7 @@ def _pixels(image: Any, options: Options) -> NDArray[Any]:
     with reading(_CORRUPT, "the pixels cannot be read"):
         values = pixel_array(image)
         is_inverted = image.PhotometricInterpretation == "MONOCHROME1"
-        window = options.window or _window(image)
+        window = _window(image)
         if values.ndim == 2:
             values = apply_modality_lut(values, image)
     if values.ndim == 3:

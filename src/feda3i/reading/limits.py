@@ -9,7 +9,3 @@ MAX_VOXELS = 512 * 512 * 1024
 
 # Bytes of one file, which is read whole into memory.
 MAX_FILE_BYTES = 2 * 1024**3
-
-# A compressed tar may inflate to this many times its size (or to the minimum, if that is more).
-MAX_UNPACK_RATIO = 200
-MIN_UNPACK_BYTES = 1024**3

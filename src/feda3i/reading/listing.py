@@ -1,46 +1,35 @@
-"""List the cases of a folder, prepared or plain, before any pixel is read."""
+"""List the cases of a folder or table before any pixel is read."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from feda3i.core.resize import ASPECTS, resize_spacing
 from feda3i.errors import DataError, RecipeError
-from feda3i.files import hash_pixels
-from feda3i.reading.archive import UNREADABLE, FileEntry, Reader, list_entries, split_archive
-from feda3i.reading.csv_table import has_columns, is_table, read_table, read_table_file
-from feda3i.reading.decode import DEFAULT_CLASSES, Options, RawCase, decode_pair, resize_case
+from feda3i.reading.csv_table import has_columns, is_table, read_table
+from feda3i.reading.decode import RawCase, decode_pair
 from feda3i.reading.dicom import find_dicom
+from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
 from feda3i.reading.names import DICOM, NIFTI, split_extension, unique_ids
 from feda3i.reading.nifti import count_slices
 from feda3i.reading.nnunet import nnunet_classes
+from feda3i.reading.options import DEFAULT_CLASSES, Options
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
-from feda3i.reading.prepared import (
-    IndexRow,
-    holds_arrays,
-    index_problems,
-    is_prepared,
-    is_unfinished,
-    read_index,
-    read_manifest,
-    read_prepared,
-)
 from feda3i.reading.problems import CaseError, Problem
-from feda3i.reading.usage import Unused, Usage, judge_unused, usage_of, with_empty
+from feda3i.reading.usage import Usage, judge_unused, usage_of, with_empty
 
 LAYOUT = (
-    "expected a folder made by 'feda3i prepare'; images/ and masks/ with equal file names; masks "
-    "beside images (a.png, a_mask.png); a folder per case; nnU-Net's imagesTr/ and labelsTr/; all "
-    "perhaps in one folder per site or in train/ and test/; or a CSV table of image and mask"
+    "expected images/ and masks/ with equal file names; masks beside images (a.png, a_mask.png); a "
+    "folder per case; nnU-Net's imagesTr/ and labelsTr/; all perhaps in one folder per site or in "
+    "train/ and test/; or a CSV table of image and mask"
 )
 TABLE = "index.csv"
+
+Finder = Callable[[Sequence[FileEntry], Options], tuple[list[Pair], list[Problem]]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +44,6 @@ class Listed:
     group: str
     files: tuple[tuple[str, int, int], ...]
     pair: Pair | None = None
-    row: IndexRow | None = None
     part: int | None = None
     """Which slice of its volume the case is."""
 
@@ -67,47 +55,14 @@ class Listing:
     root: Path
     cases: tuple[Listed, ...]
     options: Options
-    manifest: dict[str, Any] | None = None
     usage: tuple[Usage, ...] = ()
 
     def read(self, case: Listed) -> RawCase:
         """Return a case as the options ask for it."""
-        if case.row is not None:
-            return self._read_prepared(case.row)
-        assert case.pair is not None  # a case is listed by its row or by its pair
+        assert case.pair is not None  # only the items of a torch data set have none
         if case.part is not None:
             return _slices(case.pair, self.options)[case.part]
         return next(_decoded(case.pair, self.options))
-
-    def _read_prepared(self, row: IndexRow) -> RawCase:
-        image, mask = read_prepared(self.root, row.id, self.arrays)
-        if hash_pixels(image) != row.image_sha256 or hash_pixels(mask) != row.mask_sha256:
-            raise CaseError("changed since preparation", "the pixels' hash differs from the index")
-        spacing = tuple(float(s) for s in row.spacing_mm.split())
-        zoom = self._zoom(row, mask.shape)
-        raw = RawCase(image, mask, spacing=spacing, zoom=zoom)
-        keeps_size = self.options.size is None and self.options.spacing is None
-        return raw if keeps_size else resize_case(raw, self.options)
-
-    def _zoom(self, row: IndexRow, shape: tuple[int, ...]) -> tuple[float, ...]:
-        """Return the size of a prepared pixel in pixels of the published file, if that is known."""
-        sides = tuple(int(side) for side in row.original_size.split("x") if side.isdigit())
-        aspect = (self.manifest or {}).get("options", {}).get("aspect")
-        if aspect not in ASPECTS or len(sides) != len(shape):
-            return ()
-        return resize_spacing((1.0,) * len(shape), sides, shape, aspect)
-
-    @property
-    def volumes(self) -> bool:
-        """Return whether the cases have three dimensions."""
-        if self.manifest is None:
-            return self.options.in_place and self.options.volumes
-        return bool(self.manifest["options"]["volumes"])
-
-    @property
-    def arrays(self) -> bool:
-        """Return whether a prepared set is kept as arrays rather than pictures."""
-        return holds_arrays(self.volumes, self.options.channels)
 
     def take(self, cases: Sequence[Listed]) -> Listing:
         """Return the same folder with these cases only, in this order."""
@@ -115,27 +70,27 @@ class Listing:
 
 
 def list_cases(
-    root: Path, options: Options, group: str | None = None, unused: Unused = "error"
+    root: Path, options: Options, find: Finder | None = None
 ) -> tuple[Listing, list[Problem]]:
-    """List a prepared folder by its index, any other folder or table by its pairs of files.
+    """List a folder or table by its pairs of files, and say what is wrong.
 
-    ``channels=None`` and ``classes=()`` among the options are resolved here; a prepared folder
-    knows its own. ``group`` is a pattern with a ``(?P<group>...)``: cases of one group stay on one
-    side of the split. With ``unused="allow"``, pictures that are in no case are notes, not errors.
+    ``channels`` and ``classes`` are settled here where the options leave them to the files. A
+    published set has a ``find`` of its own.
     """
-    if not root.is_dir() and not is_table(root):
-        raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
-    if is_prepared(root):
-        listing, problems = _list_prepared(root, options)
-        return listing, judge_unused(problems, unused)
-    if is_unfinished(root):
-        raise DataError(f"'{root}' is only half prepared: repeat 'feda3i prepare' to continue")
-    entries, pairs, problems = _find(root, group, options)
+    _need_data(root)
+    if is_table(root):
+        entries: list[FileEntry] = []
+        table = read_file(root)
+        pairs, problems = read_table(table, root.parent, options.group, options.allow_outside)
+    else:
+        entries, problems = list_files(root, options.allow_outside)
+        pairs, wrong = (find or find_any)(entries, options)
+        problems += wrong + _packed(root, entries)
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
-    if not options.in_place:
+    if options.volumes is None:
         _need_pictures(root, pairs, entries)
-    options = settle(options, entries, pairs)
+    options = settle(options.reading(), entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     cases: list[Listed] = []
     for i, p in zip(ids, pairs, strict=True):
@@ -144,26 +99,57 @@ def list_cases(
     cases.sort(key=lambda case: case.id)
     usage = usage_of(entries, pairs, problems)
     if is_table(root):
-        listing = Listing(root.parent, tuple(cases), options, usage=tuple(usage))
+        listing = Listing(root.parent, tuple(cases), options, tuple(usage))
     else:
-        listing = Listing(root, tuple(cases), options, usage=tuple(with_empty(usage, root)))
-    return listing, judge_unused(problems, unused)
+        listing = Listing(root, tuple(cases), options, tuple(with_empty(usage, root)))
+    return listing, judge_unused(problems, options.unused)
+
+
+def _need_data(root: Path) -> None:
+    command = unpack_command(root.name, root.parent)
+    if command and root.is_file():
+        raise DataError(f"'{root}' is an archive: unpack it first, e.g. {command}")
+    if not root.is_dir() and not is_table(root):
+        raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
+    try:
+        made = str(json.loads((root / "manifest.json").read_text("utf-8"))["format"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return
+    if made.startswith("feda3i-prepared-"):
+        raise DataError(
+            f"'{root}' was made by 'feda3i prepare' of version 0.1: give the folder that it was "
+            "made of, or make its index.csv a table with the columns image and mask"
+        )
+
+
+def _packed(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
+    """Return the archives of a folder: unpacked already, or an error with the command to do so."""
+    found = []
+    for entry in entries:
+        command = unpack_command(entry.name, root)
+        stem = entry.name.split(".")[0]
+        if command and any(other.name.startswith(f"{stem}/") for other in entries):
+            text = f"the folder '{stem}' beside it is used"
+            found.append(Problem("note", "archive skipped", entry.name, text))
+        elif command:
+            found.append(Problem("error", "archive not read", entry.name, f"unpack it: {command}"))
+    return found
 
 
 def holds_volumes(root: Path) -> bool:
-    """Return whether there is a NIfTI or DICOM file in a folder (not a prepared one) or table."""
+    """Return whether there is a NIfTI or DICOM file in a folder or table."""
     if is_table(root):
         text = root.read_bytes().lower()
         return any(ending.encode() in text for ending in (*NIFTI, *DICOM))
-    if not root.is_dir() or is_prepared(root):
+    if not root.is_dir():
         return False
-    found = (split_extension(entry.name)[1] for entry in list_entries(root)[0])
+    found = (split_extension(entry.name)[1] for entry in list_files(root)[0])
     return any(ending in (*NIFTI, *DICOM) for ending in found)
 
 
 def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) -> list[Listed]:
     """Return the slices of a NIfTI volume as cases, or the case itself."""
-    if pair.kind != "nifti" or options.volumes:
+    if pair.kind != "nifti" or options.whole:
         return [case]
     try:
         count = count_slices(pair.images[0], options.axis)
@@ -178,52 +164,32 @@ def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) ->
 
 
 def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
-    images = [_bytes(entry) for entry in pair.images]
-    masks = [_bytes(entry) for entry in pair.masks]
+    images = [read_file(entry.place) for entry in pair.images]
+    masks = [read_file(entry.place) for entry in pair.masks]
     return decode_pair(pair, images, masks, options)
 
 
 @lru_cache(maxsize=1)  # slices are read one after the other
 def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
-    return tuple(_decoded(pair, replace(options, keep_empty=True)))
+    return tuple(_decoded(pair, options))
 
 
 def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
     return tuple((file.name, file.size, file.mtime) for file in (*pair.images, *pair.masks))
 
 
-def _find(
-    root: Path, group: str | None, options: Options
-) -> tuple[list[FileEntry], list[Pair], list[Problem]]:
-    """Return the files of a folder or table, their pairs, and what is wrong."""
-    if is_table(root):
-        pairs, problems = read_table_file(root, group)
-        return [], pairs, problems
-    entries, problems = list_entries(root)
-    pairs, wrong = find_any(entries, group, options.volumes if options.in_place else None)
-    text = "unpack it, or read it with 'feda3i prepare folder'"
-    packed = [entry.name for entry in entries if split_archive(entry.name)[1]]
-    wrong += [Problem("error", "archive not read", name, text) for name in packed]
-    return entries, pairs, problems + wrong
-
-
-def find_any(
-    entries: Sequence[FileEntry], group: str | None, volumes: bool | None
-) -> tuple[list[Pair], list[Problem]]:
-    """Pair files by a table if there is one, else by folders, and DICOM by its references.
-
-    ``volumes`` says whether DICOM series are volumes or slices; ``None``: DICOM is not read.
-    """
-    with Reader() as reader:
-        for entry in entries:
-            if entry.name == TABLE and has_columns(data := reader.read(entry)):
-                # Other programs write an index.csv, too: without these columns it is none of ours.
-                pairs, problems = read_table(data, entries, group)
-                return pairs, problems + _unlisted(entries, pairs)
-        pairs, problems = find_pairs(entries, group)
-        if volumes is not None:
-            more, wrong = find_dicom(entries, reader, volumes)
-            pairs, problems = pairs + more, problems + wrong
+def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
+    """Pair files by a table if there is one, else by folders, and DICOM by its references."""
+    for entry in entries:
+        if entry.name == TABLE and has_columns(table := read_file(entry.place)):
+            # Other programs write an index.csv, too: without these columns it is none of ours.
+            home = Path(entry.place).parent
+            pairs, problems = read_table(table, home, options.group, options.allow_outside)
+            return pairs, problems + _unlisted(entries, pairs)
+    pairs, problems = find_pairs(entries, options.group)
+    if options.volumes is not None:
+        more, wrong = find_dicom(entries, options.whole)
+        pairs, problems = pairs + more, problems + wrong
     return pairs, problems
 
 
@@ -244,57 +210,9 @@ def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntr
     if volumes:
         raise DataError(
             f"'{root}' holds volumes ({volumes[0]}): 'feda3i check {root}' prints the command to "
-            "train on them (feda3i run own-volumes ...). They are read with data.volumes=whole or "
-            f"data.volumes=slices, or convert them first, 'feda3i prepare folder {root} DST' "
-            "(--volumes to keep them whole)"
+            "train on them (feda3i run own-volumes ...); they are read with data.volumes=whole or "
+            "data.volumes=slices"
         )
-
-
-def _list_prepared(root: Path, options: Options) -> tuple[Listing, list[Problem]]:
-    manifest = read_manifest(root)
-    made = manifest["options"]
-    if options.channels not in (None, made["channels"]):
-        raise DataError(
-            f"'{root}' was prepared with {made['channels']} channels, expected {options.channels}: "
-            "prepare it again"
-        )
-    size = None if options.size == made["size"] else options.size
-    options = replace(options, size=size, channels=made["channels"], classes=tuple(made["classes"]))
-    extension = "npy" if holds_arrays(made["volumes"], made["channels"]) else "png"
-    states = {kind: _scan(root / kind) for kind in ("images", "masks")}
-    rows = read_index(root)
-    cases, problems = [], index_problems(rows, manifest)
-    for row in rows:
-        file = f"{row.id}.{extension}"
-        missing = [kind for kind in states if file not in states[kind]]
-        if missing:
-            text = f"{missing[0]}/{file} is in the index but not in the folder: prepare again"
-            problems.append(Problem("error", "file missing", row.id, text))
-            continue
-        files = tuple((f"{kind}/{file}", *states[kind][file]) for kind in states)
-        cases.append(
-            Listed(row.id, row.name, row.source, row.site, row.split, row.group, files, row=row)
-        )
-    known = {file[0] for case in cases for file in case.files}
-    text = "it was not there when the folder was prepared: prepare again"
-    strange = [f"{kind}/{f}" for kind in states for f in states[kind] if f"{kind}/{f}" not in known]
-    problems += [Problem("error", "not in index", name, text) for name in sorted(strange)]
-    usage = (
-        Usage("images", images=len(cases), reasons=_strange(strange, "images")),
-        Usage("masks", masks=len(cases), reasons=_strange(strange, "masks")),
-    )
-    return Listing(root, tuple(cases), options, manifest, usage), problems
-
-
-def _strange(names: Sequence[str], kind: str) -> Counter[str]:
-    return Counter("not in index" for name in names if name.startswith(f"{kind}/"))
-
-
-def _scan(folder: Path) -> dict[str, tuple[int, int]]:
-    if not folder.is_dir():
-        return {}
-    with os.scandir(folder) as found:
-        return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in found if f.is_file()}
 
 
 def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:
@@ -314,18 +232,12 @@ def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]
 
 def _is_colour(pairs: Sequence[Pair]) -> bool:
     """Return whether any picture has colour, by the headers of the files."""
-    with Reader() as reader:
-        for pair in pairs:
-            try:
-                if pair.kind == "picture":
-                    with reader.open(pair.images[0]) as file:
-                        if not is_grey(file):
-                            return True
-            except (CaseError, *UNREADABLE):
-                continue  # named when it is read
+    for pair in pairs:
+        try:
+            if pair.kind == "picture":
+                with open(pair.images[0].place, "rb") as file:
+                    if not is_grey(file):
+                        return True
+        except (CaseError, OSError):
+            continue  # named when it is read
     return False
-
-
-def _bytes(entry: FileEntry) -> bytes:
-    with Reader() as reader:
-        return reader.read(entry)

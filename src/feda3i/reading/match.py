@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from feda3i.reading.archive import FileEntry
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.names import image_keys, mask_keys, mask_word
 from feda3i.reading.problems import Problem
 

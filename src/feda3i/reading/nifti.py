@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import FileEntry, Reader
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
 from feda3i.reading.picture import Note, binarise, exact_classes
 from feda3i.reading.problems import CaseError, by, reading
 
 if TYPE_CHECKING:
-    from feda3i.reading.decode import Options, RawCase
+    from feda3i.reading.decode import RawCase
+    from feda3i.reading.options import Options
 
 _HEADER_BYTES = 4096
 _START = 2**16  # bytes of a file that hold its header, packed or not
@@ -74,11 +75,11 @@ def read_nifti(image: bytes, masks: list[bytes], options: Options) -> Iterator[R
     labels = np.maximum.reduce(
         [binarise(d, notes) if count == 1 else exact_classes(d, count) for d in drawn]
     )
-    kept = as_kept(values) if options.keep_values else window_to_bytes(values, options.window)
+    kept = as_kept(values) if options.keep_values else window_to_bytes(values, None)
     pixels = kept[..., None]
     pixels = np.repeat(pixels, 3, axis=-1) if options.channels == 3 else pixels
-    check_spacing(spacing if options.volumes else spacing[1:])
-    if options.volumes:
+    check_spacing(spacing if options.whole else spacing[1:])
+    if options.whole:
         yield RawCase(pixels, labels, spacing=spacing, notes=tuple(notes))
         return
     digits = len(str(len(pixels) - 1))
@@ -204,7 +205,7 @@ def _open(data: bytes) -> tuple[Any, list[float]]:
 
 def _first_header(entry: FileEntry) -> Any:
     """Return nibabel's header of a file, as it is and uncorrected."""
-    with Reader() as reader, reader.open(entry) as file:
+    with open(entry.place, "rb") as file:
         return _header(file.read(_START))[1]
 
 

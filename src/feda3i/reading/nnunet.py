@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from feda3i.errors import DataError
-from feda3i.reading.archive import FileEntry, Reader
+from feda3i.reading.file_list import FileEntry, read_file
 from feda3i.reading.match import Files
 from feda3i.reading.problems import CaseError, Problem
 
@@ -47,10 +47,9 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
 def nnunet_classes(entries: Sequence[FileEntry]) -> tuple[str, ...]:
     """Return the classes that the ``dataset.json`` files name; none if there is no such file."""
     found: dict[str, tuple[str, ...]] = {}
-    with Reader() as reader:
-        for entry in entries:
-            if posixpath.basename(entry.name) == DESCRIPTION:
-                found[entry.name] = _classes(entry, reader)
+    for entry in entries:
+        if posixpath.basename(entry.name) == DESCRIPTION:
+            found[entry.name] = _classes(entry)
     named = {name: classes for name, classes in found.items() if classes}
     if len(set(named.values())) > 1:
         (one, a), (other, b) = sorted(named.items())[:2]
@@ -61,9 +60,9 @@ def nnunet_classes(entries: Sequence[FileEntry]) -> tuple[str, ...]:
     return next(iter(named.values()), ())
 
 
-def _classes(entry: FileEntry, reader: Reader) -> tuple[str, ...]:
+def _classes(entry: FileEntry) -> tuple[str, ...]:
     try:
-        labels = json.loads(reader.read(entry)).get("labels", {})
+        labels = json.loads(read_file(entry.place)).get("labels", {})
     except (CaseError, ValueError, AttributeError) as error:
         raise DataError(f"{entry.name} cannot be read: {error}") from None
     if not isinstance(labels, dict):

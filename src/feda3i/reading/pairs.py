@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from feda3i.reading.archive import FileEntry
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.match import Files, Matched, match
 from feda3i.reading.names import (
     DICOM,

@@ -72,7 +72,6 @@ def read_image(
     data: bytes,
     *,
     channels: int | None = None,
-    bits: int = 16,
     upright: bool = True,
     keep: bool = False,
 ) -> Decoded:
@@ -82,8 +81,6 @@ def read_image(
     ----------
     channels
         1 (grey), 3 (colour) or ``None`` (as the file is).
-    bits
-        Bits in use in 16-bit files: the value ``2**bits - 1`` becomes 255.
     upright
         Turn the image as its EXIF orientation says.
     keep
@@ -94,9 +91,9 @@ def read_image(
     if keep and picture.mode in DEEP:
         return Decoded(_kept(decode(picture, upright, notes), channels), tuple(notes))
     if any(tag in str(tile.args) for tile in picture.tile for tag in _DEEP):
-        notes.append(("16-bit image", f"scaled to 8 bits from {bits}"))
+        notes.append(("16-bit image", "scaled to 8 bits"))
     decoded = decode(picture, upright, notes)
-    array = _to_bytes(decoded, bits, notes)
+    array = _to_bytes(decoded, notes)
     found = array.shape[-1]
     if channels == 3 and found == 1:
         notes.append(("grey where colour is due", "the one channel was repeated"))
@@ -128,19 +125,16 @@ def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Im
         return ImageOps.exif_transpose(picture)
 
 
-def _to_bytes(picture: Image.Image, bits: int, notes: list[Note]) -> NDArray[np.uint8]:
+def _to_bytes(picture: Image.Image, notes: list[Note]) -> NDArray[np.uint8]:
     """Return ``(height, width, 1 or 3)``."""
     if picture.mode in ("I", "F"):
         raise CaseError("image depth", f"{picture.mode}: expected 8 or 16 bits per channel")
     if picture.mode.startswith("I;16"):
         values = np.asarray(picture).astype(np.uint32)
-        if values.max() < 4096 and bits == 16:
-            notes.append(("dark 16-bit image", "no value above 4095: if it has 12 bits, say so"))
-        full = 2**bits - 1
-        scaled: NDArray[np.uint8] = np.minimum((values * 255 + full // 2) // full, 255).astype(
-            np.uint8
-        )
-        return scaled[..., None]
+        if values.max() < 4096:
+            text = "no value above 4095: data.values=kept keeps what 12 bits tell"
+            notes.append(("dark 16-bit image", text))
+        return ((values * 255 + 32767) // 65535).astype(np.uint8)[..., None]
     if picture.mode == "P" or "transparency" in picture.info:
         notes.append(("palette or transparency", "expanded to colours"))
         picture = picture.convert("RGB")

@@ -108,8 +108,6 @@ def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] 
         advice = f"'feda3i check {where}' names them all"
         if all(error.kind in UNUSED for error in errors):
             advice += "; data.unused=allow (--allow-unused) leaves them out"
-        elif "prepare again" not in first.text:
-            advice += f"; 'feda3i prepare folder {where} DST' writes a clean copy without them"
         raise DataError(
             f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
             + "".join(f"  {line}\n" for line in files)

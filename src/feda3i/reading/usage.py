@@ -11,7 +11,7 @@ from operator import add
 from pathlib import Path
 from typing import Any, Literal
 
-from feda3i.reading.archive import FileEntry
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.names import split_extension
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import UNUSED, Problem

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from pydantic import PydanticUserError, ValidationError, validate_call
 
 from feda3i.core.cases import Federation
 from feda3i.core.holdout import with_validation
-from feda3i.data.torch_items import federation_of_items, gives_items
+from feda3i.data.folder import Folder
+from feda3i.data.torch_items import Items, federation_of_items, gives_items
 from feda3i.datasets import REGISTRY
-from feda3i.errors import DataError, RecipeError, check_option, shown, summary
+from feda3i.errors import DataError, RecipeError, check_option, summary
+from feda3i.reading.options import mistakes
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
 from feda3i.values import check_flags, keywords_of
@@ -63,6 +64,7 @@ def load_data(recipe: Recipe) -> Federation:
         federation: Any = _of_items(name, make, options, recipe.seed)
     else:
         federation = _call(name, make, options, keywords_of(make), recipe.seed)
+        federation = federation.federation() if isinstance(federation, Folder) else federation
     if not isinstance(federation, Federation):
         raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
     return federation
@@ -71,14 +73,13 @@ def load_data(recipe: Recipe) -> Federation:
 def _of_items(name: str, make: Any, options: dict[str, Any], seed: int) -> Federation:
     """Make a federation of a torch data set: its own options first, all others divide the cases."""
     data, own = make, []
-    ours = [option for option in keywords_of(federation_of_items) if option != "data"]
+    ours = keywords_of(Items)
     if callable(make):
         own = keywords_of(make)
         mine = {key: value for key, value in options.items() if key in own}
         data = _call(name, make, mine, [*own, *ours], seed, own)
     rest = {key: value for key, value in options.items() if key not in own}
-    made = _call(name, partial(federation_of_items, data), rest, [*own, *ours], seed, ours)
-    return cast(Federation, made)
+    return federation_of_items(data, _call(name, Items, rest, [*own, *ours], seed, ours))
 
 
 def _call(
@@ -101,12 +102,7 @@ def _call(
     except PydanticUserError as error:  # of a plug-in whose annotations cannot be read
         raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
     except ValidationError as error:
-        lines = [
-            f"data.{'.'.join(str(part) for part in item['loc'])}: {item['msg'].lower()}, "
-            f"found {shown(item['input'])}"
-            for item in error.errors()
-        ]
-        raise RecipeError("\n".join(lines)) from None
+        raise RecipeError("\n".join(mistakes(error))) from None
 
 
 def _check_values(federation: Federation) -> None:

@@ -8,13 +8,11 @@ from PIL import Image
 
 from data_files import lesion, plain_tree, save, save_pair
 from feda3i.commands.check import check_folder
-from feda3i.data.check import check_data
 from feda3i.data.check_report import report_text, summarise_checkup, summary_text
+from feda3i.data.checkup import check_data
 from feda3i.data.duplicates import find_duplicates, fingerprint
 from feda3i.data.round_cost import Estimate, estimate
 from feda3i.models.unet import UNet
-from feda3i.prepare.own import prepare_folder
-from feda3i.reading.decode import Options
 
 
 def found(report, level=None):
@@ -130,16 +128,6 @@ def test_a_fit_folder_ends_without_complaint(clinic, capsys):
     out = capsys.readouterr().out
     assert "fit for training   yes" in out
     assert "names" not in out
-
-
-def test_a_prepared_folder_is_verified(clinic, tmp_path):
-    prepare_folder(clinic, tmp_path / "out", options=Options(size=32), workers=1)
-    assert check_data(tmp_path / "out", measure=False).is_fit
-    index = tmp_path / "out" / "index.csv"
-    lines = index.read_text().splitlines()
-    index.write_text("\n".join([*lines[:-1], ""]))
-    report = check_data(tmp_path / "out", measure=False)
-    assert ("changed since preparation", "index.csv") in found(report, "error")
 
 
 def test_nothing_to_learn_and_nothing_to_test(tmp_path):

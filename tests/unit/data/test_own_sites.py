@@ -10,8 +10,6 @@ from feda3i import recipe
 from feda3i.commands.preview import preview
 from feda3i.data.folder import folder
 from feda3i.errors import DataError
-from feda3i.prepare.own import prepare_folder
-from feda3i.reading.decode import Options
 from feda3i.simulation.federation import federation_of
 
 SHORT = ("rounds=1", "train.epochs=1", "data.size=32", "model.width=4", "engine.workers=1")
@@ -113,18 +111,6 @@ def test_validation_folders_test_where_nothing_else_does(tmp_path):
     assert sizes == {"auto": [6, 6], "train": [12, 3], "test": [6, 9]}
     told, _ = preview(recipe.load("own", [f"data={tmp_path}"]))
     assert told[0].startswith("note: 3 validation cases are neither trained on nor scored")
-
-
-def test_validation_cases_survive_preparation(tmp_path):
-    for number, split in enumerate(("train", "validation", "test")):
-        plain_tree(tmp_path / "in" / split, 2 + number, 10 * number)
-    options = Options(size=32)
-    result = prepare_folder(tmp_path / "in", tmp_path / "out", options=options, workers=1)
-    assert result.manifest["cases"] == {"train": 2, "test": 4, "validation": 3}
-    assert "2 training and 4 test and 3 validation cases" in result.text()
-    made = folder(tmp_path / "out", sites=2, cache=False)
-    assert (len(made.train), len(made.test)) == (2, 4)
-    assert made.notes["left_out"] == {"validation": 3}
 
 
 def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):

@@ -210,8 +210,9 @@ def test_few_cases_are_read_by_this_process(tree, monkeypatch):
         return original(work, jobs, workers, **options)
 
     monkeypatch.setattr(packed, "ordered_map", watched)
-    load_folder(tree, cache=False, workers=8)
+    monkeypatch.setattr(packed, "cores", lambda: 8)
+    load_folder(tree, cache=False)
     assert asked == [1]
     monkeypatch.setattr(packed, "_FEW", 2)
-    load_folder(tree, cache=False, workers=3)
-    assert asked[1:] == [3]
+    load_folder(tree, cache=False)
+    assert asked[1] > 1

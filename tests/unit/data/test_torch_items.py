@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import Dataset
 
 from feda3i import recipe
-from feda3i.data.torch_items import federation_of_items, gives_items
+from feda3i.data.torch_items import Items, federation_of_items, gives_items
 from feda3i.errors import DataError, RecipeError
 from feda3i.simulation.federation import load_data
 
@@ -106,7 +106,7 @@ def test_wrong_options_and_undeclared_functions_are_refused(plugin):
 def test_shapes_and_values_of_every_kind():
     def one(*pair, **options):
         items = [(pair[0], pair[1], {"id": f"c{i}", "site": "ab"[i % 2]}) for i in range(6)]
-        return federation_of_items(Pairs(items), **options).train
+        return federation_of_items(Pairs(items), Items(**options)).train
 
     image, mask = square()
     assert one(image, mask).images.shape[1:] == (32, 32, 3)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.reading.decode import Options
 from feda3i.reading.listing import list_cases
+from feda3i.reading.options import Options
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -59,8 +59,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("command", ["prepare", "noise"])
-def test_processes_that_read_or_draw_import_nothing_from_there_either(tmp_path, command):
+def test_processes_that_draw_import_nothing_from_there_either(tmp_path):
     here = tmp_path / "here"
     for kind in ("images", "masks"):
         for number in range(4):
@@ -72,10 +71,7 @@ def test_processes_that_read_or_draw_import_nothing_from_there_either(tmp_path, 
         (here / f"{name}.py").write_text(f"open({str(tmp_path / 'PWNED')!r}, 'w')\n")
     script = tmp_path / "feda3i.sh.py"  # as the installed command: its folder is not this one
     script.write_text(COMMAND)
-    arguments = {
-        "prepare": ("prepare", "folder", "data", "out", "--size", "32", "--workers", "2"),
-        "noise": ("noise", "apply", "data/masks", "out", "--mu=2", "--sigma=1", "--workers=2"),
-    }[command]
+    arguments = ("noise", "apply", "data/masks", "out", "--mu=2", "--sigma=1", "--workers=2")
     done = subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=here,

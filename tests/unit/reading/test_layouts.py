@@ -8,13 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from data_files import lesion, save
-from feda3i.data.folder import folder, load_folder
+from feda3i.data.folder import folder
 from feda3i.errors import DataError
-from feda3i.prepare.own import prepare_folder
-from feda3i.reading.archive import FileEntry
-from feda3i.reading.decode import Options
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import list_cases
 from feda3i.reading.nnunet import nnunet_classes
+from feda3i.reading.options import Options
 from feda3i.reading.pairs import find_pairs
 
 
@@ -180,42 +179,10 @@ def test_nnunet_channels_and_labels(tmp_path):
     np.testing.assert_array_equal(federation.test.images[0][..., 1:], np.roll(image, 1, axis=0))
 
 
-def test_nnunet_channels_survive_preparation(tmp_path):
-    root = nnunet(tmp_path / "Dataset001_Mole")
-    result = prepare_folder(root, tmp_path / "out", options=Options(size=32, classes=()), workers=1)
-    assert result.manifest["options"]["classes"] == ["mole"]
-    assert result.manifest["options"]["channels"] == 2
-    plain = load_folder(root, size=32, cache=False)
-    prepared = load_folder(tmp_path / "out", cache=False)
-    np.testing.assert_array_equal(plain.images, prepared.images)
-    again = prepare_folder(root, tmp_path / "out", options=Options(size=32, classes=()), workers=1)
-    assert again.manifest == result.manifest
-
-
-def test_nnunet_volumes_with_two_channels(tmp_path):
-    nibabel = pytest.importorskip("nibabel")
-    rng = np.random.default_rng(0)
-    for number in range(3):
-        mask = np.zeros((20, 24, 3), np.uint8)
-        mask[5:12, 6:14] = 1
-        for name, values in (
-            (f"imagesTr/v{number}_0000", rng.normal(0, 1, mask.shape).astype(np.float32)),
-            (f"imagesTr/v{number}_0001", (mask * 3.0).astype(np.float32)),
-            (f"labelsTr/v{number}", mask),
-        ):
-            path = tmp_path / "D" / f"{name}.nii.gz"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), path)
-    prepare_folder(tmp_path / "D", tmp_path / "out", options=Options(size=16), workers=1)
-    cases = load_folder(tmp_path / "out", cache=False)
-    assert cases.images.shape == (9, 16, 16, 2)
-    assert cases.images[0, ..., 1].max() == 255
-
-
 def test_a_case_without_one_of_its_channels_is_named(tmp_path):
     root = nnunet(tmp_path / "D")
     (root / "imagesTr" / "c_2_0001.png").unlink()
-    _, problems = list_cases(root, Options(size=None, classes=()))
+    _, problems = list_cases(root, Options())
     assert [(p.kind, p.name) for p in problems] == [("channels differ", "imagesTr/c_2_0000.png")]
 
 

@@ -1,10 +1,7 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.errors import DataError
-from feda3i.reading.archive import FileEntry
-from feda3i.reading.csv_table import read_table
+from feda3i.reading.file_list import FileEntry
 from feda3i.reading.names import safe_name, unique_ids
 from feda3i.reading.pairs import find_pairs
 
@@ -115,39 +112,3 @@ def test_both_sides_of_a_patient_are_one_group_and_sources_do_not_mix():
     assert groups == ["x/bus_1", "x/bus_1", "y/bus_1", "y/bus_1"]
     pairs, _ = find_pairs(entries("images/p7_3.png", "masks/p7_3.png"), r"(?P<group>p\d+)_.*")
     assert pairs[0].group == "p7"
-
-
-def test_a_table_pairs_files_of_any_name():
-    rows = (
-        "image,mask,site,split,group",
-        "x/1.png,y/1a.png|y/1b.png,north,train,p1",
-        "x/2.png,y/2.png,,,",
-    )
-    table = "\n".join(rows)
-    files = entries("x/1.png", "y/1a.png", "y/1b.png", "x/2.png", "y/2.png")
-    pairs, problems = read_table(table.encode("utf-8-sig"), files)
-    assert not problems
-    assert [(p.name, len(p.masks), p.site, p.split, p.group) for p in pairs] == [
-        ("x/1", 2, "north", "train", "p1"),
-        ("x/2", 1, "", "", "x/2"),
-    ]
-
-
-def test_a_table_cannot_reach_outside_and_names_what_is_wrong():
-    rows = (
-        "image,mask,split",
-        "../a.png,b.png,",
-        "/etc/a.png,b.png,",
-        "b.png,b.png,maybe",
-        "b.png,none.png,",
-    )
-    pairs, problems = read_table("\n".join(rows).encode(), entries("b.png"))
-    assert not pairs
-    assert [p.kind for p in problems] == [
-        "file missing",
-        "file missing",
-        "split unknown",
-        "file missing",
-    ]
-    with pytest.raises(DataError, match="columns image and mask"):
-        read_table(b"file,label\n", [])

@@ -1,16 +1,13 @@
 """What becomes of every file is told, and pictures in no case are errors unless allowed."""
 
-import shutil
-
 import pytest
 
 from data_files import lesion, plain_tree, save, zip_folder
-from feda3i.data.check import check_data
+from feda3i.data.checkup import check_data
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError
-from feda3i.prepare.own import prepare_folder
-from feda3i.reading.decode import Options
 from feda3i.reading.listing import list_cases
+from feda3i.reading.options import Options
 
 
 @pytest.fixture
@@ -92,35 +89,15 @@ def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
     assert found["north/images"] == (5, 0, {"corrupt picture": 1})
     assert found["north/masks"] == (0, 5, {"corrupt picture": 1})
     assert found["west"] == (4, 4, {"corrupt picture": 2})
-    result = prepare_folder(hospitals, tmp_path / "out", options=Options(size=32), workers=1)
-    assert {u.folder: (u.images, u.masks, u.reasons) for u in result.usage} == found
-
-
-def test_prepare_lists_folders_and_takes_the_same_permission(hospitals, tmp_path, feda3i):
-    arguments = ("prepare", "folder", hospitals, tmp_path / "out", "--size", 32, "--workers", 1)
-    code, out, _ = feda3i(*arguments)
-    assert code == 1
-    assert "south              5      5         1  mask missing: 1" in out
-    code, out, _ = feda3i(*arguments, "--allow-unused")
-    assert code == 0
-    assert "mask missing: 1" in out
-
-
-def test_files_added_to_a_prepared_folder_are_not_passed_over(tmp_path):
-    plain_tree(tmp_path / "in", 4)
-    prepare_folder(tmp_path / "in", tmp_path / "out", options=Options(size=32), workers=1)
-    shutil.copy(tmp_path / "out" / "images" / "case0.png", tmp_path / "out" / "images" / "new.png")
-    with pytest.raises(DataError, match="not in index: 1"):
-        load_folder(tmp_path / "out", cache=False)
-    assert len(load_folder(tmp_path / "out", cache=False, unused="allow")) == 4
 
 
 def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_path):
     zip_folder(hospitals / "west", hospitals / "more.zip")
-    with pytest.raises(DataError, match="archive not read: 1"):
+    with pytest.raises(DataError, match="archive not read: 1") as caught:
         folder(hospitals, size=32, cache=False)
+    assert f"unpack it: unzip '{hospitals}/more.zip' -d '{hospitals}'" in str(caught.value)
     (hospitals / "scan.dcm").write_bytes(b"x")
-    with pytest.raises(DataError, match="feda3i prepare folder"):
+    with pytest.raises(DataError, match=r"data\.volumes=slices"):
         folder(hospitals, size=32, cache=False, unused="allow")
 
 

@@ -3,10 +3,9 @@ import gzip
 import numpy as np
 import pytest
 
+from feda3i.data.checkup import check_data
 from feda3i.data.folder import folder, load_folder
-from feda3i.errors import DataError
-from feda3i.prepare.own import prepare_folder
-from feda3i.reading.decode import Options
+from feda3i.reading.problems import errors_of
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -35,39 +34,24 @@ def scans(tmp_path):
 
 
 def test_nifti_slices(tmp_path, scans):
-    options = Options(size=None, window=(0, 1000))
-    prepare_folder(scans, tmp_path / "out", options=options, workers=1)
-    cases = load_folder(tmp_path / "out", cache=False)
+    cases = load_folder(scans, volumes="slices", cache=False)
     assert len(cases) == 5 * 6
     assert cases.ids[2] == "scan0_z2"
     values, mask = ball(seed=0)
     np.testing.assert_array_equal(cases.masks[2], mask[:, :, 2].T)
-    exact = np.clip(values[:, :, 2].T, 0, 1000) * 255 / 1000
-    assert np.abs(cases.images[2][..., 0] - exact).max() <= 0.51
+    np.testing.assert_array_equal(cases.images[2][..., 0], values[:, :, 2].T)
     np.testing.assert_allclose(cases.spacing[0], (0.75, 0.5))
 
 
 def test_slices_of_one_volume_stay_on_one_side(tmp_path, scans):
-    prepare_folder(scans, tmp_path / "out", options=Options(size=16), workers=1)
-    federation = folder(tmp_path / "out", sites=2, cache=False)
+    federation = folder(scans, volumes="slices", sites=2, size=16, cache=False)
     sides = [{i.split("_z")[0] for i in part.ids} for part in (federation.train, federation.test)]
     assert len(sides[1]) == 1
     assert not sides[0] & sides[1]
 
 
-def test_empty_slices_can_be_dropped_and_the_axis_chosen(tmp_path, scans):
-    options = Options(size=None, keep_empty=False, axis=0)
-    prepare_folder(scans, tmp_path / "out", options=options, workers=1)
-    cases = load_folder(tmp_path / "out", cache=False)
-    _, mask = ball()
-    assert len(cases) == 5 * int(mask.any(axis=(1, 2)).sum())
-    assert cases.shape == (6, 24)  # z rows, y columns
-    assert cases.masks.any(axis=(1, 2)).all()
-
-
 def test_nifti_volumes(tmp_path, scans):
-    prepare_folder(scans, tmp_path / "out", options=Options(size=12, volumes=True), workers=1)
-    cases = load_folder(tmp_path / "out", cache=False)
+    cases = load_folder(scans, size=12, volumes="whole", values="bytes", cache=False)
     assert cases.images.shape == (5, 12, 12, 12, 1)
     spacing = (3.0 * 6 / 12, 0.75 * 24 / 12, 0.5 * 20 / 12)
     np.testing.assert_allclose(cases.spacing[0], spacing, rtol=1e-8)
@@ -75,11 +59,6 @@ def test_nifti_volumes(tmp_path, scans):
     assert abs(cases.masks.mean() - share) < 0.03
     inside = cases.masks.astype(bool)
     assert cases.images[..., 0][inside].mean() > cases.images[..., 0][~inside].mean() + 100
-
-
-def test_plain_volumes_must_be_prepared(scans):
-    with pytest.raises(DataError, match="prepare folder"):
-        load_folder(scans)
 
 
 def test_bad_volumes_are_named(tmp_path, scans):
@@ -92,14 +71,15 @@ def test_bad_volumes_are_named(tmp_path, scans):
     header = bytearray(gzip.decompress((images / "scan3.nii.gz").read_bytes()))
     header[40:48] = np.array([3, 30000, 30000, 30000], "<i2").tobytes()
     (images / "scan3.nii.gz").write_bytes(gzip.compress(header))
-    result = prepare_folder(scans, tmp_path / "out", options=Options(size=16), workers=1)
-    assert {(p.kind, p.name) for p in result.problems} == {
+    result = check_data(scans, measure=False)
+    assert {(p.kind, p.name) for p in errors_of(result.problems)} == {
         ("corrupt volume", "scan0"),
         ("sizes differ", "scan1"),
         ("volume values", "scan2"),
         ("volume too large", "scan3"),
+        ("no train cases", "."),
     }
-    assert sum(result.manifest["cases"].values()) == 6
+    assert len(result.cases) == 1
 
 
 def test_several_classes_in_a_volume(tmp_path):
@@ -108,14 +88,5 @@ def test_several_classes_in_a_volume(tmp_path):
     labels[:3, :3] = 2
     write_nifti(tmp_path / "in" / "images" / "a.nii", values)
     write_nifti(tmp_path / "in" / "masks" / "a.nii", labels)
-    options = Options(size=None, classes=("ball", "corner"))
-    prepare_folder(tmp_path / "in", tmp_path / "out", options=options, workers=1)
-    cases = load_folder(tmp_path / "out", cache=False)
-    np.testing.assert_array_equal(cases.masks, labels.transpose(2, 1, 0))
-    wrong = prepare_folder(
-        tmp_path / "in",
-        tmp_path / "out2",
-        options=Options(size=None, classes=("a", "b", "c")),
-        workers=1,
-    )
-    assert not wrong.problems
+    cases = load_folder(tmp_path / "in", volumes="whole", classes=("ball", "corner"), cache=False)
+    np.testing.assert_array_equal(cases.masks[0], labels.transpose(2, 1, 0))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from feda3i.basics.parallel import ordered_map
 from feda3i.data.case_facts import Facts, SiteFacts, case_facts, site_facts
 from feda3i.data.division import as_test, home
 from feda3i.data.duplicates import find_duplicates
@@ -18,8 +17,9 @@ from feda3i.data.round_cost import EPOCHS, Estimate, estimate
 from feda3i.data.run_lines import Suggestion, suggest
 from feda3i.data.volume_look import ANY_CLASS, look_at_volume
 from feda3i.data.volume_summary import judge_classes, judge_scales, settle_classes
-from feda3i.reading.decode import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
+from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
+from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.pairs import Pair
 from feda3i.reading.picture import mask_values
 from feda3i.reading.problems import CaseError, Level, Problem, by, errors_of
@@ -79,6 +79,7 @@ def check_data(
     classes: Sequence[str] = (),
     group: str | None = None,
     unused: Unused = "error",
+    allow_outside: bool = False,
     width: int | None = None,
     measure: bool = True,
     workers: int | None = None,
@@ -103,13 +104,13 @@ def check_data(
     check_size(size)
     are_volumes = holds_volumes(root)
     options = Options(  # at the size of the files, volumes whole and with their values
-        size=None,
         classes=tuple(classes),
-        volumes=are_volumes,
-        keep_values=are_volumes,
-        in_place=are_volumes,
+        volumes="whole" if are_volumes else None,
+        group=group,
+        unused=unused,
+        allow_outside=allow_outside,
     )
-    listing, problems = list_cases(root, options, group, unused)
+    listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
     good: list[Listed] = []
@@ -171,7 +172,7 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
 
     def facts(case: Listed) -> Facts | Problem:
         try:
-            if listing.options.in_place:
+            if listing.options.whole:
                 return look_at_volume(listing, case)
             raw = listing.read(case)
         except CaseError as error:
@@ -182,7 +183,7 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             values = {value for data in files for value in mask_values(data)}
         return case_facts(raw, float(np.count_nonzero(raw.mask)) / raw.mask.size, values)
 
-    batch = 1 if listing.options.in_place else _BATCH
+    batch = 1 if listing.options.whole else _BATCH
     found = ordered_map(facts, listing.cases, workers, way="threads", batch=batch)
     return zip(listing.cases, found, strict=True)
 
@@ -224,7 +225,7 @@ def _judge_sizes(
     if len(sizes) < 2:
         return small
     usual = sizes.most_common(1)[0][0]
-    text = "training needs one size: add --size N, or run 'feda3i prepare folder' first"
+    text = "training needs one size: add --size N"
     return small + [
         Problem(
             "error",

@@ -1,0 +1,129 @@
+"""List and read the files of a folder; links that lead outside it are refused."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from feda3i.errors import printable
+from feda3i.reading.limits import MAX_FILE_BYTES
+from feda3i.reading.problems import CaseError, Problem
+
+UNPACK = {".zip": "unzip '{}' -d '{}'"} | dict.fromkeys(
+    (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz"), "tar -xf '{}' -C '{}'"
+)
+"""Endings of archives, and the command that unpacks each."""
+OUTSIDE = "data.allow_outside=true (--allow-outside) if you mean it"
+_MAX_VISITS = 100  # of one folder by way of links
+_JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file: the name it goes by (relative to the folder listed), and where it is."""
+
+    name: str
+    place: str
+    size: int
+    mtime: int = 0
+
+
+def list_files(root: Path, allow_outside: bool = False) -> tuple[list[FileEntry], list[Problem]]:
+    """Return all files under a folder, sorted, and what cannot be opened or must not be."""
+    walk = _Walk(os.path.realpath(root), allow_outside)
+    return list(walk.files(str(root), "")), walk.problems
+
+
+def unpack_command(name: str, folder: Path) -> str:
+    """Return the command that unpacks an archive into a folder; empty if it is no archive.
+
+    >>> unpack_command("a/b.ZIP", Path("d"))
+    "unzip 'd/a/b.ZIP' -d 'd/a'"
+    """
+    command = next((UNPACK[end] for end in UNPACK if name.lower().endswith(end)), "")
+    archive = folder / name
+    return command.format(archive, archive.parent)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a path, links followed, lies in a folder.
+
+    >>> is_inside("/data/a.png", "/data"), is_inside("/data/../etc/passwd", "/data")
+    (True, False)
+    """
+    real, home = os.path.realpath(path), os.path.realpath(folder)
+    return real == home or real.startswith(home.rstrip(os.sep) + os.sep)
+
+
+def read_file(place: str | Path) -> bytes:
+    """Return the bytes of a file; ``CaseError`` if it is empty, too large or unreadable."""
+    try:
+        with open(place, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size == 0:
+                raise CaseError("empty file", "the file has 0 bytes: copy it again")
+            if size > MAX_FILE_BYTES:
+                text = f"{size} bytes; at most {MAX_FILE_BYTES} are read"
+                raise CaseError("file too large", text)
+            return file.read(size)
+    except OSError as error:
+        raise CaseError("unreadable file", f"{error.strerror}: copy it again") from None
+
+
+@dataclass
+class _Walk:
+    root: str
+    allow_outside: bool
+    problems: list[Problem] = field(default_factory=list)
+    visits: Counter[str] = field(default_factory=Counter)
+
+    def files(self, folder: str, prefix: str, *parents: str) -> Iterator[FileEntry]:
+        """Yield the files below a folder."""
+        try:
+            real = os.path.realpath(folder)
+            with os.scandir(folder) as found:
+                items = sorted(found, key=lambda item: item.name)
+        except OSError as error:
+            self._unreadable(prefix.rstrip("/") or ".", error)
+            return
+        self.visits[real] += 1
+        if real in parents or self.visits[real] > _MAX_VISITS:  # links that lead back
+            return
+        for item in items:
+            if item.name.startswith(".") or item.name in _JUNK:
+                continue
+            name = prefix + _readable(item.name)
+            try:
+                if self._leads_outside(item, name):
+                    continue
+                if item.is_dir():
+                    yield from self.files(item.path, f"{name}/", *parents, real)
+                elif item.is_file():
+                    info = item.stat()
+                    yield FileEntry(name, item.path, info.st_size, info.st_mtime_ns)
+            except OSError as error:  # a link to itself
+                self._unreadable(name, error)
+
+    def _leads_outside(self, item: os.DirEntry[str], name: str) -> bool:
+        if self.allow_outside or not item.is_symlink() or is_inside(item.path, self.root):
+            return False
+        text = f"it leads to {printable(os.path.realpath(item.path))}: {OUTSIDE}"
+        self.problems.append(Problem("error", "link outside the folder", name, text))
+        return True
+
+    def _unreadable(self, name: str, error: OSError) -> None:
+        text = f"{error.strerror}: repair or remove it"
+        self.problems.append(Problem("error", "unreadable file", name, text))
+
+
+def _readable(name: str) -> str:
+    """Return the name in composed Unicode (macOS stores accents apart), odd characters escaped."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in unicodedata.normalize("NFC", text)
+    )
