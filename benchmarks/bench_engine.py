@@ -47,7 +47,7 @@ def bench_round(repeats: int) -> None:
     from feda3i.engine.loop import Round
     from feda3i.engine.run import job_of
     from feda3i.engine.transport import LocalTransport, one_thread
-    from feda3i.engine.workers import ENVIRONMENT
+    from feda3i.pool import ENVIRONMENT
     from feda3i.simulation.federation import federation_of
 
     workers = 2

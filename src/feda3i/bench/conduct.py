@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +19,7 @@ from feda3i.bench.grid import GridCell
 from feda3i.bench.progress import Progress
 from feda3i.bench.result import SUFFIX, RunResult, collect
 from feda3i.bench.schedule import Task, left, order, startable, wanted_by, workers_for
-from feda3i.engine.workers import start_process
-from feda3i.pool import cores
+from feda3i.pool import ENVIRONMENT, cores
 from feda3i.ram import available
 
 BRANCHES = ".branches"
@@ -84,13 +86,27 @@ def side_by_side(agenda: Agenda) -> int:
 
 
 Told = tuple["Process", dict[str, Any]]
+START = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
+    "from feda3i.bench.player import main; main()"
+)
+"""Ctrl-C is the parent's to handle. What this process can import comes after all that is installed,
+and nothing from the working directory (-P)."""
 
 
 class Process:
     """One worker process; its messages go into a queue shared by all of them."""
 
     def __init__(self, told: queue.Queue[Told]) -> None:
-        self._process = start_process("feda3i.bench.player", text=True, encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", START, *map(os.path.abspath, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ENVIRONMENT},
+            text=True,
+            encoding="utf-8",
+        )
         self._told = told
         threading.Thread(target=self._listen, daemon=True).start()
 

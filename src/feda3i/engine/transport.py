@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.format import Format
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
-from feda3i.engine.workers import WorkerPool, usual_workers
+from feda3i.engine.workers import open_shared, plan_devices, share, usual_workers
 from feda3i.errors import RunError, WireError
-from feda3i.pool import cores
+from feda3i.files import make_private, write_file
+from feda3i.pool import Pool, cores, worker_number
+from feda3i.recipe import Recipe
+
+_ELSEWHERE = Params(np.empty(0, np.float32), np.empty(0, np.int64))
+"""Stands in an order for parameters that lie in a file."""
+_SCORE_CHUNK = 16
 
 
 class Transport(Protocol):
@@ -45,20 +54,67 @@ class Transport(Protocol):
         """Release processes and files."""
 
 
+@dataclass(frozen=True)
+class Slice:
+    """Some cases of a split to score."""
+
+    split: str
+    start: int
+    stop: int
+    distances: bool
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a process needs to answer for all sites."""
+
+    recipe: Recipe
+    format: Format
+    data: dict[str, Any]
+    memory: Path
+    devices: Sequence[str]
+
+
+class Desk:
+    """One process: the host of all sites, and the cases to score."""
+
+    def __init__(self, job: Job, federation: Federation, memory: Path) -> None:
+        from feda3i.engine.host import SiteHost
+
+        self.host = SiteHost(job, federation.train, federation.sites, memory)
+        self._cases = scored_cases(federation)
+        self._read: tuple[Path, Params] | None = None
+
+    def read(self, path: Path) -> Params:
+        """Return the parameters in a file; those read last are kept."""
+        if self._read is None or self._read[0] != path:
+            self._read = path, unpack(path.read_bytes())
+        return self._read[1]
+
+    def score(self, params: Params, wanted: Slice) -> list[Row]:
+        """Score some cases; train cases against the clean masks where they are known."""
+        cases, where = self._cases[wanted.split]
+        part = where[wanted.start : wanted.stop]
+        return score_cases(self.host.predictor, params, cases, part, wanted.distances)
+
+
 class LocalTransport:
     """All sites of a federation on this machine; their memory and shared arrays lie in a folder."""
 
     def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
         self.federation = federation
-        self._truth = scored_cases(federation)
+        self._sent: tuple[Params, Path] | None = None
+        self._number = 0
         count = worker_count(job, len(federation.sites))
-        self._pool: WorkerPool | None = None
-        if count > 1:
-            self._pool = WorkerPool(job, federation, folder, count)
+        if count == 1:
+            self._desk: Desk | None = Desk(job, federation, folder / "memory")
             return
-        from feda3i.engine.host import SiteHost
-
-        self._station = SiteHost(job, federation.train, federation.sites, folder / "memory")
+        self._desk = None
+        self._cache = make_private(folder / "cache")
+        data = share(federation, self._cache)
+        devices = plan_devices(job.recipe.engine.device, count, job.gpus())
+        start = Start(job.recipe, job.format, data, (folder / "memory").absolute(), devices)
+        self._pool: Pool[Any, Any] = Pool(_do, count, tool=partial(_open_desk, start))
 
     def sites(self) -> dict[str, int]:
         """Return every site of the federation."""
@@ -66,24 +122,42 @@ class LocalTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield the sites' answers; a failure at one site is a ``Missing`` with the reason."""
-        if self._pool is not None:
-            yield from self._pool.call(orders)
+        if self._desk is None:
+            yield from self._pool.map(
+                (replace(order, params=_ELSEWHERE), self._file_of(order.params)) for order in orders
+            )
             return
         for order in orders:
             try:
-                yield self._station.answer(order)
+                yield self._desk.host.answer(order)
             except (RunError, WireError) as error:
                 yield Missing(order.site, str(error))
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score all cases; train cases against the clean masks where they are known."""
-        if self._pool is not None:
-            rows = self._pool.score(params, split, distances)
+        total = len(scored_cases(self.federation)[split][1])
+        if self._desk is None:
+            path = self._file_of(params)
+            parts = (
+                Slice(split, start, min(start + _SCORE_CHUNK, total), distances)
+                for start in range(0, total, _SCORE_CHUNK)
+            )
+            rows = [row for some in self._pool.map((part, path) for part in parts) for row in some]
         else:
-            cases, where = self._truth[split]
-            rows = score_cases(self._station.predictor, params, cases, where, distances)
+            rows = self._desk.score(params, Slice(split, 0, total, distances))
         rows = join_slices(rows)
         return site_means(rows) if split == "validation" else rows
+
+    def _file_of(self, params: Params) -> Path:
+        """Return a file with parameters, written once for all orders that hold them."""
+        if self._sent is None or self._sent[0] is not params:
+            if self._sent is not None:
+                self._sent[1].unlink(missing_ok=True)
+            self._number += 1
+            path = (self._cache / f"params-{self._number}.bin").absolute()
+            write_file(path, pack(params), durable=False)
+            self._sent = params, path
+        return self._sent[1]
 
     def facts(self) -> dict[str, Any]:
         """Return nothing: there is no network."""
@@ -91,8 +165,29 @@ class LocalTransport:
 
     def close(self) -> None:
         """Stop the workers."""
-        if self._pool is not None:
+        if self._desk is None:
             self._pool.close()
+
+
+@contextmanager
+def _open_desk(start: Start) -> Iterator[Desk]:
+    """Open what a worker process answers with, on its device."""
+    device = {"device": start.devices[worker_number()]}
+    engine = start.recipe.engine.model_copy(update=device)
+    job = Job(start.recipe.model_copy(update={"engine": engine}), start.format)
+    with one_thread():
+        yield Desk(job, open_shared(start.data), start.memory)
+
+
+def _do(request: tuple[Order | Slice, Path], desk: Desk) -> Reply | Missing | list[Row]:
+    """Do in a worker process what is asked there."""
+    asked, path = request
+    if isinstance(asked, Slice):
+        return desk.score(desk.read(path), asked)
+    try:
+        return desk.host.answer(replace(asked, params=desk.read(path)))
+    except (RunError, WireError) as error:
+        return Missing(asked.site, str(error))
 
 
 def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:

@@ -18,12 +18,12 @@ from typing import Any
 import tomli_w
 
 from feda3i import __version__
-from feda3i.engine.workers import ENVIRONMENT
 from feda3i.errors import RecipeError
 from feda3i.files import write_file
 from feda3i.flower import deploy_credentials as credentials
 from feda3i.flower.guard import write_commands
 from feda3i.flower.node import SITE_NAME
+from feda3i.pool import ENVIRONMENT
 
 FILE = "consortium.toml"
 AUTHORITY = "feda3i consortium"

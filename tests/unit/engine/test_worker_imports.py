@@ -1,6 +1,5 @@
 """What a worker process may import."""
 
-import os
 import subprocess
 import sys
 
@@ -83,21 +82,26 @@ def test_processes_that_draw_import_nothing_from_there_either(tmp_path):
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_ctrl_c_while_a_worker_imports_torch_makes_no_noise(tmp_path):
-    from feda3i.engine.workers import START
+PRESSED = """
+import multiprocessing, os, signal
+if multiprocessing.parent_process():  # a Ctrl-C during the import of torch
+    os.kill(os.getpid(), signal.SIGINT)
 
-    package = tmp_path / "feda3i" / "engine"
-    package.mkdir(parents=True)
-    for folder in (package, package.parent):
-        (folder / "__init__.py").touch()
-    (package / "worker.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\ndef main():\n    print('alive')\n"
-    )
+def double(job):
+    return 2 * job
+"""
+
+SPREAD = """
+from pressed import double
+from feda3i.pool import ordered_map
+print(list(ordered_map(double, range(3), 2)))
+"""
+
+
+def test_ctrl_c_while_a_worker_imports_makes_no_noise_and_no_script_runs_twice(tmp_path):
+    (tmp_path / "pressed.py").write_text(PRESSED)
+    (tmp_path / "start.py").write_text(SPREAD)
     done = subprocess.run(
-        [sys.executable, "-P", "-c", START.format("feda3i.engine.worker")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, str(tmp_path / "start.py")], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[0, 2, 4]\n", "")

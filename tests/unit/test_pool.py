@@ -11,6 +11,7 @@ import pytest
 
 from feda3i import pool as module
 from feda3i.data.store import FileStore, Form, Store
+from feda3i.errors import RunError
 from feda3i.pool import can_fork, ordered_map
 from waiting import wait_until
 
@@ -54,7 +55,8 @@ def test_errors_reach_the_caller(way):
         if place == 150:
             raise ValueError("case 150")
 
-    with pytest.raises(ValueError, match="case 150"):
+    kind = RunError if way == "processes" else ValueError  # a process tells it in words
+    with pytest.raises(kind, match="case 150"):
         spread(work, 192)
 
 
@@ -90,17 +92,16 @@ def test_both_stores_take_cases_from_workers(way, kind, tmp_path):
 
 
 STUCK = """
-import sys, time
+import os, sys, time
 from pathlib import Path
-from feda3i.pool import ordered_map
 
 def work(job):
-    import os
     (Path(sys.argv[1]) / str(os.getpid())).touch()
     while True:
         time.sleep(1)
 
-if __name__ == "__main__":
+def main():
+    from feda3i.pool import ordered_map
     list(ordered_map(work, range(8), 2, way=sys.argv[2]))
 """
 
@@ -108,10 +109,11 @@ if __name__ == "__main__":
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("way", ["spawn", "fork"])
 def test_workers_end_with_a_killed_parent(way, tmp_path):
-    script, pids = tmp_path / "stuck.py", tmp_path / "pids"
-    script.write_text(STUCK)
+    pids = tmp_path / "pids"
+    (tmp_path / "stuck.py").write_text(STUCK)
     pids.mkdir()
-    parent = subprocess.Popen([sys.executable, str(script), str(pids), way])
+    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import stuck; stuck.main()"
+    parent = subprocess.Popen([sys.executable, "-c", start, str(pids), way])
     try:
         wait_until(lambda: len(list(pids.iterdir())) == 2)
     finally:
