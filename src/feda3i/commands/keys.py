@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -133,16 +133,25 @@ def _defaults(section: str, thing: Any) -> dict[str, Any]:
     """Return what a recipe may set of a thing, with defaults; ``MISSING`` where it has none."""
     if section == "noise":
         found = {field.name: field.default for field in fields(thing)}
-        return {k: v for k, v in found.items() if not _comes_from_annotators(thing, k, v)}
+        return {k: v for k, v in found.items() if not _is_given(thing, k, v)}
     if section == "method":
         declared = thing.model_fields.items()
-        return {k: MISSING if one.is_required() else one.default for k, one in declared}
+        return {
+            k: MISSING if one.is_required() else one.default
+            for k, one in declared
+            if not _is_fixed(one.annotation)
+        }
     given = ("channels", "classes", "dimensions", "shape") if section == "model" else ()
     taken = inspect.signature(thing).parameters.items()
     return {k: MISSING if p.default is p.empty else p.default for k, p in taken if k not in given}
 
 
-def _comes_from_annotators(model: Any, option: str, default: Any) -> bool:
+def _is_fixed(annotation: Any) -> bool:
+    """Return whether an option takes one value only, so that there is nothing to set."""
+    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
+
+
+def _is_given(model: Any, option: str, default: Any) -> bool:
     from feda3i.noise.model import Annotator
 
     if default is MISSING:

@@ -52,6 +52,9 @@ from feda3i.methods.base import Method
 from feda3i.methods.parts.foreseen import foresee, foreseen
 from feda3i.methods.parts.two_groups import vote_high_group
 
+TEMPERATURE = 0.8
+"""Divides the teacher's logits; values below one sharpen its predictions."""
+
 
 class FedNoRo(Method):
     """Detection, distillation at noisy sites, distance-aware weights."""
@@ -62,8 +65,6 @@ class FedNoRo(Method):
     """Largest share of the teacher in the loss of noisy sites; 0 trains them like the others."""
     end: Annotated[int, Field(ge=1)] = 49
     """Round from which the teacher's share is constant."""
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.8
-    """Divides the teacher's logits; values below one sharpen its predictions."""
     by_distance: bool = True
     """Weigh noisy sites by distance; ``false`` averages by cases."""
 
@@ -157,7 +158,7 @@ class FedNoRo(Method):
             return super().fit(site)
         # Before the first step the network is still the received one: the teacher.
         taught = foresee(site, lambda _, logits: logits)
-        taught /= self.temperature
+        taught /= TEMPERATURE
         return site.train(lambda batch: self._taught_step(site, batch, taught, share))
 
     def _taught_step(

@@ -24,6 +24,9 @@ from feda3i.noise.published import evolve_published
 from feda3i.noise.sweep import evolve_by_sweep
 from feda3i.seeding import Draws, generator
 
+GIVEN = ("mu", "sigma", "closure", "reach", "short", "retries")
+"""What no recipe sets: it comes from the annotator, or belongs to the algorithm."""
+
 
 @dataclass(frozen=True)
 class ContourEvolution:
@@ -45,7 +48,7 @@ class ContourEvolution:
         outline by the even-odd rule, drops components below 15 pixels and holes, lets objects turn
         inside out when shrunk too far, and loses objects with a contour shorter than ``points``.
     clip
-        Largest distance a pixel moves.
+        Largest distance that the border moves, in pixels.
     closure
         Both ends of the bias sequence must meet within this many pixels.
     reach
@@ -56,7 +59,7 @@ class ContourEvolution:
     retries
         How often the bias may be drawn before the best of them is taken.
     start
-        ``random`` start pixel, or ``fixed``: the first in scan order.
+        ``random`` border pixel to begin at, or ``fixed``: the first in scan order.
 
     >>> disc = np.hypot(*(np.mgrid[:256, :256] - 128)) <= 40
     >>> noisy = ContourEvolution(8.0, 0.0)(disc, np.random.default_rng(0))
@@ -101,7 +104,7 @@ class ContourEvolution:
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> ContourEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
-        check_options(cls, options, given=("mu", "sigma"))
+        check_options(cls, options, given=GIVEN)
         full = cls(mu=0.0, sigma=0.0, **options).scaled(annotator.scale)
         return replace(full, mu=float(annotator.mu), sigma=float(annotator.sigma))
 

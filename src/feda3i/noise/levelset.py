@@ -45,9 +45,9 @@ class SignedDistanceEvolution:
     cells
         Independent values around an object: the contour model fits 11 coefficients.
     clip
-        Largest distance the border moves.
+        Largest distance that the border moves, in pixels.
     start
-        Where the spread is largest: ``random`` border pixel, or the ``fixed`` first in scan order.
+        ``random`` border pixel to begin at, or ``fixed``: the first in scan order.
     spacing
         Size of a pixel along each axis; ``None`` means one, or for volumes of a data set that knows
         their voxels, the size of those relative to the smallest side.
@@ -81,7 +81,7 @@ class SignedDistanceEvolution:
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> SignedDistanceEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
-        check_options(cls, options, given=("mu", "sigma"))
+        check_options(cls, options, given=("mu", "sigma", "cells"))
         full = cls(mu=0.0, sigma=0.0, **options).scaled(annotator.scale)
         return replace(full, mu=float(annotator.mu), sigma=float(annotator.sigma))
 

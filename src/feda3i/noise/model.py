@@ -89,11 +89,13 @@ def check_integer(name: str, value: int, low: int, high: int | None = None) -> N
 
 
 def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:
-    """Raise RecipeError for options that a model does not have, or that come from elsewhere."""
+    """Raise RecipeError for options that a model does not have, or that are given."""
     known = [f.name for f in fields(kind) if f.name not in given]
     for name in options:
         if name in given:
-            raise RecipeError(f"{name}: comes from the annotator of each site; leave it out here")
+            raise RecipeError(
+                f"{name}: comes from the annotator of each site, or is fixed; leave it out here"
+            )
         check_option(kind.__name__, name, known)
 
 

@@ -78,7 +78,7 @@ class MorphologicalNoise:
         h is uniform in |mu| - sigma to |mu| + sigma, not below 0. The relative variant keeps its
         own strength: there mu and sigma give the preference only.
         """
-        check_options(cls, options, given=("p_dilate", "low", "high"))
+        check_options(cls, options, given=("p_dilate", "low", "high", "least", "most"))
         mu, sigma = annotator.mu, annotator.sigma
         p_dilate = 0.5 * (1.0 + (math.erf(mu / sigma / math.sqrt(2)) if sigma else np.sign(mu)))
         low, high = max(0.0, abs(mu) - sigma), abs(mu) + sigma

@@ -50,6 +50,8 @@ def synthetic_skin(
         Test cases, held by no site.
     size
         Pixels of the square frame, 32 or more.
+    seed
+        Seed of what the data set draws, cases or their division, if it is not to be the run's.
     softness
         Times the usual width over which lesions fade into the skin, 0.05 to 20. The masks are the
         same for every value.
@@ -70,7 +72,7 @@ def synthetic_breast(
 
     Parameters
     ----------
-    sites, cases, test, size
+    sites, cases, test, size, seed
         As for :func:`synthetic_skin`.
 
     >>> made = synthetic_breast(sites=3, cases=1, test=1, size=32)
@@ -98,7 +100,7 @@ def synthetic_volumes(
 
     Parameters
     ----------
-    sites, cases, test
+    sites, cases, test, seed
         As for :func:`synthetic_skin`.
     size
         About how many voxels the longest side has, 24 or more.

@@ -188,7 +188,7 @@ def test_without_a_clean_site_in_the_round_weights_are_fedavgs(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"s1": 0}, {"a": 1.1}, {"a": -0.1}, {"temperature": 0}, {"end": 0}],
+    [{"s1": 0}, {"a": 1.1}, {"a": -0.1}, {"end": 0}],
 )
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(RecipeError, match=next(iter(options))):
