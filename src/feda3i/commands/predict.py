@@ -10,6 +10,7 @@ import typer
 from feda3i.commands.app import BestModel, TrustCode
 from feda3i.core.normalise import byte_picture
 from feda3i.errors import DataError
+from feda3i.reading.names import DICOM, VOLUMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from feda3i.core.predictor import Predictor
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-VOLUMES = (".nii", ".nii.gz")
 
 
 def predict(
@@ -31,7 +31,7 @@ def predict(
     best: BestModel = False,
     trust_code: TrustCode = False,
 ) -> None:
-    """Write masks for new images, at their own resolution; NIfTI volumes for a model of volumes."""
+    """Write masks for new images, at their own resolution; of volumes NIfTI, where each lies."""
     from rich.progress import track
 
     from feda3i.commands.outputs import check_targets, output_names
@@ -49,7 +49,7 @@ def predict(
             "cannot tell how; train with data.volumes=whole to predict NIfTI files"
         )
     kind = ".png" if form.volumes is None else ".nii.gz"
-    files, problems = image_files(images, ENDINGS if form.volumes is None else VOLUMES)
+    files, problems = image_files(images, ENDINGS if form.volumes is None else (*VOLUMES, *DICOM))
     endings = (kind, "_overlay.png") if overlay else (kind,)
     stems = output_names([file.name for file in files], endings)
     check_targets(
@@ -89,18 +89,26 @@ def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool
 
 def image_files(path: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[str]]:
     """Return the images at a path, sorted, and what has an image's name but is not a file."""
-    if path.is_dir():
-        named = sorted(f for f in path.iterdir() if f.name.lower().endswith(endings))
+    if path.is_dir() and not _is_series(path, endings):
+        named = sorted(
+            f for f in path.iterdir() if f.name.lower().endswith(endings) or _is_series(f, endings)
+        )
         if not named:
             raise DataError(f"'{path}' holds no image ({', '.join(endings)})")
     else:
         named = [path]
     # Reading a pipe or a device would wait for ever.
-    files = [file for file in named if file.is_file()]
+    files = [file for file in named if file.is_file() or _is_series(file, endings)]
     problems = [f"{f}: expected a file, found {_what(f)}" for f in named if f not in files]
     if not files:
         raise DataError("expected an image or a folder of images; " + "\n  ".join(problems))
     return files, problems
+
+
+def _is_series(path: Path, endings: tuple[str, ...]) -> bool:
+    """Return whether a path is a folder of DICOM slices, where volumes are looked for."""
+    wanted = tuple(ending for ending in endings if ending in DICOM)
+    return path.is_dir() and any(f.name.lower().endswith(wanted) for f in path.iterdir() if wanted)
 
 
 def _what(path: Path) -> str:

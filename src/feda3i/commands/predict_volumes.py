@@ -1,4 +1,4 @@
-"""Masks of NIfTI volumes, with the geometry of their images, and pictures in three planes."""
+"""Masks of volumes, with the geometry of their images, and pictures in three planes."""
 
 from __future__ import annotations
 
@@ -20,22 +20,30 @@ _ZOOM = 4  # pixels of a picture per shortest side of a voxel
 
 
 def predict_volume(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
-    """Write ``STEM.nii.gz`` with the values 0..C, and ``STEM_overlay.png``."""
-    from feda3i.reading.file_list import read_file
-    from feda3i.reading.nifti import as_kept, read_volume, window_to_bytes, write_like
+    """Write ``STEM.nii.gz`` with the values 0..C, and ``STEM_overlay.png``.
+
+    A folder is a series of DICOM slices.
+    """
+    from feda3i.reading.names import DICOM, split_extension
+    from feda3i.reading.picture import as_kept
+    from feda3i.reading.volume import check_spacing, read_volume, window_to_bytes, write_like
 
     form = predictor.format
     try:
-        data = read_file(file)
-        values, spacing = read_volume(data, form.axis)
+        places = [str(file)]
+        if file.is_dir():
+            places = [str(f) for f in sorted(file.iterdir()) if split_extension(f.name)[1] in DICOM]
+        volume = read_volume(places, form.axis)
+        spacing = volume.spacing or (1.0,) * 3  # DICOM need not say
+        check_spacing(spacing)
     except DataError as error:
         raise DataError(f"{file}: {error}") from None
     if form.channels not in (1, 3):
         raise DataError(f"{file}: the model takes {form.channels} files per case; predict one")
-    kept = as_kept(values) if form.keeps_values else window_to_bytes(values, None)
+    kept = as_kept(volume.values) if form.keeps_values else window_to_bytes(volume.values)
     pixels = np.repeat(kept[..., None], form.channels, axis=-1)
     mask = volume_mask(predictor, pixels, spacing)
-    write_file(stem.with_name(f"{stem.name}.nii.gz"), write_like(data, mask, form.axis))
+    write_file(stem.with_name(f"{stem.name}.nii.gz"), write_like(volume, mask, form.axis))
     if overlay:
         drawn = three_planes(pixels, mask, spacing, form.normalise)
         write_png(stem.with_name(f"{stem.name}_overlay.png"), drawn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,10 +10,21 @@ import numpy as np
 from feda3i.core.cases import Images, Masks
 from feda3i.core.format import sides_at
 from feda3i.core.resize import resize_image, resize_mask, resize_spacing
+from feda3i.reading.file_list import read_file
+from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.options import Options
 from feda3i.reading.pairs import Pair
-from feda3i.reading.picture import Decoded, Note, read_image, read_mask
+from feda3i.reading.picture import (
+    Decoded,
+    Note,
+    as_kept,
+    binarise,
+    exact_classes,
+    read_image,
+    read_mask,
+)
 from feda3i.reading.problems import CaseError, by
+from feda3i.reading.volume import check_beside, check_spacing, read_volume, window_to_bytes
 
 
 @dataclass(frozen=True)
@@ -34,14 +45,11 @@ class RawCase:
     zoom: tuple[float, ...] = ()
 
 
-def decode_pair(
-    pair: Pair, images: list[bytes], masks: list[bytes], options: Options
-) -> Iterator[RawCase]:
-    """Yield the case, or the slices, that the bytes of a pair hold, at the wanted size."""
-    if pair.kind == "dicom":
-        from feda3i.reading.dicom import read_dicom
-
-        found = read_dicom(images, masks, options)
+def decode_pair(pair: Pair, options: Options) -> Iterator[RawCase]:
+    """Yield the case, or the slices, that the files of a pair hold, at the wanted size."""
+    images, masks = ([file.place for file in files] for files in (pair.images, pair.masks))
+    if pair.kind == "series":
+        found = read_volumes(images, masks, options)
     elif len(images) == 1 and options.channels in (None, 1, 3):
         found = _read_one(pair.kind, images[0], masks, options)
     else:
@@ -50,16 +58,14 @@ def decode_pair(
         yield resize_case(case, options)
 
 
-def _read_one(kind: str, image: bytes, masks: list[bytes], options: Options) -> Iterator[RawCase]:
-    if kind == "nifti":
-        from feda3i.reading.nifti import read_nifti
-
-        return read_nifti(image, masks, options)
-    return iter([read_pictures(image, masks, options)])
+def _read_one(kind: str, image: str, masks: list[str], options: Options) -> Iterator[RawCase]:
+    if kind == "volume":
+        return read_volumes([image], masks, options)
+    return iter([read_pictures(read_file(image), [read_file(mask) for mask in masks], options)])
 
 
 def _read_channels(
-    kind: str, images: list[bytes], masks: list[bytes], options: Options
+    kind: str, images: list[str], masks: list[str], options: Options
 ) -> Iterator[RawCase]:
     """Yield cases whose channels are separate files, all grey and of one size."""
     if options.channels not in (None, len(images)):
@@ -103,6 +109,46 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
     merged = np.maximum.reduce([mask.pixels for mask in drawn])
     notes = [*picture.notes, *(note for mask in drawn for note in mask.notes)]
     return RawCase(picture.pixels, merged, shape=shape, notes=tuple(dict.fromkeys(notes)))
+
+
+def read_volumes(
+    images: Sequence[str], masks: Sequence[str], options: Options
+) -> Iterator[RawCase]:
+    """Yield one case per slice, or one per volume; axes are ``(slice, row, column)``.
+
+    ``images`` is one file or the slices of a DICOM series. Rows run along the file's second
+    remaining axis and columns along the first, so that pictures lie as viewers show them; nothing
+    is turned or resampled, so a mask has to lie where its image does.
+    """
+    if any(split_extension(mask)[1] in DICOM for mask in masks):
+        text = "masks in DICOM (DICOM-SEG) are not read: convert them to NIfTI or NRRD first"
+        raise CaseError("mask format", text)
+    image = read_volume(images, options.axis)
+    check_spacing(image.spacing if options.whole else image.spacing[1:])
+    drawn = [read_volume([mask], options.axis) for mask in masks]
+    notes: list[Note] = []
+    for mask in drawn:
+        check_beside(image, mask)
+        if image.is_placed and not mask.is_placed:
+            text = "its header does not say where it lies; it is taken to match its image"
+            notes.append(("mask without geometry", text))
+    count = len(options.classes)
+    labels = np.maximum.reduce(
+        [
+            binarise(mask.values, notes) if count == 1 else exact_classes(mask.values, count)
+            for mask in drawn
+        ]
+    )
+    kept = as_kept(image.values) if options.keep_values else window_to_bytes(image.values)
+    pixels = np.repeat(kept[..., None], 3 if options.channels == 3 else 1, axis=-1)
+    told = tuple(dict.fromkeys(notes))
+    if options.whole:
+        yield RawCase(pixels, labels, spacing=image.spacing, notes=told)
+        return
+    digits = len(str(len(pixels) - 1))
+    for number, (plane, one) in enumerate(zip(pixels, labels, strict=True)):
+        part = f"{number:0{digits}d}"
+        yield RawCase(plane, one, part, spacing=image.spacing[1:], notes=told)
 
 
 def resize_case(case: RawCase, options: Options) -> RawCase:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,16 +11,15 @@ from pathlib import Path
 from feda3i.errors import DataError, RecipeError
 from feda3i.reading.csv_table import has_columns, is_table, read_table
 from feda3i.reading.decode import RawCase, decode_pair
-from feda3i.reading.dicom import find_dicom
 from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
-from feda3i.reading.names import DICOM, NIFTI, split_extension, unique_ids
-from feda3i.reading.nifti import count_slices
+from feda3i.reading.names import DICOM, VOLUMES, split_extension, unique_ids
 from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.options import DEFAULT_CLASSES, Options
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
 from feda3i.reading.problems import CaseError, Problem
 from feda3i.reading.usage import Usage, judge_unused, usage_of, with_empty
+from feda3i.reading.volume import count_slices
 
 LAYOUT = (
     "expected images/ and masks/ with equal file names; masks beside images (a.png, a_mask.png); a "
@@ -62,7 +61,7 @@ class Listing:
         assert case.pair is not None  # only the items of a torch data set have none
         if case.part is not None:
             return _slices(case.pair, self.options)[case.part]
-        return next(_decoded(case.pair, self.options))
+        return next(decode_pair(case.pair, self.options))
 
     def take(self, cases: Sequence[Listed]) -> Listing:
         """Return the same folder with these cases only, in this order."""
@@ -137,22 +136,22 @@ def _packed(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
 
 
 def holds_volumes(root: Path) -> bool:
-    """Return whether there is a NIfTI or DICOM file in a folder or table."""
+    """Return whether there is a volume or DICOM file in a folder or table."""
     if is_table(root):
         text = root.read_bytes().lower()
-        return any(ending.encode() in text for ending in (*NIFTI, *DICOM))
+        return any(ending.encode() in text for ending in (*VOLUMES, *DICOM))
     if not root.is_dir():
         return False
     found = (split_extension(entry.name)[1] for entry in list_files(root)[0])
-    return any(ending in (*NIFTI, *DICOM) for ending in found)
+    return any(ending in (*VOLUMES, *DICOM) for ending in found)
 
 
 def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) -> list[Listed]:
-    """Return the slices of a NIfTI volume as cases, or the case itself."""
-    if pair.kind != "nifti" or options.whole:
+    """Return the slices of a volume as cases, or the case itself."""
+    if pair.kind == "picture" or options.whole:
         return [case]
     try:
-        count = count_slices(pair.images[0], options.axis)
+        count = count_slices([file.place for file in pair.images], options.axis)
     except CaseError as error:
         problems.append(error.problem(case.name))
         return []
@@ -163,15 +162,9 @@ def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) ->
     ]
 
 
-def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
-    images = [read_file(entry.place) for entry in pair.images]
-    masks = [read_file(entry.place) for entry in pair.masks]
-    return decode_pair(pair, images, masks, options)
-
-
 @lru_cache(maxsize=1)  # slices are read one after the other
 def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
-    return tuple(_decoded(pair, options))
+    return tuple(decode_pair(pair, options))
 
 
 def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
@@ -179,18 +172,14 @@ def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
 
 
 def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
-    """Pair files by a table if there is one, else by folders, and DICOM by its references."""
+    """Pair files by a table if there is one, else by folders."""
     for entry in entries:
         if entry.name == TABLE and has_columns(table := read_file(entry.place)):
             # Other programs write an index.csv, too: without these columns it is none of ours.
             home = Path(entry.place).parent
             pairs, problems = read_table(table, home, options.group, options.allow_outside)
             return pairs, problems + _unlisted(entries, pairs)
-    pairs, problems = find_pairs(entries, options.group)
-    if options.volumes is not None:
-        more, wrong = find_dicom(entries, options.whole)
-        pairs, problems = pairs + more, problems + wrong
-    return pairs, problems
+    return find_pairs(entries, options.group)
 
 
 def _unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:
@@ -219,7 +208,7 @@ def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]
     """Fill in what the options leave to the files: classes, and the number of channels."""
     if not options.classes:
         options = replace(options, classes=nnunet_classes(entries) or DEFAULT_CLASSES)
-    files = max((len(pair.images) for pair in pairs if pair.kind != "dicom"), default=1)
+    files = max((len(pair.images) for pair in pairs if pair.kind != "series"), default=1)
     if options.channels not in (None, 1, 3, files):
         raise RecipeError(
             f"expected channels 1 (grey), 3 (colour) or {files} (files per case), "

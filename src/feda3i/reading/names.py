@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from feda3i.reading.patterns import match_group
 
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-NIFTI = (".nii.gz", ".nii")
+VOLUMES = (".nii.gz", ".nii", ".nrrd", ".mha")
 DICOM = (".dcm", ".dicom")
 # Pictures and volumes that are not read: told, not passed over.
 UNREAD = (
     *(".gif", ".webp", ".jp2", ".j2k", ".heic", ".heif", ".tga", ".ppm", ".pgm", ".psd", ".svs"),
-    *(".ndpi", ".mha", ".mhd", ".nrrd", ".ima"),
+    *(".ndpi", ".mhd", ".nhdr", ".ima"),
 )
 IMAGE_FOLDERS = frozenset({"images", "image", "imgs", "img", "original", "originals"})
 MASK_FOLDERS = frozenset(
@@ -52,7 +52,7 @@ def split_extension(name: str) -> tuple[str, str]:
     >>> split_extension("a/scan.1.NII.gz")
     ('a/scan.1', '.nii.gz')
     """
-    for extension in (*NIFTI, *PICTURES, *DICOM):
+    for extension in (*VOLUMES, *PICTURES, *DICOM):
         if name.lower().endswith(extension):
             return name[: -len(extension)], extension
     return name, ""

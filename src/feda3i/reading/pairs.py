@@ -11,9 +11,9 @@ from feda3i.reading.file_list import FileEntry
 from feda3i.reading.match import Files, Matched, match
 from feda3i.reading.names import (
     DICOM,
-    NIFTI,
     PICTURES,
     UNREAD,
+    VOLUMES,
     group_of,
     mask_keys,
     split_extension,
@@ -29,14 +29,14 @@ class Pair:
 
     name: str  # the case's own name, unique in the set: folders and stem as its owner calls them
     # One file each, as a rule; several masks are merged, several images are the channels of a case
-    # (nnU-Net) or the slices of a DICOM volume
+    # (nnU-Net) or the slices of a DICOM series
     images: tuple[FileEntry, ...]
     masks: tuple[FileEntry, ...]
     source: str = ""
     site: str = ""
     split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
     group: str = ""  # cases of one group stay on the same side of the split
-    kind: str = "picture"  # ``"picture"``, ``"nifti"`` or ``"dicom"``
+    kind: str = "picture"  # ``"picture"``, ``"volume"`` or ``"series"`` (of DICOM slices)
 
     @property
     def short(self) -> str:
@@ -57,6 +57,7 @@ def find_pairs(
     pair or in a problem.
     """
     files, problems = _readable(entries)
+    files, slices = _fold_series(files)
     tree, aside = _sorted_into_branches(files)
     problems += aside
     pairs: list[Pair] = []
@@ -71,7 +72,8 @@ def find_pairs(
         problems += lost
         pairs += [_pair(branch, one, group) for one in matched]
     pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in tree.channelled})
-    return _fold_case_folders(pairs, {place_of(branch)[0] for branch in tree.loose}), problems
+    pairs = _fold_case_folders(pairs, {place_of(branch)[0] for branch in tree.loose})
+    return _unfold_series(pairs, problems, slices)
 
 
 @dataclass
@@ -120,7 +122,47 @@ def _sorted_into_branches(files: Sequence[FileEntry]) -> tuple[_Tree, list[Probl
 
 def kind_of(extension: str) -> str:
     """Return the kind of file by its ending."""
-    return "nifti" if extension in NIFTI else "dicom" if extension in DICOM else "picture"
+    return "volume" if extension in VOLUMES else "series" if extension in DICOM else "picture"
+
+
+def _fold_series(files: Sequence[FileEntry]) -> tuple[list[FileEntry], dict[str, list[FileEntry]]]:
+    """Let the DICOM slices of a folder stand for one file that is named like the folder.
+
+    A folder that holds the images of many cases (``images/``) holds one case per file.
+    """
+    held: dict[str, list[FileEntry]] = defaultdict(list)
+    for entry in files:
+        held[posixpath.dirname(entry.name)].append(entry)
+    folded: list[FileEntry] = []
+    slices = {}
+    for folder, own in held.items():
+        found = [entry for entry in own if split_extension(entry.name)[1] in DICOM]
+        place = places_of(own[0].name)[0]
+        if len(found) < 2 or (place.how != "plain" and not place.inner):
+            folded += own
+            continue
+        rest = [entry for entry in own if entry not in found]
+        name = f"{folder}.dcm" if folder and not rest else posixpath.join(folder, "image.dcm")
+        slices[name] = found
+        folded += [replace(found[0], name=name), *rest]
+    return folded, slices
+
+
+def _unfold_series(
+    pairs: Sequence[Pair], problems: Sequence[Problem], slices: Mapping[str, list[FileEntry]]
+) -> tuple[list[Pair], list[Problem]]:
+    """Put the slices of series back, so that every file is accounted for."""
+
+    def unfold(files: Sequence[FileEntry]) -> tuple[FileEntry, ...]:
+        return tuple(one for file in files for one in slices.get(file.name, [file]))
+
+    whole = [replace(p, images=unfold(p.images), masks=unfold(p.masks)) for p in pairs]
+    said = [
+        replace(problem, name=name)
+        for problem in problems
+        for name in [file.name for file in slices.get(problem.name, ())] or [problem.name]
+    ]
+    return whole, said
 
 
 def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
@@ -128,10 +170,10 @@ def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Probl
     files, problems = [], []
     for entry in entries:
         extension = split_extension(entry.name)[1]
-        if extension and extension not in DICOM:
+        if extension:
             files.append(entry)
         elif entry.name.lower().endswith(UNREAD):
-            text = f"save it as one of {', '.join((*PICTURES, *NIFTI))}"
+            text = f"save it as one of {', '.join((*PICTURES, *VOLUMES))}"
             problems.append(Problem("error", "format not read", entry.name, text))
         elif not extension and any(place.how == "exact" for place in places_of(entry.name)):
             text = "not a picture or volume by its ending"

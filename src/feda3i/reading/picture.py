@@ -107,12 +107,22 @@ def read_image(
 
 def _kept(picture: Image.Image, channels: int | None) -> NDArray[Any]:
     """Return the values of a deep grey picture ``(height, width, channel)``."""
-    from feda3i.reading.nifti import as_kept
-
     values = np.asarray(picture)
     if not np.isfinite(values).all():
         raise CaseError("image values", "found pixels that are not finite: correct the file")
     return np.repeat(as_kept(values)[..., None], 3 if channels == 3 else 1, axis=-1)
+
+
+def as_kept(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as ``int16`` if that holds all of them exactly, else as ``float32``.
+
+    >>> as_kept(np.array([-1000.0, 3000.0])).dtype, as_kept(np.array([0.5])).dtype
+    (dtype('int16'), dtype('float32'))
+    """
+    if values.dtype.kind == "f" and (values != np.rint(values)).any():
+        return np.asarray(values, np.float32)
+    fits = values.size == 0 or (values.min() >= -(2**15) and values.max() < 2**15)
+    return values.astype(np.int16 if fits else np.float32)
 
 
 def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:

@@ -124,10 +124,10 @@ def test_an_image_with_a_mask_of_its_own_is_not_taken_for_another():
 
 
 def test_formats_that_cannot_be_read_are_told():
-    _, problems = paired("n/images/a.png", "n/masks/a.png", "n/images/b.webp", "s/scan.mha")
+    _, problems = paired("n/images/a.png", "n/masks/a.png", "n/images/b.webp", "s/scan.mhd")
     assert [(p.level, p.kind, p.name) for p in problems] == [
         ("error", "format not read", "n/images/b.webp"),
-        ("error", "format not read", "s/scan.mha"),
+        ("error", "format not read", "s/scan.mhd"),
     ]
 
 

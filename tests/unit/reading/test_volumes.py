@@ -1,92 +1,177 @@
+"""NIfTI volumes read where they lie: sizes, values and spacing as in the files."""
+
 import gzip
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from feda3i.data.checkup import check_data
+from feda3i.core.ragged import Ragged
 from feda3i.data.folder import folder, load_folder
-from feda3i.reading.problems import errors_of
+from feda3i.errors import DataError, RecipeError
 
 nibabel = pytest.importorskip("nibabel")
 
-
-def ball(shape=(20, 24, 6), seed=0):
-    """Return values ``(x, y, z)`` with a bright ball, and the ball."""
-    rng = np.random.default_rng(seed)
-    centre = np.array(shape) / 2 - 0.5
-    grid = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1)
-    mask = (((grid - centre) / (np.array(shape) * 0.3)) ** 2).sum(axis=-1) <= 1
-    return (rng.normal(100, 5, shape) + 400 * mask).astype(np.float32), mask
+SHAPES = [(20, 24, 18), (22, 17, 19), (16, 30, 20)]  # x, y, z
+SPACING = (0.5, 1.0, 2.0)
 
 
-def write_nifti(path, values, spacing=(0.5, 0.75, 3.0)):
+def write(path, values, spacing=SPACING):
     path.parent.mkdir(parents=True, exist_ok=True)
     nibabel.save(nibabel.Nifti1Image(values, np.diag([*spacing, 1.0])), path)
 
 
+def volume(k, shape):
+    rng = np.random.default_rng(k)
+    values = rng.normal(100.0, 10.0, shape) * (k + 1)
+    mask = np.zeros(shape, np.uint8)
+    mask[4:12, 5:12, 6:12] = 1
+    mask[4:12, 5:12, 9:12] = 2
+    return np.rint(values).astype(np.int16), mask
+
+
 @pytest.fixture
 def scans(tmp_path):
-    for number in range(5):
-        values, mask = ball(seed=number)
-        write_nifti(tmp_path / "in" / "images" / f"scan{number}.nii.gz", values)
-        write_nifti(tmp_path / "in" / "masks" / f"scan{number}.nii.gz", mask.astype(np.uint8))
+    for k, shape in enumerate(SHAPES):
+        values, mask = volume(k, shape)
+        write(tmp_path / "in" / "images" / f"scan{k}.nii.gz", values)
+        write(tmp_path / "in" / "masks" / f"scan{k}.nii.gz", mask)
     return tmp_path / "in"
 
 
-def test_nifti_slices(tmp_path, scans):
-    cases = load_folder(scans, volumes="slices", cache=False)
-    assert len(cases) == 5 * 6
-    assert cases.ids[2] == "scan0_z2"
-    values, mask = ball(seed=0)
-    np.testing.assert_array_equal(cases.masks[2], mask[:, :, 2].T)
-    np.testing.assert_array_equal(cases.images[2][..., 0], values[:, :, 2].T)
-    np.testing.assert_allclose(cases.spacing[0], (0.75, 0.5))
+def load(scans, **options):
+    return load_folder(scans, classes=("a", "b"), cache=False, **options)
 
 
-def test_slices_of_one_volume_stay_on_one_side(tmp_path, scans):
-    federation = folder(scans, volumes="slices", sites=2, size=16, cache=False)
-    sides = [{i.split("_z")[0] for i in part.ids} for part in (federation.train, federation.test)]
-    assert len(sides[1]) == 1
+def test_whole_volumes_keep_values_sizes_and_spacing(scans):
+    cases = load(scans, volumes="whole")
+    assert isinstance(cases.images, Ragged)
+    assert cases.images.dtype == np.int16
+    for k, shape in enumerate(SHAPES):
+        values, mask = volume(k, shape)
+        np.testing.assert_array_equal(cases.images[k][..., 0], values.transpose(2, 1, 0))
+        np.testing.assert_array_equal(cases.masks[k], mask.transpose(2, 1, 0))
+    np.testing.assert_allclose(cases.spacing, [SPACING[::-1]] * 3)
+
+
+def test_the_cache_gives_the_same_and_mapped(scans, tmp_path):
+    plain = load(scans, volumes="whole")
+    for _ in range(2):  # built, then read
+        cases = load_folder(scans, classes=("a", "b"), volumes="whole", cache=tmp_path / "cache")
+        assert cases.digest() == plain.digest()
+        base = cases.images.flat
+        while base.base is not None and not isinstance(base, np.memmap):
+            base = base.base
+        assert isinstance(base, np.memmap)
+
+
+def test_one_volume_of_fractions_makes_all_of_them_floats(scans):
+    values, _ = volume(0, SHAPES[0])
+    write(scans / "images" / "scan0.nii.gz", values + np.float32(0.25))
+    cases = load(scans, volumes="whole")
+    assert cases.images.dtype == np.float32
+    assert cases.images[0][0, 0, 0, 0] % 1 == 0.25
+
+
+def test_values_can_become_bytes_as_before(scans):
+    cases = load(scans, volumes="whole", values="bytes")
+    assert cases.images.dtype == np.uint8
+    assert isinstance(cases.images, Ragged)
+
+
+def test_every_axis_can_be_that_of_the_slices(scans):
+    values, _ = volume(0, SHAPES[0])
+    for axis, order in enumerate([(0, 2, 1), (1, 2, 0), (2, 1, 0)]):
+        whole = load(scans, volumes="whole", axis=axis)
+        np.testing.assert_array_equal(whole.images[0][..., 0], values.transpose(order))
+        np.testing.assert_allclose(whole.spacing[0], [SPACING[a] for a in order])
+        slices = load(scans, volumes="slices", axis=axis)
+        assert len(slices) == sum(shape[axis] for shape in SHAPES)
+
+
+def test_a_cube_of_bytes_keeps_shares_and_contrast(scans):
+    cases = load(scans, volumes="whole", size=16, values="bytes")
+    assert cases.images.shape == (3, 16, 16, 16, 1)
+    sides = np.array(SHAPES[0])[::-1]
+    np.testing.assert_allclose(cases.spacing[0], np.array(SPACING[::-1]) * sides / 16)
+    np.testing.assert_allclose(
+        (cases.masks[0] > 0).mean(), (volume(0, SHAPES[0])[1] > 0).mean(), atol=0.01
+    )
+
+
+def test_resampling_by_spacing(scans):
+    cases = load(scans, volumes="whole", spacing=[1.0, 1.0, 1.0])
+    assert cases.masks[0].shape == (36, 24, 10)
+    np.testing.assert_allclose(cases.spacing, 1.0)
+    share = [(mask == 2).mean() for mask in cases.masks]
+    expected = [(volume(k, shape)[1] == 2).mean() for k, shape in enumerate(SHAPES)]
+    np.testing.assert_allclose(share, expected, rtol=0.02)
+    assert cases.images.dtype == np.float32
+    np.testing.assert_allclose(cases.images[1].mean(), 200, rtol=0.01)
+
+
+def test_slices_are_cases_of_one_patient(scans):
+    cases = load(scans, volumes="slices")
+    assert len(cases) == sum(shape[2] for shape in SHAPES)
+    assert cases.ids[7] == "scan0_z07"
+    values, mask = volume(0, SHAPES[0])
+    np.testing.assert_array_equal(cases.images[7][..., 0], values[:, :, 7].T)
+    np.testing.assert_array_equal(cases.masks[7], mask[:, :, 7].T)
+    np.testing.assert_allclose(cases.spacing[0], (1.0, 0.5))
+    made = folder(scans, classes=("a", "b"), volumes="slices", sites=2, size=16, cache=False)
+    sides = [{i.split("_z")[0] for i in part.ids} for part in (made.train, made.test)]
     assert not sides[0] & sides[1]
+    assert made.train.shape == (16, 16)
 
 
-def test_nifti_volumes(tmp_path, scans):
-    cases = load_folder(scans, size=12, volumes="whole", values="bytes", cache=False)
-    assert cases.images.shape == (5, 12, 12, 12, 1)
-    spacing = (3.0 * 6 / 12, 0.75 * 24 / 12, 0.5 * 20 / 12)
-    np.testing.assert_allclose(cases.spacing[0], spacing, rtol=1e-8)
-    share = ball()[1].mean()
-    assert abs(cases.masks.mean() - share) < 0.03
-    inside = cases.masks.astype(bool)
-    assert cases.images[..., 0][inside].mean() > cases.images[..., 0][~inside].mean() + 100
+def test_without_a_choice_the_error_names_both(scans):
+    with pytest.raises(DataError, match=r"data\.volumes=whole or data\.volumes=slices"):
+        load(scans)
 
 
-def test_bad_volumes_are_named(tmp_path, scans):
-    images, masks = scans / "images", scans / "masks"
-    values, mask = ball()
-    data = (images / "scan0.nii.gz").read_bytes()
-    (images / "scan0.nii.gz").write_bytes(data[: len(data) // 2])
-    write_nifti(masks / "scan1.nii.gz", mask[:-1].astype(np.uint8))
-    write_nifti(images / "scan2.nii.gz", np.where(mask, np.nan, values))
-    header = bytearray(gzip.decompress((images / "scan3.nii.gz").read_bytes()))
-    header[40:48] = np.array([3, 30000, 30000, 30000], "<i2").tobytes()
-    (images / "scan3.nii.gz").write_bytes(gzip.compress(header))
-    result = check_data(scans, measure=False)
-    assert {(p.kind, p.name) for p in errors_of(result.problems)} == {
-        ("corrupt volume", "scan0"),
-        ("sizes differ", "scan1"),
-        ("volume values", "scan2"),
-        ("volume too large", "scan3"),
-        ("no train cases", "."),
-    }
-    assert len(result.cases) == 1
+def test_bad_volumes_are_named(scans):
+    values, _ = volume(1, SHAPES[1])
+    bad = values.astype(np.float32)
+    bad[3, 4, 5] = np.nan
+    write(scans / "images" / "scan1.nii.gz", bad)
+    with pytest.raises(DataError, match=r"(?s)scan1.*NaN"):
+        load(scans, volumes="whole")
+    write(scans / "images" / "scan1.nii.gz", values)
+    path = scans / "images" / "scan2.nii.gz"
+    header = bytearray(gzip.decompress(path.read_bytes()))
+    header[80:84] = np.array([0], "<f4").tobytes()  # pixdim[1]
+    path.write_bytes(gzip.compress(bytes(header)))
+    with pytest.raises(DataError, match=r"(?s)scan2.*above 0"):
+        load(scans, volumes="whole")
 
 
-def test_several_classes_in_a_volume(tmp_path):
-    values, mask = ball()
-    labels = mask.astype(np.uint8)
-    labels[:3, :3] = 2
-    write_nifti(tmp_path / "in" / "images" / "a.nii", values)
-    write_nifti(tmp_path / "in" / "masks" / "a.nii", labels)
-    cases = load_folder(tmp_path / "in", volumes="whole", classes=("ball", "corner"), cache=False)
-    np.testing.assert_array_equal(cases.masks[0], labels.transpose(2, 1, 0))
+@pytest.mark.parametrize("spacing", [[0, 1, 1], [1], [1, 1, -2], [1, 1, float("nan")]])
+def test_wrong_spacing_is_refused(scans, spacing):
+    with pytest.raises(RecipeError, match=r"data\.spacing"):
+        load(scans, volumes="whole", spacing=spacing)
+
+
+def test_spacing_must_fit(scans, tmp_path):
+    with pytest.raises(DataError, match="2 sides"):
+        load(scans, volumes="whole", spacing=[1, 1])
+    with pytest.raises(RecipeError, match="found both"):
+        load(scans, volumes="whole", spacing=[1, 1, 1], size=16)
+    for kind in ("images", "masks"):
+        (tmp_path / "flat" / kind).mkdir(parents=True)
+        Image.fromarray(np.eye(16, dtype=np.uint8) * 255).save(tmp_path / "flat" / kind / "a.png")
+    with pytest.raises(DataError, match="found none"):
+        load_folder(tmp_path / "flat", spacing=[1, 1], cache=False)
+
+
+def test_deep_pictures_keep_their_values_on_request(tmp_path):
+    for kind in ("images", "masks"):
+        (tmp_path / kind).mkdir()
+    deep = np.linspace(0, 40000, 400).astype(np.uint16).reshape(20, 20)
+    Image.fromarray(deep).save(tmp_path / "images" / "a.png")
+    Image.fromarray(np.eye(20, dtype=np.uint8) * 255).save(tmp_path / "masks" / "a.png")
+    kept = load_folder(tmp_path, values="kept", cache=False)
+    assert kept.images.dtype == np.float32  # beyond int16
+    np.testing.assert_array_equal(kept.images[0, ..., 0], deep)
+    assert load_folder(tmp_path, cache=False).images.dtype == np.uint8
+    resized = load_folder(tmp_path, values="kept", size=16, cache=False)
+    np.testing.assert_allclose(resized.images.mean(), deep.mean(), rtol=1e-3)

@@ -1,0 +1,328 @@
+"""Read and write volumes with SimpleITK: NIfTI, NRRD, MetaImage and series of DICOM slices.
+
+SimpleITK mends or overlooks some damage without a word (numbers that are missing, wrong checksums,
+voxel sizes of 0) and follows headers to other files, so a file passes our own checks first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
+from feda3i.reading.names import DICOM, split_extension
+from feda3i.reading.problems import CaseError, by, reading
+
+Floats = NDArray[np.float64]
+
+SHIFT = 0.5  # voxels by which a mask may lie beside its image
+_NIFTI = np.dtype(
+    {
+        "names": ["size", "sides", "type", "spacing", "start", "slope", "offset", "magic"],
+        "formats": ["<i4", "<8i2", "<i2", "<8f4", "<f4", "<f4", "<f4", "S4"],
+        "offsets": [0, 40, 70, 76, 108, 112, 116, 344],
+        "itemsize": 352,
+    }
+)
+_VALUE_BYTES = {2: 1, 256: 1, 4: 2, 512: 2, 8: 4, 16: 4, 768: 4, 64: 8, 1024: 8, 1280: 8}
+"""Bytes of a voxel by the code of its type in NIfTI, for types of one number per voxel."""
+_LAST_START = 2**24  # bytes of a NIfTI file before its numbers: header and extensions
+_CHUNK = 2**20
+_META_BYTES = 4096
+_DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
+_PIXEL_SPACING = ("0028|0030", "0018|1164")  # of a slice
+_PLACE_CODES = ("qform_code", "sform_code")  # of NIfTI; 0: the header does not say
+_NOT_FINITE = "found voxels that are not finite (NaN or infinite): correct the file"
+_ELSEWHERE = "its numbers are in another file: save all in one (.nrrd, .mha or .nii.gz)"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Values ``(slice, row, column)``, spacing in this order in millimetres, and the geometry."""
+
+    values: NDArray[np.float32]
+    spacing: tuple[float, ...]  # empty if the file does not say
+    image: Any  # of SimpleITK, with the order of axes of the file
+    is_placed: bool  # whether the file says where its voxels lie
+
+    @property
+    def affine(self) -> Floats:
+        """Return the matrix from voxels of the file to millimetres, as NIfTI has it (RAS)."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = np.reshape(self.image.GetDirection(), (3, 3)) * self.image.GetSpacing()
+        matrix[:3, 3] = self.image.GetOrigin()
+        return np.diag([-1.0, -1.0, 1.0, 1.0]) @ matrix
+
+    def gap(self, other: Volume) -> float:
+        """Return how far apart the two put a corner of the volume, in sides of a voxel."""
+        if not (self.is_placed and other.is_placed):
+            return 0.0
+        ends = np.array(np.meshgrid(*[(0, side - 1) for side in self.image.GetSize()]))
+        corners = np.vstack([ends.reshape(3, -1), np.ones(8)])
+        apart = np.linalg.norm(((self.affine - other.affine) @ corners)[:3], axis=0)
+        return float(apart.max() / min(self.image.GetSpacing()))
+
+
+def read_volume(places: Sequence[str], axis: int) -> Volume:
+    """Return the volume in a file, or in the slices of a DICOM series."""
+    with reading("corrupt volume"), _in_words():
+        given = [check_file(place) for place in places]
+        reader, first = _open(places)
+        image = reader.Execute()
+        values = np.asarray(_itk().GetArrayFromImage(image).T, np.float32)
+        is_bare = len(places) > 1 and not any(map(first.HasMetaDataKey, _PIXEL_SPACING))
+        codes = [first.GetMetaData(c) for c in _PLACE_CODES if first.HasMetaDataKey(c)]
+    if not np.isfinite(values).all():
+        raise CaseError("volume values", _NOT_FINITE)
+    spacing = [
+        side if math.isfinite(said) and said > 0 else said
+        for side, said in zip(image.GetSpacing(), given[0] or image.GetSpacing(), strict=True)
+    ]
+    return Volume(
+        np.ascontiguousarray(values.transpose(_order(axis))),
+        () if is_bare else tuple(spacing[a] for a in _order(axis)),
+        image,
+        is_placed=codes != ["0", "0"],
+    )
+
+
+def count_slices(places: Sequence[str], axis: int) -> int:
+    """Return how many slices a volume has along an axis, from its header."""
+    with reading("corrupt volume"), _in_words():
+        sides = list(_open(places)[1].GetSize())
+        sides[2] *= len(places)
+        return int(sides[axis])
+
+
+def write_like(volume: Volume, mask: NDArray[np.uint8], axis: int) -> bytes:
+    """Return a mask ``(slice, row, column)`` as packed NIfTI with the geometry of its image."""
+    itk = _itk()
+    made = itk.GetImageFromArray(np.ascontiguousarray(mask.transpose(np.argsort(_order(axis))).T))
+    made.CopyInformation(volume.image)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mask.nii.gz"
+        itk.WriteImage(made, str(path), True)
+        return path.read_bytes()
+
+
+def window_to_bytes(values: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Map the values between the 0.5 and 99.5 percentiles to 0..255.
+
+    >>> window_to_bytes(np.array([0.0, 50.0, 100.0], np.float32)).tolist()
+    [0, 128, 255]
+    """
+    low, high = (float(np.percentile(values, share)) for share in (0.5, 99.5))
+    scale = 255.0 / (high - low) if high > low else 0.0
+    scaled = (np.clip(values, low, max(high, low)) - low) * scale
+    return np.asarray(np.floor(scaled + 0.5), np.uint8)
+
+
+def check_beside(image: Volume, mask: Volume) -> None:
+    """Raise ``CaseError`` if a mask has another size than its image, or lies elsewhere."""
+    if mask.values.shape != image.values.shape:
+        text = f"image {by(image.values.shape)}, mask {by(mask.values.shape)} voxels"
+        raise CaseError("sizes differ", text)
+    gap = image.gap(mask)
+    if not gap <= SHIFT:
+        raise CaseError(
+            "mask in another place",
+            f"its header puts voxels up to {gap:.1f} voxels away from the image's: affine of the "
+            f"image {_matrix(image.affine)}, of the mask {_matrix(mask.affine)}: resample the mask "
+            "to its image, or copy the image's header if the voxels do match",
+        )
+
+
+def check_spacing(spacing: Sequence[float]) -> None:
+    """Raise ``CaseError`` for a voxel size with which no distance can be measured.
+
+    >>> check_spacing((0.8, 0.8))
+    """
+    if not all(math.isfinite(side) and side > 0 for side in spacing):
+        text = f"expected millimetres above 0, found {by(spacing)}: correct the file's header"
+        raise CaseError("spacing", text)
+
+
+def check_file(place: str) -> tuple[float, ...]:
+    """Check what SimpleITK does not; return the voxel size that a NIfTI header gives.
+
+    ``CaseError`` names a file that is cut short, whose checksum is wrong, or that points elsewhere.
+    """
+    size = os.path.getsize(place)
+    if size == 0:
+        raise CaseError("empty file", "the file has 0 bytes: copy it again")
+    if size > MAX_FILE_BYTES:
+        raise CaseError("file too large", f"{size} bytes; at most {MAX_FILE_BYTES} are read")
+    with open(place, "rb") as file:
+        start = file.read(_META_BYTES)
+        file.seek(0)
+        if split_extension(place)[1] in DICOM:
+            if _DEFLATED in start:
+                text = "its data set is deflated, to an unknown size: convert the file first"
+                raise CaseError("compressed DICOM", text)
+        elif start.startswith(b"NRRD"):
+            if re.search(rb"^data ?file:", start, re.MULTILINE | re.IGNORECASE):
+                raise CaseError("format not read", _ELSEWHERE)
+        elif place.lower().endswith(".mha"):
+            _check_metaimage(start, file)
+        elif start.startswith(b"\x1f\x8b"):
+            with gzip.open(file) as unpacked:
+                return _check_nifti(unpacked)
+        else:
+            return _check_nifti(file)
+    return ()
+
+
+def _check_nifti(file: BinaryIO | gzip.GzipFile) -> tuple[float, ...]:
+    """Read to the end: Python checks the sum of a packed file there."""
+    start = file.read(_NIFTI.itemsize).ljust(_NIFTI.itemsize, b"\0")
+    header = np.frombuffer(start, _NIFTI)[0]
+    if header["size"] not in (348, 540):
+        header = np.frombuffer(start, _NIFTI.newbyteorder())[0]
+    if header["size"] == 540:
+        raise CaseError("format not read", "NIfTI-2: save it as NIfTI-1, NRRD or MetaImage")
+    if header["size"] != 348 or header["magic"] != b"n+1":
+        raise CaseError("corrupt volume", "not a NIfTI file: copy it again")
+    count, *sides = header["sides"].tolist()
+    if not 3 <= count <= 7 or min(sides[:count]) < 1 or math.prod(sides[3:count]) != 1:
+        text = f"expected three dimensions, found {by(sides[: max(count, 0)]) or 'none'}"
+        raise CaseError("not a volume", text)
+    width = _VALUE_BYTES.get(int(header["type"]))
+    if width is None:
+        text = f"expected one number per voxel, found type {header['type']} of NIfTI"
+        raise CaseError("volume values", text)
+    _check_count(sides[:3])
+    if not abs(header["slope"]) > 0 and abs(header["offset"]) > 0:
+        raise CaseError("volume values", "its scale has an offset and no slope: correct the header")
+    first = float(header["start"])
+    if not _NIFTI.itemsize <= first <= _LAST_START:
+        raise CaseError("corrupt volume", f"its numbers cannot begin at byte {first:g}")
+    file.read(int(first) - _NIFTI.itemsize)
+    order = header["slope"].dtype.byteorder
+    kind = f"{order}f{width}" if int(header["type"]) in (16, 64) else None
+    need, found = math.prod(sides[:3]) * width, 0
+    while chunk := file.read(_CHUNK):
+        numbers = chunk[: max(0, need - found)]
+        whole = numbers[: len(numbers) // width * width]
+        if kind is not None and not np.isfinite(np.frombuffer(whole, kind)).all():
+            raise CaseError("volume values", _NOT_FINITE)  # SimpleITK would make them 0
+        found += len(chunk)
+        if found > need + _CHUNK:
+            raise CaseError("corrupt volume", f"expected {need} bytes of numbers, found more")
+    if found < need:
+        text = f"expected {need} bytes of numbers, found {found}: copy the file again"
+        raise CaseError("corrupt volume", text)
+    return tuple(float(side) for side in header["spacing"][1:4])
+
+
+def _check_metaimage(start: bytes, file: BinaryIO) -> None:
+    """Check that the numbers are in the file, and their sum if they are packed."""
+    found = re.search(rb"^ElementDataFile *= *LOCAL\r?\n", start, re.MULTILINE)
+    if found is None:
+        raise CaseError("format not read", _ELSEWHERE)
+    if re.search(rb"^CompressedData *= *True", start[: found.start()], re.MULTILINE):
+        file.seek(found.end())
+        unpacking = zlib.decompressobj()
+        while not unpacking.eof and (chunk := file.read(_META_BYTES)):
+            unpacking.decompress(chunk)
+        if not unpacking.eof:
+            raise CaseError("corrupt volume", "its numbers are cut short: copy the file again")
+
+
+def _open(places: Sequence[str]) -> tuple[Any, Any]:
+    """Return the reader of a volume, and that of its only or first file, whose header is read."""
+    itk = _itk()
+    first = itk.ImageFileReader()
+    first.SetImageIO(_reader_of(places[0]))
+    first.SetFileName(places[0])
+    first.SetOutputPixelType(itk.sitkFloat32)
+    first.ReadImageInformation()
+    if first.GetDimension() != 3 or min(first.GetSize()) < 1:
+        found = by(first.GetSize()) or "none"
+        raise CaseError("not a volume", f"expected three dimensions, found {found}")
+    if first.GetNumberOfComponents() != 1:
+        found = itk.GetPixelIDValueAsString(first.GetPixelID())
+        raise CaseError("volume values", f"expected one number per voxel, found {found}")
+    _check_count((*first.GetSize(), len(places)))
+    if len(places) == 1:
+        return first, first
+    reader = itk.ImageSeriesReader()
+    reader.SetFileNames(_in_order(places))
+    reader.SetOutputPixelType(itk.sitkFloat32)
+    return reader, first
+
+
+def _in_order(places: Sequence[str]) -> list[str]:
+    """Return the slices of a series from the lowest to the highest along their normal."""
+    itk, folder = _itk().ImageSeriesReader, os.path.dirname(places[0])
+    found = itk.GetGDCMSeriesIDs(folder)
+    if len(found) != 1:
+        text = f"expected one series in a folder, found {len(found)}: one folder for each"
+        raise CaseError("several series", text)
+    ordered = {os.path.basename(name): name for name in itk.GetGDCMSeriesFileNames(folder)}
+    wanted = [os.path.basename(place) for place in places]
+    for name in wanted:
+        if name not in ordered:
+            raise CaseError("corrupt volume", f"{name} is no slice of the series: copy it again")
+    return [path for name, path in ordered.items() if name in wanted]
+
+
+def _reader_of(place: str) -> str:
+    ending = split_extension(place)[1]
+    known = {".nrrd": "NrrdImageIO", ".mha": "MetaImageIO", **dict.fromkeys(DICOM, "GDCMImageIO")}
+    return known.get(ending, "NiftiImageIO")
+
+
+def _check_count(sides: Sequence[int]) -> None:
+    if math.prod(sides) > MAX_VOXELS:
+        text = f"{by(sides)}; at most {MAX_VOXELS} voxels are decoded"
+        raise CaseError("volume too large", text)
+
+
+def _order(axis: int) -> tuple[int, ...]:
+    """Return the axes of a file in the order slice, row, column."""
+    return (axis, *reversed([a for a in range(3) if a != axis]))
+
+
+def _matrix(affine: Floats) -> str:
+    return "[" + "; ".join(" ".join(f"{value:.4g}" for value in row) for row in affine[:3]) + "]"
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Turn an error of SimpleITK into its last line, without places in C++."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = [line for line in str(error).splitlines() if line.strip()][-1]
+        if "orthonormal" in text:
+            raise CaseError(
+                "sheared volume", "its axes are not at right angles: resample it"
+            ) from None
+        raise CaseError(
+            "corrupt volume", f"{re.sub(r'^.*[(]0x[0-9a-f]+[)]: ', '', text)}: copy the file again"
+        ) from None
+
+
+def _itk() -> Any:
+    try:
+        import SimpleITK
+    except ModuleNotFoundError:
+        raise DataError(
+            "volumes need the package SimpleITK: pip install 'feda3i[volumes]'"
+        ) from None
+    itk: Any = SimpleITK
+    itk.ProcessObject.SetGlobalWarningDisplay(False)
+    return itk

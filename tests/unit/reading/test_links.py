@@ -1,0 +1,47 @@
+"""Links and pipes do not stop the reading of a folder."""
+
+import os
+
+from data_files import plain_tree, save_pair
+from feda3i.data.checkup import check_data
+from feda3i.reading.problems import errors_of
+
+
+def test_links_to_nothing_and_folders_with_an_images_name_do_not_stop_it(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    (root / "images" / "loop.png").symlink_to("loop.png")
+    save_pair(root, "folder", 9)
+    (root / "images" / "folder.png").unlink()
+    (root / "images" / "folder.png").mkdir()
+    save_pair(root, "pipe", 10)
+    (root / "images" / "pipe.png").unlink()
+    os.mkfifo(root / "images" / "pipe.png")
+    result = check_data(root, measure=False, size=16)
+    assert {(p.kind, p.name) for p in errors_of(result.problems)} == {
+        ("unreadable file", "images/loop.png"),
+        ("image missing", "masks/folder.png"),
+        ("image missing", "masks/pipe.png"),
+    }
+    assert len(result.cases) == 3
+
+
+def test_a_pipe_that_a_table_names_is_no_file(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    os.mkfifo(root / "images" / "pipe.png")
+    names = [f"images/{n}.png,masks/case0.png,{n}\n" for n in ("case0", "case1", "case2", "pipe")]
+    table = root / "mine.csv"
+    table.write_text("image,mask,name\n" + "".join(names))
+    result = check_data(table, measure=False, size=16)
+    assert [p.kind for p in errors_of(result.problems)] == ["file missing"]
+    assert len(result.cases) == 3
+
+
+def test_links_in_many_circles_come_to_an_end(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    rooms = [root / f"room{n}" for n in range(9)]
+    for room in rooms:
+        room.mkdir()
+        for other in rooms:
+            (room / other.name).symlink_to(other)
+    result = check_data(root, measure=False, size=16)
+    assert len(result.cases) == 3

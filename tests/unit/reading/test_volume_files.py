@@ -1,0 +1,281 @@
+"""Files of volumes: every format gives the same voxels; what is damaged or misplaced is refused."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from feda3i.data.checkup import check_data
+from feda3i.data.folder import load_folder
+from feda3i.errors import DataError
+from feda3i.reading.problems import errors_of
+
+nibabel = pytest.importorskip("nibabel")
+itk = pytest.importorskip("SimpleITK")
+
+DIM, DATATYPE, OFFSET, PIXDIM, SLOPE = 40, 70, 108, 76, 112  # positions in the header of NIfTI-1
+SPACING = (0.75, 0.5, 2.0)  # x, y, z
+TURN = (0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+VALUES = np.random.default_rng(0).integers(-900, 3000, (5, 8, 9)).astype(np.int16)  # z, y, x
+MASK = np.zeros(VALUES.shape, np.uint8)
+MASK[1:4, 2:6, 3:7] = 1
+
+
+def image_of(values, spacing=SPACING, turn=TURN, origin=(5.0, -7.0, 3.0)):
+    image = itk.GetImageFromArray(values)
+    image.SetSpacing(spacing)
+    image.SetDirection(turn)
+    image.SetOrigin(origin)
+    return image
+
+
+def save(path, image):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    itk.WriteImage(image, str(path), useCompression=True)
+
+
+def load(root, **options):
+    return load_folder(root, volumes="whole", cache=False, **options)
+
+
+@pytest.mark.parametrize("ending", [".nii.gz", ".nii", ".nrrd", ".mha"])
+@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.float32, np.float64, np.int32])
+def test_voxels_and_spacing_do_not_depend_on_the_format(tmp_path, ending, kind):
+    values = np.abs(VALUES).astype(kind) + (kind(0.25) if kind in (np.float32, np.float64) else 0)
+    save(tmp_path / "images" / f"a{ending}", image_of(values.astype(kind)))
+    save(tmp_path / "masks" / f"a{ending}", image_of(MASK))
+    cases = load(tmp_path)
+    np.testing.assert_array_equal(cases.images[0][..., 0], values)
+    np.testing.assert_array_equal(cases.masks[0], MASK)
+    np.testing.assert_allclose(cases.spacing[0], SPACING[::-1])
+
+
+def header(place, value, dtype="<f4"):
+    """Return a change of a NIfTI file."""
+    new = np.array(value, dtype).tobytes()
+    return lambda data: data[:place] + new + data[place + len(new) :]
+
+
+def nifti(values=None, affine=(1.0, 1.0, 2.0)):
+    values = np.float32(VALUES.T) if values is None else values
+    return nibabel.Nifti1Image(values, np.diag([*affine, 1.0])).to_bytes()
+
+
+def test_values_are_scaled_as_the_header_says(tmp_path):
+    scaled = nifti(VALUES.T)
+    for place, number in ((SLOPE, 0.37), (SLOPE + 4, -12.5)):
+        scaled = header(place, number)(scaled)
+    put(tmp_path, "a", scaled)
+    expected = (VALUES * float(np.float32(0.37)) - 12.5).astype(np.float32)
+    np.testing.assert_array_equal(load(tmp_path).images[0][..., 0], expected)
+
+
+def test_lengths_are_millimetres_whatever_the_unit(tmp_path):
+    for kind in ("images", "masks"):
+        made = nibabel.Nifti1Image(np.uint8(MASK.T), np.diag([1e-3, 1e-3, 2e-3, 1.0]))
+        made.header.set_xyzt_units("meter")
+        (tmp_path / kind).mkdir()
+        nibabel.save(made, tmp_path / kind / "a.nii")
+    np.testing.assert_allclose(load(tmp_path).spacing, [[2.0, 1.0, 1.0]], rtol=1e-6)
+
+
+def put(root, stem, image, mask=None, ending=".nii"):
+    for kind, data in (("images", image), ("masks", nifti(MASK.T) if mask is None else mask)):
+        (root / kind).mkdir(parents=True, exist_ok=True)
+        (root / kind / f"{stem}{ending}").write_bytes(data)
+
+
+ODD = {
+    "cut at 100 bytes": lambda data: data[:100],
+    "cut in its numbers": lambda data: data[:-100],
+    "more than it says": lambda data: data + bytes(2**21),
+    "zero dimension": header(DIM + 2, 0, "<i2"),
+    "negative dimension": header(DIM + 2, -8, "<i2"),
+    "two volumes": lambda _: nifti(np.zeros((9, 8, 5, 2), np.int16)),
+    "nine dimensions": header(DIM, 9, "<i2"),
+    "too large": header(DIM, [3, 30000, 30000, 30000], "<i2"),
+    "odd datatype": header(DATATYPE, 4711, "<i2"),
+    "complex": lambda _: nifti(VALUES.T.astype(np.complex64)),
+    "colours": lambda _: nifti(np.zeros((9, 8, 5), [("R", "u1"), ("G", "u1"), ("B", "u1")])),
+    "offset not finite": header(OFFSET, np.nan),
+    "offset negative": header(OFFSET, -1e9),
+    "offset beyond": header(OFFSET, 1e9),
+    "scale without slope": header(SLOPE, [0.0, 5.0]),
+    "values not finite": lambda _: nifti(np.full((9, 8, 5), np.nan, np.float32)),
+    "one value not finite": lambda data: data[:-4] + np.float32(np.inf).tobytes(),
+    "second version": lambda _: nibabel.Nifti2Image(VALUES.T, np.eye(4)).to_bytes(),
+    "sheared": lambda _: sheared(),
+    "text": lambda _: b"Dear colleague",
+    "nothing": lambda _: b"",
+    "spacing nan": header(PIXDIM + 4, np.nan),
+    "spacing zero": header(PIXDIM + 4, 0),
+    "spacing negative": header(PIXDIM + 4, -1),
+    "spacing infinite": header(PIXDIM + 8, np.inf),
+}
+
+
+def sheared():
+    affine = np.diag([1.0, 1.0, 2.0, 1.0])
+    affine[0, 1] = 0.3
+    return nibabel.Nifti1Image(VALUES.T, affine).to_bytes()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_odd_nifti_files_are_named_and_the_rest_is_read(tmp_path, is_packed):
+    pack, ending = (gzip.compress, ".nii.gz") if is_packed else (bytes, ".nii")
+    mask = pack(nifti(MASK.T))
+    put(tmp_path, "fine", pack(nifti()), mask, ending)
+    for stem, change in ODD.items():
+        put(tmp_path, stem, pack(change(nifti())), mask, ending)
+        if "spacing" not in stem:
+            put(tmp_path, f"mask {stem}", pack(nifti()), pack(change(nifti(MASK.T))), ending)
+    result = check_data(tmp_path, measure=False, workers=1)
+    bad = {problem.name for problem in errors_of(result.problems)} - {"."}
+    fits = {"mask values not finite", "mask one value not finite"}  # replaced, or not float
+    masks = {f"mask {stem}" for stem in ODD if "spacing" not in stem}
+    assert {*ODD, *(masks - fits)} <= bad <= {*ODD, *masks}
+    assert "fine" in {case.name for case in result.cases}
+
+
+@pytest.mark.parametrize("ending", [".nii.gz", ".nrrd", ".mha"])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_packed_file_with_a_wrong_checksum_is_refused(tmp_path, ending, damage):
+    path = tmp_path / "images" / f"a{ending}"
+    save(path, image_of(VALUES))
+    save(tmp_path / "masks" / f"a{ending}", image_of(MASK))
+    data = path.read_bytes()
+    broken = {"cut": data[:-60], "flipped": data[:-6] + bytes([data[-6] ^ 1]) + data[-5:]}
+    path.write_bytes(broken[damage])
+    with pytest.raises(DataError, match="corrupt volume"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "old", "new"),
+    [
+        (".mha", b"ElementDataFile = LOCAL", b"ElementDataFile = /etc/passwd"),
+        (".nrrd", b"encoding: gzip", b"encoding: raw\ndata file: /etc/passwd"),
+    ],
+)
+def test_a_header_leads_to_no_other_file(tmp_path, ending, old, new):
+    save(tmp_path / "images" / f"a{ending}", image_of(VALUES))
+    save(tmp_path / "masks" / f"a{ending}", image_of(MASK))
+    path = tmp_path / "images" / f"a{ending}"
+    path.write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(DataError, match="another file"):
+        load(tmp_path)
+
+
+ELSEWHERE = {
+    "mirrored": {"turn": (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)},
+    "shifted": {"origin": (5.0, -7.0, 4.5)},
+    "swapped axes": {"turn": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)},
+    "of another spacing": {"spacing": (0.75, 0.5, 1.0)},
+}
+
+
+@pytest.mark.parametrize("how", ELSEWHERE)
+@pytest.mark.parametrize("volumes", ["whole", "slices"])
+def test_a_mask_in_another_place_is_an_error_with_both_affines(tmp_path, how, volumes):
+    save(tmp_path / "images" / "a.nii.gz", image_of(VALUES))
+    save(tmp_path / "masks" / "a.nii.gz", image_of(MASK, **ELSEWHERE[how]))
+    with pytest.raises(DataError, match="mask in another place") as caught:
+        load_folder(tmp_path, volumes=volumes, cache=False)
+    for kind in ("images", "masks"):
+        rows = nibabel.load(tmp_path / kind / "a.nii.gz").affine[:3]
+        shown = "; ".join(" ".join(f"{value + 0.0:.4g}" for value in row) for row in rows)
+        assert f"[{shown}]" in str(caught.value).replace("-0 ", "0 ").replace("-0;", "0;")
+
+
+def write_series(folder, count=4, series="1", spacing=(0.75, 0.5), first=0):
+    """Write CT slices, the highest first; return their values, the lowest first."""
+    values = np.abs(VALUES[:count]) - 1024
+    writer = itk.ImageFileWriter()
+    writer.KeepOriginalImageUIDOn()
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        image = itk.GetImageFromArray(values[number : number + 1])
+        image.SetSpacing((*spacing, 2.5))
+        image.SetOrigin((0.0, 0.0, 2.5 * number))
+        said = {
+            "0008|0060": "CT",
+            "0008|0018": f"1.2.3.{series}.{number}",
+            "0020|000e": f"1.2.3.{series}",
+            "0020|0032": f"0\\0\\{2.5 * number}",
+            "0020|0037": "1\\0\\0\\0\\1\\0",
+            "0028|1052": "-1024",
+            "0028|1053": "1",
+        }
+        for key, value in said.items():
+            image.SetMetaData(key, value)
+        writer.SetFileName(str(folder / f"i{first + count - number}.dcm"))
+        writer.Execute(image)
+    return values
+
+
+def write_mask(path, shape=(4, 8, 9), spacing=(0.75, 0.5, 2.5)):
+    mask = np.zeros(shape, np.uint8)
+    mask[1:, 2:5, 2:6] = 1
+    save(path, image_of(mask, spacing, np.eye(3).ravel().tolist(), (0.0, 0.0, 0.0)))
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("slices", "mask"),
+    [("images/a", "masks/a.nii.gz"), ("a/scan", "a/mask.nrrd"), ("a", "a/mask.nii.gz")],
+)
+def test_a_series_is_a_volume_sorted_by_position(tmp_path, slices, mask):
+    values = write_series(tmp_path / "in" / slices)
+    drawn = write_mask(tmp_path / "in" / mask)
+    if not slices.startswith("images"):  # one folder is a site, several beside each other are cases
+        write_series(tmp_path / "in" / slices.replace("a", "b", 1))
+        write_mask(tmp_path / "in" / mask.replace("a", "b", 1))
+    cases = load(tmp_path / "in")
+    np.testing.assert_array_equal(cases.images[0][..., 0], values)
+    np.testing.assert_array_equal(cases.masks[0], drawn)
+    np.testing.assert_allclose(cases.spacing[0], (2.5, 0.5, 0.75))
+    sliced = load_folder(tmp_path / "in", volumes="slices", cache=False)
+    assert len(sliced) == 4 * len(cases)
+    np.testing.assert_array_equal(sliced.images[2][..., 0], values[2])
+
+
+def test_grey_whose_low_values_are_bright_is_turned(tmp_path):
+    values = write_series(tmp_path / "images" / "a")
+    for path in (tmp_path / "images" / "a").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"MONOCHROME2", b"MONOCHROME1"))
+    write_mask(tmp_path / "masks" / "a.nii.gz")
+    assert len(np.unique(load(tmp_path).images[0][..., 0] + values)) == 1
+
+
+def test_what_is_no_series_with_a_mask_is_named(tmp_path):
+    site = tmp_path / "north"
+    for name in ("good", "more", "bare", "two", "broken", "outlined"):
+        write_series(site / "images" / name)
+        write_mask(site / "masks" / f"{name}.nii.gz")
+    (site / "masks" / "bare.nii.gz").unlink()
+    write_series(site / "images" / "two", series="2", first=10)
+    (site / "images" / "broken" / "i2.dcm").write_bytes(b"hello")
+    (site / "masks" / "outlined.nii.gz").unlink()
+    write_series(site / "masks" / "outlined")
+    result = check_data(tmp_path, measure=False, workers=1)
+    found = {(p.kind, p.name) for p in errors_of(result.problems)}
+    assert found == {
+        *(("mask missing", f"north/images/bare/i{number}.dcm") for number in range(1, 5)),
+        ("several series", "north/two"),
+        ("corrupt volume", "north/broken"),
+        ("mask format", "north/outlined"),
+    }
+    assert [case.name for case in result.cases] == ["north/good", "north/more"]
+    used = {usage.folder: usage for usage in result.usage}
+    assert used["north/images/good"].images == 4
+    assert used["north/images/bare"].reasons == {"mask missing": 4}
+
+
+def test_a_deflated_file_is_not_inflated(tmp_path):
+    write_series(tmp_path / "images" / "a")
+    write_mask(tmp_path / "masks" / "a.nii.gz")
+    path = tmp_path / "images" / "a" / "i1.dcm"
+    written = path.read_bytes()
+    path.write_bytes(written.replace(b"1.2.840.10008.1.2\0", b"1.2.840.10008.1.2.1.99"))
+    with pytest.raises(DataError, match="compressed DICOM"):
+        load(tmp_path)
