@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -42,25 +41,15 @@ def cross_entropy_and_dice(logits: Tensor, targets: Tensor, weight: float = 0.5)
     return weight * cross_entropy(logits, targets) + (1 - weight) * soft_dice(logits, targets)
 
 
-def gce(
-    logits: Tensor,
-    targets: Tensor,
-    q: float = 0.7,
-    reduction: Literal["pixel", "pre_power"] = "pixel",
-) -> Tensor:
+def gce(logits: Tensor, targets: Tensor, q: float = 0.7) -> Tensor:
     """Return the generalised cross-entropy ``mean (1 - p_y^q) / q``.
 
-    With q in (0, 1]: towards 0 this is cross-entropy, at 1 the mean absolute error. ``"pixel"``
-    takes the power of every pixel; ``"pre_power"`` averages p_y over the batch first, which is
-    another loss: its gradient does not weigh pixels against each other.
+    With q in (0, 1]: towards 0 this is cross-entropy, at 1 the mean absolute error.
 
     >>> round(float(gce(torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2))), 6)
     0.549183
     """
     log_p = -pixel_cross_entropy(logits, targets)
-    if reduction == "pre_power":
-        # Without the limit the power's slope is infinite where every pixel is wrong.
-        return (1 - log_p.exp().mean().clamp(min=1e-7) ** q) / q
     # expm1 keeps the digits that 1 - p^q loses for small q.
     return -torch.expm1(q * log_p).mean() / q
 
@@ -88,35 +77,24 @@ def sce(
     return alpha * cross_entropy(logits, targets) + beta * reverse
 
 
-def nr_dice(
-    logits: Tensor,
-    targets: Tensor,
-    gamma: float = 1.5,
-    denominator: Literal["squares", "sums"] = "squares",
-    per_image: bool = False,
-    eps: float = 1e-5,
-) -> Tensor:
+def nr_dice(logits: Tensor, targets: Tensor, gamma: float = 1.5, eps: float = 1e-5) -> Tensor:
     """Return the noise-robust Dice loss ``sum |p - y|^gamma / (sum p^2 + sum y^2)``.
 
     With gamma in [1, 2]: at 2 this is a Dice loss, at 1 close to the mean absolute error. Each
-    class has its own sums, over the whole batch or ``per_image``; the mean over them is returned.
-    The denominator ``"sums"`` is ``sum p + sum y``. Where nothing is annotated in a sum, squares
-    would make the loss rise as the prediction rightly falls (L ~ p^(gamma - 2)); such a sum always
-    gets the denominator ``"sums"``.
+    class has its own sums over the whole batch; the mean over them is returned. Where nothing is
+    annotated, squares would make the loss rise as the prediction rightly falls (L ~ p^(gamma - 2));
+    such a batch gets the denominator ``sum p + sum y``.
 
     >>> logits = torch.logit(torch.tensor([0.8, 0.2])).reshape(1, 1, 2)
     >>> round(float(nr_dice(logits, torch.tensor([[[1.0, 0.0]]]))), 6)
     0.106479
     """
-    space = tuple(range(2, logits.ndim))
-    over = space if per_image else (0, *space)
+    over = (0, *range(2, logits.ndim))
     p = torch.sigmoid(logits)
     error = ((p - targets).abs() ** gamma).sum(over)
     annotated = targets.sum(over)
-    total = p.sum(over) + annotated
-    if denominator == "squares":
-        squares = (p**2).sum(over) + (targets**2).sum(over)
-        total = torch.where(annotated > 0, squares, total)
+    squares = (p**2).sum(over) + (targets**2).sum(over)
+    total = torch.where(annotated > 0, squares, p.sum(over) + annotated)
     return (error / (total + eps)).mean()
 
 

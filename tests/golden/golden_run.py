@@ -122,6 +122,10 @@ def row_of(name: str, jitter: float = 0.0) -> Row:
         found |= dict(
             _numbers("end.test", station.predictor.probabilities(images, steps.server.params))
         )
+        models = steps.method.models(steps.server)
+        if len(models) > 1:
+            waves = {site: wave(params.values - start) for site, params in models.items()}
+            found |= dict(_numbers("end.models", waves))
         for site in steps.federation.names():
             found |= dict(_numbers(f"end.memory.{site}", steps.memory(site)))
     return found

@@ -193,6 +193,12 @@ PLANTS = (
         times(-1.0),
     ),
     Plant(
+        "IOP-FL: alpha weighs the last network instead of the history",
+        "iopfl",
+        "feda3i.methods.iopfl:IOPFL.moved",
+        lambda f: lambda self, before, after: f(self, after, before),
+    ),
+    Plant(
         "FedSelect: V moves up the loss on the proxy set",
         "fedselect",
         "feda3i.methods.fedselect:weight_slopes",
