@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -164,7 +164,7 @@ def _is_given(model: Any, option: str, default: Any) -> bool:
 
 
 def _hints(section: str, thing: Any) -> dict[str, Any]:
-    if section in ("data", "model") and isinstance(thing, type):
+    if section in ("data", "model") and isinstance(thing, type) and not is_dataclass(thing):
         thing = getattr(thing, "__init__", thing)
     try:
         return get_type_hints(thing, include_extras=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from feda3i.commands.app import BestModel, TrustCode
-from feda3i.core.normalise import byte_picture
 from feda3i.errors import DataError
 from feda3i.reading.names import DICOM, VOLUMES
 
@@ -76,6 +75,7 @@ def predict(
 
 
 def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
+    from feda3i.core.normalise import byte_picture
     from feda3i.files import write_png
 
     picture = read_picture(file, predictor.format)

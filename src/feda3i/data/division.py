@@ -41,7 +41,7 @@ class Dividing:
     alpha: float = 0.5
     """Of the dirichlet partition: small values make unequal sites."""
     seed: int = 0
-    """Of the partition."""
+    """Seed of what the data set draws, cases or their division, if it is not to be the run's."""
     split_seed: int = 0
     """Of the split, where the folder has no train and test."""
     test_share: Annotated[float, Field(gt=0, lt=1)] = TEST_SHARE

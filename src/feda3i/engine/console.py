@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Self
 
@@ -37,6 +37,9 @@ class Listener:
     def site(self, answered: int, asked: int) -> None:
         """Say how many sites of the round have answered."""
 
+    def scored(self, dice: dict[int, float], warnings: Sequence[str]) -> None:
+        """Say the Dice of each class on the test cases, and which of them collapsed."""
+
     def round(self, event: dict[str, Any]) -> None:
         """Say what came out of a round."""
 
@@ -53,7 +56,7 @@ class Relay(Listener):
 
     def __init__(self, inner: Listener) -> None:
         self.inner = inner
-        for told in ("note", "doing", "begin", "site", "round", "end"):
+        for told in ("note", "doing", "begin", "site", "scored", "round", "end"):
             if getattr(type(self), told) is getattr(Listener, told):
                 setattr(self, told, getattr(inner, told))
 
@@ -98,15 +101,16 @@ class Live(Listener):
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""
-        self._title, self._rounds = title, rounds
+        self._rounds, self._dice = rounds, ""
+        self._warned: set[str] = set()
         self._started, self._done_before, self._done = self._clock(), done, done
         self._told: float | None = None
         self._last = {}
+        # Once, above the rounds: a title is long, and repeated it hides the numbers.
+        self.note(f"{title}: round {done + 1} of {rounds} begins")
         if not self._console.is_terminal:
-            self.note(f"{title}  round {done + 1}/{rounds} begins")
             return
         self._bar = Progress(
-            TextColumn("{task.fields[title]}", style="bold", markup=False),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
@@ -114,7 +118,7 @@ class Live(Listener):
             console=self._console,
             get_time=self._clock,
         )
-        self._task = self._bar.add_task("", total=rounds, completed=done, title=title, facts="")
+        self._task = self._bar.add_task("", total=rounds, completed=done, facts="")
         self._bar.start()
 
     def site(self, answered: int, asked: int) -> None:
@@ -124,6 +128,14 @@ class Live(Listener):
         is_due = self._told is None or self._clock() - self._told >= OFTEN
         if self._bar is not None or is_due:
             self._show(self._done + 1, f"sites {answered}/{asked}", within)
+
+    def scored(self, dice: dict[int, float], warnings: Sequence[str]) -> None:
+        """Show the Dice of several classes; a warning appears when it begins to hold."""
+        by_class = " ".join(f"{k}:{value:.3f}" for k, value in dice.items())
+        self._dice = f" ({by_class})" if len(dice) > 1 else ""
+        for warning in sorted(set(warnings) - self._warned):
+            self.note(f"NOTE: after round {self._done + 1} {warning}")
+        self._warned = set(warnings)
 
     def round(self, event: dict[str, Any]) -> None:
         """Show a finished round."""
@@ -136,13 +148,14 @@ class Live(Listener):
     def _show(self, number: int, sites: str, done: float) -> None:
         """Move the bar, or write a line of the log."""
         facts = sites + "".join(f"  {name} {value:.4f}" for name, value in self._last.items())
+        facts += self._dice
         if self._bar is not None:
             ends = self._clock() + self._left(done)
             self._bar.update(self._task, facts=facts, completed=done, ends=ends)
             return
         self._told = self._clock()
         left = f"{self._left(done):.0f} s left"
-        self.note(f"{self._title}  round {number}/{self._rounds}  {facts}  {left}")
+        self.note(f"round {number}/{self._rounds}  {facts}  {left}")
 
     def _left(self, done: float) -> float:
         """Return the seconds left after this many rounds, which may include a part of one."""

@@ -23,6 +23,7 @@ from feda3i.engine.events import EventLog
 from feda3i.engine.guarding import guard
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
+from feda3i.engine.notes import note_of_masks
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
@@ -222,6 +223,7 @@ class Round:
             rows_at_sites = self._rows("train", False)
             if rows_at_sites:
                 log.write("score", round=self.number, split="train", rows=rows_at_sites)
+        self.listener.scored(dice_by_class(rows), note_of_masks(rows))
         return summarise_scores(rows)
 
     def _rows(self, split: str, distances: bool) -> list[Row]:
@@ -243,6 +245,12 @@ def _check_answer(reply: Reply, order: Order, bound: int) -> None:
         raise WireError(
             f"it says it trained on {reply.cases} cases; at its first hello it had {bound}"
         )
+
+
+def dice_by_class(rows: Sequence[Row]) -> dict[int, float]:
+    """Return the mean Dice of each class over cases."""
+    classes = sorted({row["class"] for row in rows})
+    return {k: mean_of([row for row in rows if row["class"] == k], "dice") for k in classes}
 
 
 def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:

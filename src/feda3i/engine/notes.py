@@ -69,21 +69,24 @@ def _is_lost(first: float, last: float) -> bool:
 
 
 def note_of_masks(rows: Sequence[Row]) -> list[str]:
-    """Return a note if the model finds nothing, or everything, in all test cases with an object.
+    """Return a note on each class that is found nowhere, or everywhere, in cases that have it.
 
     >>> note_of_masks([{"empty": "prediction", "covered": 0.0}])[0].partition(";")[0]
     'the model predicts nothing in any of the 1 test masks with an object'
     """
-    there = [row for row in rows if row.get("empty") in ("none", "prediction")]
-    if not there:
-        return []
-    where = f"in any of the {len(there)} test masks with an object"
+    classes = sorted({row.get("class", 1) for row in rows})
     advice = "see the losses in events.jsonl; more rounds or a smaller train.lr may help"
-    if all(row["empty"] == "prediction" for row in there):
-        return [f"the model predicts nothing {where}; {advice}"]
-    if all(row.get("covered", 0.0) >= 0.999 for row in there):
-        return [f"the model predicts no background {where}; {advice}"]
-    return []
+    notes = []
+    for k in classes:
+        own = [row for row in rows if row.get("class", 1) == k]
+        there = [row for row in own if row.get("empty") in ("none", "prediction")]
+        which = f"class {k}: " if len(classes) > 1 else ""
+        where = f"in any of the {len(there)} test masks with an object; {advice}"
+        if there and all(row["empty"] == "prediction" for row in there):
+            notes.append(f"{which}the model predicts nothing {where}")
+        elif there and all(row.get("covered", 0.0) >= 0.999 for row in there):
+            notes.append(f"{which}the model predicts no background {where}")
+    return notes
 
 
 def losses_of(events: Path) -> list[float]:

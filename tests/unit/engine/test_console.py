@@ -31,7 +31,7 @@ def test_a_log_tells_of_the_work_before_the_first_round():
     live.begin("[own] sites", rounds=3, done=0)
     assert file.getvalue().splitlines() == [
         "reading the cases ...",
-        "[own] sites  round 1/3 begins",
+        "[own] sites: round 1 of 3 begins",
     ]
 
 
@@ -40,18 +40,33 @@ def test_time_left_is_told_from_the_first_site_on():
     live.begin("demo", rounds=3, done=0)
     watch.now += 10  # one of five parts of a round: four sites and the server
     live.site(1, 4)
-    assert file.getvalue().splitlines()[-1] == "demo  round 1/3  sites 1/4  140 s left"
+    assert file.getvalue().splitlines()[-1] == "round 1/3  sites 1/4  140 s left"
     watch.now += OFTEN - 1
     live.site(2, 4)
     assert len(file.getvalue().splitlines()) == 2, "not a line per site"
     watch.now += 1
     live.site(3, 4)
-    assert file.getvalue().splitlines()[-1] == "demo  round 1/3  sites 3/4  160 s left"
+    assert file.getvalue().splitlines()[-1] == "round 1/3  sites 3/4  160 s left"
     watch.now += 20
     live.round({**EVENT, "round": 1})
     assert (
         file.getvalue().splitlines()[-1].endswith("round 1/3  sites 4/4  loss 0.5000  120 s left")
     )
+
+
+def test_several_classes_have_a_dice_each_and_a_collapse_is_told_once():
+    live, _, file = log()
+    live.begin("organs", rounds=3, done=0)
+    for number, warnings in ((1, ["class 2: gone"]), (2, ["class 2: gone"]), (3, [])):
+        live.scored({1: 0.91, 2: 0.0}, warnings)
+        live.round({**EVENT, "round": number, "dice": 0.455})
+    lines = file.getvalue().splitlines()
+    assert [line for line in lines if "NOTE" in line] == ["NOTE: after round 1 class 2: gone"]
+    assert "dice 0.4550 (1:0.910 2:0.000)" in lines[-1]
+    assert sum("organs" in line for line in lines) == 1
+    live.scored({1: 0.9}, [])
+    live.round({**EVENT, "round": 3, "dice": 0.9})
+    assert "dice 0.9000  " in file.getvalue().splitlines()[-1]
 
 
 def test_a_resumed_run_counts_its_own_time_alone():
@@ -85,5 +100,5 @@ def test_a_run_says_what_it_does_before_its_rounds(feda3i, tmp_path):
     assert code == 0
     lines = err.splitlines()
     assert lines[:2] == ["reading the cases ...", "drawing the masks of the noisy annotators ..."]
-    assert "round 1/2 begins" in lines[2]
+    assert "round 1 of 2 begins" in lines[2]
     assert "round 1/2  sites 1/2" in lines[3]
