@@ -113,6 +113,7 @@ def check_data(
     listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
+    listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
     good: list[Listed] = []
     facts: list[Facts] = []
     spoilt: list[tuple[Pair, str]] = []

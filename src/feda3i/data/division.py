@@ -38,6 +38,8 @@ class Dividing:
     partition: str | None = None
     """``iid``, ``by-source``, ``dirichlet``, ``published`` or ``by-folder``; not set: ``by-folder``
     if there are several folders and no number of ``sites``, else ``iid``."""
+    consensus_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the sites that train on the consensus of all annotators, where there are several."""
     alpha: float = 0.5
     """Of the dirichlet partition: small values make unequal sites."""
     seed: int = 0
@@ -88,14 +90,20 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
     has_folders = len({home(case) for case in listing.cases}) > 1
     name = how.partition or ("by-folder" if how.sites is None and has_folders else "iid")
-    parts, homes = _divide_sites(train, name, how)
+    people = sorted({name for case in train for name in _annotators(case)})
+    is_free = how.partition is None or (how.partition == "by-folder" and not has_folders)
+    if people and listing.options.annotators == "each" and is_free:
+        name, homes = "by-annotator", dict[str, str]()
+        parts = deal_to_annotators(train, how.seed)
+    else:
+        parts, homes = _divide_sites(train, name, how)
     if homes and listing.options.unused == "error":
         _need_training(listing, homes)
     limited = {s: _draw(part, how.cases, how.seed, "cases", s) for s, part in parts.items()}
     return Division(
         listing=listing,
-        train=train,
-        tests=tests,
+        train=_drawn_by_people(listing, train, parts, how) if people else train,
+        tests=tuple(map(listing.with_masks_of, tests)),
         parts=limited,
         wanted=_draw(np.arange(len(tests)), how.test, how.seed, "test"),
         partition=name,
@@ -169,6 +177,49 @@ def _divide_sites(
     origin = folders if partition.lower().replace("_", "-") == "by-folder" else sources
     homes = {o: shown[o] for o in set(origin)} if set(origin) <= parts.keys() else {}
     return {shown[name]: part for name, part in parts.items()}, homes
+
+
+def _annotators(case: Listed) -> list[str]:
+    return [name for name, _ in case.pair.annotators] if case.pair is not None else []
+
+
+def deal_to_annotators(cases: Sequence[Listed], seed: int) -> Parts:
+    """Give every case to one of those who have drawn it: the one with the fewest so far.
+
+    Cases of one group go together, so no patient is at two sites.
+    """
+    groups: dict[str, list[int]] = {}
+    for place, case in enumerate(cases):
+        groups.setdefault(case.group or case.id, []).append(place)
+    dealt: dict[str, list[int]] = {}
+    order = rng(seed, "annotators").permutation(len(groups))
+    for own in (list(groups.values())[k] for k in order):
+        while own:  # more than once only if nobody has drawn all cases of the group
+            names = set.intersection(*(set(_annotators(cases[place])) for place in own))
+            names = names or set(_annotators(cases[own[0]]))
+            least = min(sorted(names), key=lambda name: len(dealt.get(name, ())))
+            dealt.setdefault(least, []).extend(p for p in own if least in _annotators(cases[p]))
+            own = [place for place in own if least not in _annotators(cases[place])]
+    return {name: np.sort(np.array(own)) for name, own in sorted(dealt.items())}
+
+
+def _drawn_by_people(
+    listing: Listing, train: Sequence[Listed], parts: Parts, how: Dividing
+) -> tuple[Listed, ...]:
+    """Return the training cases with the masks that their sites train on."""
+    found, choice = list(train), listing.options.annotators
+    count = round(how.consensus_share * len(parts))
+    agreed = set(rng(how.seed, "consensus").permutation(sorted(parts))[:count].tolist())
+    for site, part in parts.items():
+        for place in part:
+            case, own = train[place], _annotators(train[place])
+            name = ""
+            if own and choice == "random":
+                name = own[rng(how.seed, "annotator", case.id).integers(len(own))]
+            elif choice == "each" and site in own:
+                name = site
+            found[place] = listing.with_masks_of(case, "" if site in agreed else name)
+    return tuple(found)
 
 
 def _need_training(listing: Listing, homes: dict[str, str]) -> None:

@@ -108,6 +108,7 @@ def load_listed(listing: Listing, split: str | None = None, cache: bool | Path =
         listing = listing.take(found)
         if not listing.cases:
             raise DataError(f"'{listing.root}' has no case in the split '{split}'")
+    listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
     return _cases(listing, pack_cases(listing, cache=cache))
 
 

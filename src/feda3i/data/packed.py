@@ -100,7 +100,7 @@ def _state(case: Listed) -> str:
     """Return what tells the files of a case from other files of the same names, sizes and dates."""
     assert case.pair is not None
     places = [entry.place for entry in (*case.pair.images, *case.pair.masks)]
-    return json.dumps([case.files, [_touch(place) for place in places]])
+    return json.dumps([case.files, case.pair.consensus, [_touch(place) for place in places]])
 
 
 def _touch(path: str) -> tuple[int, str]:

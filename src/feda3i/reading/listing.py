@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from feda3i.errors import DataError, RecipeError
+from feda3i.reading.annotators import choose_masks, find_annotated
+from feda3i.reading.consensus import combine
 from feda3i.reading.csv_table import has_columns, is_table, read_table
 from feda3i.reading.decode import RawCase, decode_pair
 from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
@@ -61,7 +63,14 @@ class Listing:
         assert case.pair is not None  # only the items of a torch data set have none
         if case.part is not None:
             return _slices(case.pair, self.options)[case.part]
-        return next(decode_pair(case.pair, self.options))
+        return next(_decoded(case.pair, self.options))
+
+    def with_masks_of(self, case: Listed, annotator: str | None = None) -> Listed:
+        """Return a case with the masks of an annotator, see :func:`choose_masks`."""
+        if case.pair is None or not case.pair.annotators:
+            return case
+        pair = choose_masks(case.pair, self.options, annotator)
+        return replace(case, pair=pair, files=_files(pair))
 
     def take(self, cases: Sequence[Listed]) -> Listing:
         """Return the same folder with these cases only, in this order."""
@@ -162,13 +171,22 @@ def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) ->
     ]
 
 
+def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
+    if not pair.consensus:
+        yield from decode_pair(pair, options)
+        return
+    own = [replace(pair, masks=files, consensus="") for _, files in pair.annotators]
+    for same in zip(*(decode_pair(one, options) for one in own), strict=True):
+        yield replace(same[0], mask=combine([raw.mask for raw in same], pair.consensus))
+
+
 @lru_cache(maxsize=1)  # slices are read one after the other
 def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
-    return tuple(decode_pair(pair, options))
+    return tuple(_decoded(pair, options))
 
 
 def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
-    return tuple((file.name, file.size, file.mtime) for file in (*pair.images, *pair.masks))
+    return tuple((f.name, f.size, f.mtime) for f in (*pair.images, *pair.masks))
 
 
 def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
@@ -179,7 +197,9 @@ def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair]
             home = Path(entry.place).parent
             pairs, problems = read_table(table, home, options.group, options.allow_outside)
             return pairs, problems + _unlisted(entries, pairs)
-    return find_pairs(entries, options.group)
+    annotated, told, entries = find_annotated(entries, options)
+    pairs, problems = find_pairs(entries, options.group)
+    return annotated + pairs, told + problems
 
 
 def _unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:

@@ -29,8 +29,9 @@ SPLITS = {
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
 }
 
-# BUS-BRA writes case and side (bus_0358-l, bus_0358-r): both belong to one patient.
-GROUP = r"(?P<group>.+)-[lrs]"
+# BUS-BRA writes case and side (bus_0358-l, bus_0358-r), others the eye (RET002OD, RET002OS): both
+# belong to one patient.
+GROUP = r"(?P<group>.+)(?:-[lrs]|(?<=\d)O[DS])"
 
 _MASK_WORDS = (
     "masks?|seg|segmentations?|gt|groundtruth|ground_truth|labels?|annotations?|lesions?|contours?"
@@ -107,8 +108,8 @@ def image_keys(stem: str) -> tuple[list[str], list[str]]:
 def group_of(name: str, pattern: str | None = None) -> str:
     """Return what keeps cases together in a split: the group by a pattern, or the name itself.
 
-    >>> group_of("bus_0358-l"), group_of("ISIC_0000001")
-    ('bus_0358', 'ISIC_0000001')
+    >>> group_of("bus_0358-l"), group_of("RET002OD"), group_of("ISIC_0000001")
+    ('bus_0358', 'RET002', 'ISIC_0000001')
     """
     if pattern:
         return match_group(pattern, name) or name

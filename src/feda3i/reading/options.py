@@ -45,9 +45,15 @@ class Options:
     """Millimetres along each side of a voxel (slice, row, column) to resample to."""
     group: str | None = None
     """Pattern with a ``(?P<group>...)``: cases of one group (a patient) stay on one side of the
-    split. Not set: a trailing ``-l``, ``-r`` or ``-s`` is a side of the same patient."""
+    split. Not set: names that differ in a trailing ``-l``, ``-r``, ``-s``, ``OD``, ``OS`` only."""
     unused: Unused = "error"
     """``error`` refuses pictures that belong to no case, ``allow`` leaves them out."""
+    annotators: Literal["each", "random", "majority", "staple"] = "each"
+    """For ``annotators/NAME/`` beside ``images/``: a site of each, whose images no other site has;
+    one at random for each case; or their consensus, by majority or STAPLE. Testing is against
+    ``masks/``, or else the consensus."""
+    annotators_of: str = "*"
+    """Pattern of the annotators to take, e.g. ``*_disc``."""
     allow_outside: bool = False
     """Follow links, and paths of a table, that lead outside the folder."""
 

@@ -6,6 +6,7 @@ import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.match import Files, Matched, match
@@ -37,6 +38,10 @@ class Pair:
     split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
     group: str = ""  # cases of one group stay on the same side of the split
     kind: str = "picture"  # ``"picture"``, ``"volume"`` or ``"series"`` (of DICOM slices)
+    annotators: tuple[tuple[str, tuple[FileEntry, ...]], ...] = ()
+    """Who has drawn it, and the masks of each."""
+    consensus: Literal["", "majority", "staple"] = ""
+    """How the masks of all annotators become one."""
 
     @property
     def short(self) -> str:

@@ -65,6 +65,7 @@ def usage_of(
     """Count the files of every folder that holds any, sorted by folder."""
     images = {file.name for pair in pairs for file in pair.images}
     masks = {file.name for pair in pairs for file in pair.masks}
+    masks |= {file.name for pair in pairs for _, files in pair.annotators for file in files}
     reasons = {problem.name: problem.kind for problem in problems}
     found: dict[str, Usage] = {}
     for name in sorted({entry.name for entry in entries} | images | masks):
