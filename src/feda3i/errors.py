@@ -23,6 +23,10 @@ class WireError(FedA3IError):
     """A message between server and site holds something that was not declared or is malformed."""
 
 
+class DivergedError(WireError):
+    """A training went wrong: its loss or parameters are not finite, or far too large."""
+
+
 class RunError(FedA3IError):
     """A run cannot go on or be resumed: bad run folder, lost sites, a loss that is not finite."""
 

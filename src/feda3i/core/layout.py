@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.messages import Params
-from feda3i.errors import RecipeError, WireError
+from feda3i.errors import DivergedError, RecipeError, WireError
 
 if TYPE_CHECKING:
     import torch
@@ -163,9 +163,9 @@ class Layout:
             most = value if entry.is_trained else buffer
             low, high = float(part.min(initial=0.0)), float(part.max(initial=0.0))
             if not np.isfinite(high - low):  # NaN is both the least and the largest value
-                raise WireError(NOT_FINITE)
+                raise DivergedError(NOT_FINITE)
             if max(-low, high) > most:
-                raise WireError(
+                raise DivergedError(
                     f"expected values between -{most:g} and {most:g} in '{entry.name}', found "
                     f"{max(-low, high):.3g}"
                 )

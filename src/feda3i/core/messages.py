@@ -111,6 +111,7 @@ class Missing:
 
     site: str
     reason: str
+    has_diverged: bool = False  # the site's training went wrong, e.g. its loss is not finite
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", printable(self.reason))

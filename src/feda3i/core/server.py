@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.aggregation import combine
+from feda3i.core.aggregation import Fold, combine
 from feda3i.core.format import Format
 from feda3i.core.layout import Layout
-from feda3i.core.messages import Floats, Params
+from feda3i.core.messages import Floats, Params, cap_shares
 from feda3i.seeding import rng
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ class Server:
 class Gathered:
     """The parameters of all replies of a round as rows of one buffer, in order of the sites."""
 
-    def __init__(self, layout: Layout, sites: int, folder: Path | None = None) -> None:
-        self.layout = layout
+    def __init__(
+        self, layout: Layout, sites: int, folder: Path | None = None, max_share: float = 1.0
+    ) -> None:
+        self.layout, self.max_share = layout, max_share
         shape = (sites, layout.size)
         if 4 * sites * layout.size > IN_MEMORY:
             with tempfile.TemporaryFile(dir=folder) as file:  # the map keeps it; no name remains
@@ -98,11 +100,24 @@ class Gathered:
                 self._rows[new], self._counts[new] = self._rows[old], self._counts[old]
         self._filled = len(sites)
 
+    def fold(self, weights: Sequence[float], expected_weight: float) -> Params:
+        """Return the sum as if the replies had been added one by one as they came."""
+        fold = Fold(self.layout)
+        for k, weight in enumerate(weights):
+            fold.add(Params(self._rows[k], self._counts[k]), weight)
+        return fold.result(expected_weight)
+
     def params(self, site: int) -> Params:
         """Return a copy of one reply's parameters."""
         return Params(self._rows[site].copy(), self._counts[site].copy())
 
+    def bounded(self, weights: Floats) -> Floats:
+        """Return weights ``(site,)`` or ``(site, stage)``, at each stage at most ``max_share``."""
+        if self.max_share >= 1 or not np.all(np.isfinite(weights)):
+            return weights
+        return np.asarray(np.apply_along_axis(cap_shares, 0, weights, self.max_share))
+
     def combine(self, weights: Floats) -> Params:
-        """Return the weighted sum; integer buffers take the largest value."""
-        values = combine(self.rows, weights, self.layout.spans())
+        """Return the sum by bounded weights; integer buffers take the largest value."""
+        values = combine(self.rows, self.bounded(weights), self.layout.spans())
         return Params(values, self.counts.max(axis=0))

@@ -8,7 +8,7 @@ from typing import Any
 from feda3i.core import statistics
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Order, Reply, Task, Wire
-from feda3i.errors import WireError, nearest, shown
+from feda3i.errors import DivergedError, WireError, nearest, shown
 
 ALWAYS: dict[Task, tuple[str, ...]] = {
     "fit": ("loss",),
@@ -121,6 +121,6 @@ def _check_number(where: str, value: Any, entries: int | None, must_be_finite: b
         is_float = isinstance(number, float)
         if is_float and not math.isfinite(number):
             if must_be_finite:
-                raise WireError(f"{where}: expected a finite number, found {number}")
+                raise DivergedError(f"{where}: expected a finite number, found {number}")
             continue
         check_range(where, number, -MAX_NUMBER, MAX_NUMBER)

@@ -126,7 +126,8 @@ class SiteHost:
         first = self._read(order.site, stored[-1])["first"] if stored else list(_key(order))
         tree = {"first": first, "memory": memory}
         write_file(self._file(order.site, _key(order)), seal(pack(tree)))
-        earlier = [key for key in stored if key < (order.round, 0)]
+        # A round may be played again that others have played already: see ``engine.guarding``.
+        earlier = [key for key in stored if key < (order.round - 1, 0)]
         for key in earlier[:-1]:
             self._file(order.site, key).unlink(missing_ok=True)
 

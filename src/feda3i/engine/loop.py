@@ -20,14 +20,14 @@ from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order_names, check_reply
 from feda3i.engine.console import Listener
 from feda3i.engine.events import EventLog
-from feda3i.engine.guarding import guard
+from feda3i.engine.guarding import Guard, UnsoundError
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job
 from feda3i.engine.notes import note_of_masks
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
-from feda3i.errors import RunError, WireError
+from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.methods.base import Method
 from feda3i.metrics import SCORES
 
@@ -43,6 +43,7 @@ class Round:
     listener: Listener
     scratch: Path
     interrupt: Interrupt = field(default_factory=Interrupt)
+    guard: Guard | None = None
 
     @property
     def method(self) -> Method:
@@ -64,7 +65,8 @@ class Round:
         try:
             self.server.layout.check(params)
         except WireError as error:
-            raise RunError(f"round {self.number}: of the merged network, {error}") from None
+            kind = RunError if self.guard is None else UnsoundError
+            raise kind(f"round {self.number}: of the merged network, {error}") from None
         self.server.params = params
         if self.job.measures(self.number):
             self._measure()
@@ -95,8 +97,10 @@ class Round:
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
         engine = self.job.recipe.engine
         # Who is far off, or above the cap, is known when all have answered.
-        is_gathered = plan.gather or engine.max_share < 1 or engine.guard != "off"
-        gathered = Gathered(layout, len(sites), self.scratch) if is_gathered else None
+        is_gathered = plan.gather or engine.max_share < 1 or self.guard is not None
+        gathered = (
+            Gathered(layout, len(sites), self.scratch, engine.max_share) if is_gathered else None
+        )
         fold = Fold(layout)
         kept: list[Reply] = []
         missing: list[Missing] = []
@@ -112,12 +116,24 @@ class Round:
             # The parameters are in the sum or in the buffer; a reply must not keep them alive.
             kept.append(replace(answer, params=None))
             self.listener.site(len(kept), len(sites))
+        if self.guard is not None:
+            self.guard.check(kept, missing)
         self.check_quorum(kept, missing)
-        if gathered is not None:
-            return self._merge(plan, kept, missing, gathered)
-        replies = Replies("fit", self.number, tuple(kept), tuple(missing))
+        if self.guard is not None and gathered is not None:
+            kept, left_out = self.guard.leave_out(self.server, kept, gathered)
+            missing += left_out
+        replies = Replies("fit", self.number, tuple(kept), tuple(missing), engine.max_share)
+        if gathered is not None and plan.gather:
+            return replies, self.method.merge(self.server, replies, gathered)
+        if gathered is not None and engine.max_share < 1:
+            weights = replies.share_of_cases()  # the method asked for the plain average
+            self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
+            return replies, gathered.combine(weights)
         # Added up in the order of ``Fold``, so that a complete round is not divided again.
-        return replies, fold.result(expected_weight=reduce(add, share.values(), 0.0))
+        whole = reduce(add, share.values(), 0.0)
+        if gathered is not None:
+            return replies, gathered.fold([share[site] for site in replies.sites], whole)
+        return replies, fold.result(whole)
 
     def _measure(self) -> None:
         """Put exact running statistics over all sites' images in the place of averaged ones."""
@@ -125,22 +141,6 @@ class Round:
         asked = [site for site in self.sites_of(None) if site not in left_out]
         replies = self._ask_all("measure", asked, Plan(), self.server.params)
         self.server.params = with_statistics(self.server.params, layout, replies)
-
-    def _merge(
-        self, plan: Plan, kept: list[Reply], missing: list[Missing], gathered: Gathered
-    ) -> tuple[Replies, Params]:
-        """Let the guard look at gathered replies, then merge them."""
-        engine = self.job.recipe.engine
-        if engine.guard != "off":
-            kept, left_out = guard(self.server, kept, gathered, engine.guard_factor)
-            missing = [*missing, *left_out]
-        share = engine.max_share
-        replies = Replies("fit", self.number, tuple(kept), tuple(missing), share)
-        if plan.gather:
-            return replies, self.method.merge(self.server, replies, gathered)
-        weights = replies.share_of_cases()  # the method asked for the plain average
-        self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
-        return replies, gathered.combine(weights)
 
     def _ask_all(self, task: Task, sites: Sequence[str], plan: Plan, params: Params) -> Replies:
         """Return the answers to a task that sends no networks; who is missing is recorded."""
@@ -157,7 +157,9 @@ class Round:
         """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``."""
         layout, wire = self.server.layout, self.method.wire
         orders = []
-        for site in sites:
+        barred = {} if self.guard is None else self.guard.barred
+        yield from (Missing(site, barred[site]) for site in sites if site in barred)
+        for site in (site for site in sites if site not in barred):
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
             orders.append(Order(task, self.number, site, params, settings, networks))
@@ -171,7 +173,7 @@ class Round:
                 check_reply(answer, wire, layout, self.server.format.classes)
                 _check_answer(answer, order, self.server.sites[order.site])
             except WireError as error:
-                yield Missing(order.site, str(error))
+                yield Missing(order.site, str(error), isinstance(error, DivergedError))
             else:
                 yield answer
 
@@ -190,7 +192,8 @@ class Round:
 
     def check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
         """Raise ``RunError`` if too few sites answered for the round to count."""
-        asked = len(kept) + len(missing)
+        barred = set() if self.guard is None else set(self.guard.barred)
+        asked = len(kept) + sum(miss.site not in barred for miss in missing)
         least = self.job.recipe.engine.quorum(asked)
         if len(kept) < least:
             reasons = "; ".join(f"{miss.site}: {miss.reason}" for miss in missing[:3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from feda3i.core.holdout import with_validation
 from feda3i.core.server import Server
 from feda3i.engine.console import Listener, Silent
 from feda3i.engine.events import EventLog, last_rows
+from feda3i.engine.guarding import Guard, UnsoundError
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
@@ -185,6 +186,9 @@ def run_rounds(
     What ``changed`` since the run began (versions, processor) is reported and noted in the log.
     """
     server, first, watch = _server(folder, job, transport)
+    is_guarded = job.recipe.engine.guards(transport.is_remote)
+    factor = job.recipe.engine.guard_factor
+    guard = Guard.of_log(folder.events, factor) if is_guarded else None
     for line in changed:
         listener.note(line)
     tracker = open_tracker(
@@ -199,6 +203,7 @@ def run_rounds(
     listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
     losses = losses_of(folder.events)
+    number, unproven = first, b""
     try:
         if first == 1:
             write_start(log, job, server.stages)
@@ -206,20 +211,39 @@ def run_rounds(
             log.write("resume", round=first, changed=list(changed))
         _tell(notes_before(job.method, job.recipe.rounds), listener)
         with Interrupt() as interrupt:
-            for number in range(first, job.recipe.rounds + 1):
-                if watch.is_over:
-                    break
+            while number <= job.recipe.rounds and not watch.is_over:
                 _look_around(server, transport, number, log, listener)
-                round = Round(job, server, transport, number, listener, folder.path, interrupt)
-                event = round.run() | round.validate(log, watch)
+                round = Round(
+                    job, server, transport, number, listener, folder.path, interrupt, guard
+                )
+                try:
+                    event = round.run()
+                except UnsoundError as error:
+                    assert guard is not None
+                    site, reason = guard.bar(error, len(server.sites))
+                    log.sync()
+                    server, number, watch = _server(folder, job, transport)
+                    if number == 1:
+                        write_start(log, job, server.stages)
+                    guard = replace(Guard.of_log(folder.events, factor), barred=guard.barred)
+                    log.write("undone", round=number, site=site, reason=reason)
+                    listener.note(f"NOTE: again from round {number} on: {site} is {reason}")
+                    losses, unproven = losses_of(folder.events), b""
+                    continue
+                if unproven:
+                    folder.write(unproven)
+                event |= round.validate(log, watch)
                 scores = round.score(log, watch.is_over)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()
-                folder.save(number, server.params, server.state, watch.tree())
+                unproven = folder.packed(number, server.params, server.state, watch.tree())
+                if guard is None or watch.is_over or number == job.recipe.rounds:
+                    folder.write(unproven)
                 listener.round({**event, **scores})
                 losses.append(event["loss"])
                 if not note_of_losses(losses[:-1]):  # said once, when it begins
                     _tell(note_of_losses(losses), listener)
+                number += 1
         log.sync()
         rows = last_rows(folder.events)
         notes = [

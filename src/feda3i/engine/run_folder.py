@@ -188,10 +188,24 @@ class RunFolder:
         best: dict[str, Any] | None = None,
     ) -> None:
         """Write the checkpoint after a round; the events so far must be on disk before."""
+        self.write(self.packed(round, params, state, best))
+
+    def packed(
+        self,
+        round: int,
+        params: Params,
+        state: dict[str, Any],
+        best: dict[str, Any] | None = None,
+    ) -> bytes:
+        """Return a checkpoint of this moment, to be written once its model has proven sane."""
         size = self.events.stat().st_size if self.events.exists() else 0
         tree = {"round": round, "params": params, "state": state, "events": size}
         tree |= {} if best is None else {"best": best}
-        write_file(self.checkpoint, seal(pack(tree)))
+        return seal(pack(tree))
+
+    def write(self, packed: bytes) -> None:
+        """Write a checkpoint that was packed."""
+        write_file(self.checkpoint, packed)
 
     def load(self) -> dict[str, Any] | None:
         """Return the last checkpoint, or ``None`` if the run had not begun."""

@@ -22,7 +22,7 @@ from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
 from feda3i.engine.workers import open_shared, plan_devices, share, usual_workers
-from feda3i.errors import RunError, WireError
+from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.pool import Pool, cores, worker_number
 from feda3i.recipe import Recipe
@@ -34,6 +34,9 @@ _SCORE_CHUNK = 16
 
 class Transport(Protocol):
     """What the round loop needs of an engine."""
+
+    is_remote: bool
+    """Whether answers come from other machines, which may be anybody's."""
 
     def sites(self) -> dict[str, int]:
         """Return the sites that can be asked, with their number of cases."""
@@ -101,6 +104,8 @@ class Desk:
 class LocalTransport:
     """All sites of a federation on this machine; their memory and shared arrays lie in a folder."""
 
+    is_remote = False
+
     def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
         self.federation = federation
         self._sent: tuple[Params, Path] | None = None
@@ -131,7 +136,7 @@ class LocalTransport:
             try:
                 yield self._desk.host.answer(order)
             except (RunError, WireError) as error:
-                yield Missing(order.site, str(error))
+                yield Missing(order.site, str(error), isinstance(error, DivergedError))
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score all cases; train cases against the clean masks where they are known."""
@@ -187,7 +192,7 @@ def _do(request: tuple[Order | Slice, Path], desk: Desk) -> Reply | Missing | li
     try:
         return desk.host.answer(replace(asked, params=desk.read(path)))
     except (RunError, WireError) as error:
-        return Missing(asked.site, str(error))
+        return Missing(asked.site, str(error), isinstance(error, DivergedError))
 
 
 def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:

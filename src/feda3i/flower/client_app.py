@@ -24,7 +24,7 @@ from feda3i.core.messages import TASKS, Order
 from feda3i.engine.host import SiteHost
 from feda3i.engine.job import job_for
 from feda3i.engine.scoring import Row, join_slices, means_of, score_cases
-from feda3i.errors import FedA3IError, RecipeError, RunError, WireError
+from feda3i.errors import DivergedError, FedA3IError, RecipeError, RunError, WireError
 from feda3i.files import write_file
 from feda3i.flower import records
 from feda3i.flower.node import NodeSettings, open_data, recipe_at_site
@@ -122,7 +122,8 @@ def _answer(message: Message, context: Context, work: Callable[[Workplace], Reco
             content = work(Workplace(message, context, settings))
     except (RecipeError, RunError, WireError) as error:
         log.error("%s", error)
-        content = _refusal(site, _without_paths(str(error), context))
+        reason = _without_paths(str(error), context)
+        content = _refusal(site, reason, isinstance(error, DivergedError))
     except FedA3IError as error:
         log.error("%s", error)
         content = _refusal(site, "the site's data cannot be used; see the site's log")
@@ -201,8 +202,9 @@ for kind, work in WORK.items():
     )
 
 
-def _refusal(site: str, reason: str) -> RecordDict:
-    return records.write(Header("refusal", site=site), {"reason": reason[:1000]})
+def _refusal(site: str, reason: str, has_diverged: bool = False) -> RecordDict:
+    body = {"reason": reason[:1000], **({"diverged": True} if has_diverged else {})}
+    return records.write(Header("refusal", site=site), body)
 
 
 def _without_paths(text: str, context: Context) -> str:

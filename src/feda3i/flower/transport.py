@@ -24,7 +24,7 @@ from feda3i.core.predictor import Predictor
 from feda3i.core.wire import MAX_CASES, MAX_NUMBER, check_range, check_reply, check_whole
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases
-from feda3i.errors import WireError, printable, shown
+from feda3i.errors import DivergedError, WireError, printable, shown
 from feda3i.files import write_file
 from feda3i.flower import records
 from feda3i.flower.mail import LOST, reason_of
@@ -61,6 +61,8 @@ class FlowerTransport:
     cases; without them, sites score on theirs. In the run folder, ``state/sites.json`` remembers
     who took part. ``poll`` is the pause in seconds between two polls at the beginning of a round.
     """
+
+    is_remote = True
 
     def __init__(
         self,
@@ -189,7 +191,7 @@ class FlowerTransport:
                 if not reply.has_error():
                     return self._read(item, reply.content)
             except WireError as error:
-                return Missing(item.site, str(error))
+                return Missing(item.site, str(error), isinstance(error, DivergedError))
             item.reason = reason_of(reply.error)
             if reply.error.code not in LOST:
                 return Missing(item.site, item.reason)
@@ -223,7 +225,8 @@ class FlowerTransport:
                 f"same version of feda3i on both sides"
             )
         if header.kind == "refusal":
-            raise WireError(printable(body.get("reason", "it refused")))
+            kind = DivergedError if body.get("diverged") is True else WireError
+            raise kind(printable(body.get("reason", "it refused")))
         expected = (item.kind, self.run, item.site, self._digest)
         found = (header.kind, header.run, header.site, header.layout)
         if found != expected:

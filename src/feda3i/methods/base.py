@@ -64,7 +64,7 @@ class Method(BaseModel):
 
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Return the new global parameters from all replies; used when the plan gathers them."""
-        weights = self.weights(server, replies, gathered)
+        weights = gathered.bounded(self.weights(server, replies, gathered))
         server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
         return gathered.combine(weights)
 

@@ -115,10 +115,11 @@ class EngineSection(StrictSection):
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a round may take before missing sites are left out (network engine)."""
     max_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The most that one site may count by its cases; the rest is shared out. 1: no cap."""
-    guard: Literal["off", "leave-out"] = "off"
-    """``leave-out``: an update far larger than the median of its round does not count."""
-    guard_factor: Annotated[float, Field(ge=2, allow_inf_nan=False)] = 3.0
+    """The most that one site may weigh at any stage; the rest is shared out. 1: no cap."""
+    guard: Literal["auto", "off", "leave-out"] = "auto"
+    """``leave-out``: an update far larger than the median of its round does not count, and a merge
+    after which the sites' losses explode is undone; ``auto``: over the network."""
+    guard_factor: Annotated[float, Field(ge=2, allow_inf_nan=False)] = 10.0
     """Times the median norm of a round's updates above which the guard acts."""
     track: Literal["none", "tensorboard", "mlflow", "both"] = "none"
     """Where the run copies its numbers by round and site while it works (extra ``tracking``)."""
@@ -126,6 +127,10 @@ class EngineSection(StrictSection):
     def quorum(self, asked: int) -> int:
         """Return how many sites must answer; a plan may ask fewer than all."""
         return asked if self.min_sites == "all" else min(self.min_sites, asked)
+
+    def guards(self, is_remote: bool) -> bool:
+        """Return whether sites are guarded against one of them."""
+        return self.guard == "leave-out" or (self.guard == "auto" and is_remote)
 
     def sinks(self) -> tuple[str, ...]:
         """Return the names of the sinks to feed."""

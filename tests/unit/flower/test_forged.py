@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord
 
-from attacks import FORGED, HELLOS, HUGE, UGLY, forge, with_values
+from attacks import FORGED, HELLOS, HUGE, UGLY, forge
 from consortium import Trial, site_names, tiny
-from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
 from feda3i.engine.console import Silent
-from feda3i.engine.run import job_of
 from feda3i.errors import RunError, WireError, printable
 from feda3i.flower.mail import Mail
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import _rows
-from feda3i.simulation.federation import federation_of
 
 BAD = "site-02"
 
@@ -76,17 +73,6 @@ def test_a_message_that_flower_cannot_read_costs_one_site(tmp_path):
         assert "its message cannot be read" in event["missing"][BAD]
         assert is_clean(event)
     assert any("cannot be read" in line for line in second["refusals"])
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_parameters_at_the_limit_are_survived_by_the_others(tmp_path, sign):
-    recipe = tiny(rounds=4, engine={"min_sites": 2})
-    layout = job_of(recipe, federation_of(recipe)).layout
-    most = np.where(layout.trained(), sign * MAX_VALUE, 0.99 * MAX_BUFFER).astype(np.float32)
-    tamper = only("fit", with_values(lambda _: most), rounds=[1, 2])
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
-    trial.play()
-    assert [event["answered"] for event in trial.events("round")] == [3] * 4
 
 
 def test_an_odd_hello_costs_that_site(tmp_path):
