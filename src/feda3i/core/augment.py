@@ -5,7 +5,7 @@ nothing is interpolated twice; then blur, noise, brightness, contrast and gamma,
 the cases. A preset says how much of each. Surveys, scores and statistics see the cases as they are.
 
 Written here in torch, after MONAI, kornia and torchvision v2 were measured for the same changes
-(``benchmarks/bench_augment.py``, docs/training.md): MONAI works case by case and kornia and
+(``benchmarks/bench_augment.py``, docs/how-to/train.md): MONAI works case by case and kornia and
 torchvision draw from torch's global generator, while every draw here comes from the generator of
 site, round and epoch; and at small sizes only few operations on whole batches are fast enough.
 """
