@@ -9,16 +9,19 @@ from feda3i.files import write_file
 from feda3i.report import html
 from feda3i.report.compare import Group, group_runs
 from feda3i.report.html import Section
-from feda3i.report.learning import learning
-from feda3i.report.overview import headline, main_cards, what_was_run
-from feda3i.report.redrawn_section import redrawn_section
 from feda3i.report.remarks import warning_notices
-from feda3i.report.run_facts import RunFacts
-from feda3i.report.runs import read_run
-from feda3i.report.sites import sites
+from feda3i.report.runs import RunFacts, read_run
+from feda3i.report.sections import (
+    headline,
+    learning,
+    main_cards,
+    redrawn,
+    sites,
+    weights,
+    what_was_run,
+    wire,
+)
 from feda3i.report.survey_section import survey_section
-from feda3i.report.weights_section import weights_section
-from feda3i.report.wire_section import wire_section
 
 NAME = "report.html"
 
@@ -30,11 +33,11 @@ def report_page(runs: Sequence[RunFacts], gallery: Section | None = None) -> str
         headline(groups),
         learning(groups),
         survey_section(groups),
-        weights_section(groups),
+        weights(groups),
         sites(groups),
-        redrawn_section(groups),
+        redrawn(groups),
         gallery,
-        wire_section(groups),
+        wire(groups),
         what_was_run(groups),
     ]
     top = html.join([main_cards(groups), warning_notices(groups)])

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from feda3i.recipe.sections import without_machine
-from feda3i.report.html import Html, block
-from feda3i.report.run_facts import Row, RunFacts, number_of, table_of
+from feda3i.report.html import Html, Section, block
+from feda3i.report.runs import Row, RunFacts, number_of, table_of
 from feda3i.values import flat_items
 
 REFERENCES = {
@@ -120,6 +120,12 @@ def seed_by_seed(group: Group, runs: Sequence[RunFacts], draw: Callable[[RunFact
 def part(name: str, *given: Any) -> Html:
     """Return a part of a section: a macro of ``report.html.j2``."""
     return block(name, *given, file="report.html.j2")
+
+
+def section(key: str, title: str, menu: str, **values: Any) -> Section:
+    """Return a section: its body and introduction are macros of ``report.html.j2``."""
+    body, intro = part(key, values), part(f"{key}_intro", values)
+    return Section(key, title, body, intro.strip(), menu)
 
 
 # -- figures of one run ---------------------------------------------------------------------------

@@ -21,10 +21,9 @@ from feda3i.core.normalise import byte_picture
 from feda3i.core.ragged import stacked
 from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
-from feda3i.report.compare import REFERENCES, Group, group_runs, part
+from feda3i.report.compare import REFERENCES, Group, group_runs, section
 from feda3i.report.html import Section
-from feda3i.report.run_facts import Row, RunFacts, number_of
-from feda3i.report.runs import read_run
+from feda3i.report.runs import Row, RunFacts, number_of, read_run
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases, Federation
@@ -79,18 +78,12 @@ def gallery_of(
     kinds = {
         kind for _, strips in found for _, here in strips for one in here for kind in one.masks
     }
-    body = part(
-        "gallery",
-        [(kind, words) for kind, words in KINDS.items() if kind in kinds],
-        [(t, [(name, map(drawn, here)) for name, here in strips]) for t, strips in found],
-    )
-    return Section(
+    return section(
         "cases",
         "Cases, worst first",
-        body,
-        "THIS FILE HOLDS IMAGES: pass it on only where the images themselves may go. Dice is that "
-        "of the prediction with the best mask known.",
         "Cases",
+        kinds=[(kind, words) for kind, words in KINDS.items() if kind in kinds],
+        groups=[(t, [(name, map(drawn, here)) for name, here in strips]) for t, strips in found],
     )
 
 

@@ -10,7 +10,7 @@ from feda3i.quality.balance import CEILING, FEWEST
 from feda3i.report import html
 from feda3i.report.compare import Group
 from feda3i.report.html import Html
-from feda3i.report.run_facts import RunFacts
+from feda3i.report.runs import RunFacts
 
 FEW_SITES = 10
 """Rated sites below which two Gaussians are more often a guess than a finding."""

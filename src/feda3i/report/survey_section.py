@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.quality.rating import Part, Rating
 from feda3i.report import html
-from feda3i.report.compare import Group, part, seed_by_seed
-from feda3i.report.html import Column, Html, Outline, Point, Section, Shape
-from feda3i.report.run_facts import RunFacts
+from feda3i.report.compare import Group, part, section, seed_by_seed
+from feda3i.report.html import Html, Point, Section, Shape
+from feda3i.report.runs import RunFacts
 
 SIGNS: dict[str, tuple[Shape, int, str]] = {
     "larger": ("up", 0, "draws larger"),
@@ -36,66 +37,57 @@ def survey_section(groups: Sequence[Group]) -> Section | None:
         for group in groups
         if (surveyed := [run for run in group.counted if run.ratings])
     ]
-    if not body:
-        return None
-    return Section(
-        "survey",
-        "Who draws how",
-        html.join(body),
-        "After the warm-up the server asks each site two numbers per class: how hard the model "
-        "finds its masks just inside their contour (high: the site draws too large) and just "
-        "outside (high: it draws too small). No mask leaves a site.",
-        "Survey",
-    )
+    return section("survey", "Who draws how", "Survey", body=html.join(body)) if body else None
 
 
 def _planes(run: RunFacts) -> Html:
     number, rating = run.ratings[-1]
-    drawn = []
+    planes = []
     for one in rating.parts:
         several = len(rating.parts) > 1
         which = f"class {one.class_number}, {one.statistic}: " if several else ""
         about = f"{which}survey in round {number} of {len(rating.sites)} sites"
-        drawn.append(
-            part("pair", [_plane(rating, one, run.mu, about), _strength(rating, one, run.mu)])
-        )
-    return html.join(drawn)
+        seen = _plane(rating, one, run.mu, about) | _strength(rating, one, run.mu)
+        planes.append(part("survey_planes", seen))
+    return html.join(planes)
 
 
-def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> Html:
+def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> dict[str, Any]:
+    """Return the plane as the template takes it."""
     known = np.flatnonzero((np.isfinite(found.q) & (found.q > 0)).all(axis=1))
     top = max((abs(value) for value in mu.values()), default=0.0)
-    counts: Counter[str] = Counter(found.grouping.labels)
-    shown = [(label, counts[label]) for label in SIGNS if counts[label]]
-    about = f"{about}: " + ", ".join(
-        f"{count} {SIGNS[label][2].replace('draws', 'drawing')}" for label, count in shown
-    )
-    is_log = _is_wide(found.q[known])
-    names = [rating.sites[k] for k in known]
-    chart = html.plane(
-        "The survey plane",
-        about,
-        [_point(rating, found, int(k), mu, top) for k in known],
-        x_label="loss just inside the drawn contour",
-        y_label="loss just outside the drawn contour",
-        is_log=is_log,
-        has_diagonal=True,
-        outlines=[
-            e for label in ("larger", "smaller") if (e := _ellipse(found, label)) is not None
-        ],
-        corners=("draws too small", "draws too large"),
-        names=names if len(names) <= MOST_NAMES else (),
-    )
-    signs = [
-        (f"{SIGNS[label][2]} ({count})", html.dot_key(*SIGNS[label][:2])) for label, count in shown
+    labels = found.grouping.labels
+    counts: Counter[str] = Counter(labels)
+    shown = [(counts[label], *SIGNS[label]) for label in SIGNS if counts[label]]
+    words = ", ".join(f"{count} {w.replace('draws', 'drawing')}" for count, _, _, w in shown)
+    rings = {label: _ellipse(found, label) for label in ("larger", "smaller")}
+    judged = [
+        (label == "larger") == (mu[site] > 0)
+        for site, label in zip(rating.sites, labels, strict=True)
+        if site in mu and label in ("larger", "smaller")
     ]
-    plot = part("survey", chart, signs, top if mu else None)
-    bent = ", bent by the logarithmic axes" if is_log else ""
-    caption = (
-        f"{about[0].upper()}{about[1:]}. {_right(rating, found, mu)}Ellipses hold two standard "
-        f"deviations of a group{bent}. How the groups came about: {found.grouping.reason}."
-    )
-    return html.figure(plot, caption, _table(rating, found, mu))
+    return {
+        "about": f"{about}: {words}",
+        "points": [_point(rating, found, int(k), mu, top) for k in known],
+        "is_log": _is_wide(found.q[known]),
+        "outlines": [(ring, SIGNS[label][1]) for label, ring in rings.items() if ring],
+        "names": [rating.sites[k] for k in known] if len(known) <= MOST_NAMES else (),
+        "signs": [(f"{w} ({count})", html.dot_key(*look)) for count, *look, w in shown],
+        "top": top if mu else None,
+        "judged": len(judged),
+        "right": sum(judged),
+        "reason": found.grouping.reason,
+        "has_offset": found.offset is not None,
+        "rows": [_row(rating, found, k, mu) for k in range(len(rating.sites))],
+        "sites": rating.sites,
+    }
+
+
+def _row(rating: Rating, found: Part, k: int, mu: Mapping[str, float]) -> list[object]:
+    numbers = [*found.q[k], found.grouping.strength[k]]
+    numbers += [] if found.offset is None else [*found.offset[k]]
+    site, group = rating.sites[k], _sign(found.grouping.labels[k])[2]
+    return [html.name(site), group, *map(float, numbers), *([mu.get(site)] if mu else [])]
 
 
 def _sign(label: str) -> tuple[Shape, int, str]:
@@ -121,8 +113,11 @@ def _point(rating: Rating, found: Part, k: int, mu: Mapping[str, float], top: fl
     return Point(float(q[0]), float(q[1]), tip, shape, series, fill, site)
 
 
-def _ellipse(found: Part, label: str) -> Outline | None:
-    """Return the ellipse of a group, each site counted by how likely it belongs there."""
+def _ellipse(found: Part, label: str) -> list[tuple[float, float]]:
+    """Return the ellipse of a group, each site counted by how likely it belongs there.
+
+    It is empty for a group of two: points on a line, not an ellipse.
+    """
     posterior = np.asarray(found.grouping.posterior, float)
     inside = np.array([one == label for one in found.grouping.labels])
     if np.isfinite(posterior).any():
@@ -131,7 +126,7 @@ def _ellipse(found: Part, label: str) -> Outline | None:
         weight = inside.astype(float)
     weight = np.where(np.isfinite(found.q).all(axis=1), weight, 0.0)
     if inside.sum() < 3 or weight.sum() < 2.5:
-        return None  # two points make a line, not an ellipse
+        return []
     q = np.nan_to_num(found.q)
     centre = weight @ q / weight.sum()
     covariance = (weight[:, None] * (q - centre)).T @ (q - centre) / weight.sum()
@@ -139,72 +134,27 @@ def _ellipse(found: Part, label: str) -> Outline | None:
     turn = np.linspace(0, 2 * math.pi, 181)
     circle = np.stack([np.cos(turn), np.sin(turn)])
     ring = centre[:, None] + axes @ (DEVIATIONS * np.sqrt(np.maximum(values, 0))[:, None] * circle)
-    return Outline([(float(a), float(b)) for a, b in ring.T], SIGNS[label][1])
+    return [(float(a), float(b)) for a, b in ring.T]
 
 
-def _right(rating: Rating, found: Part, mu: Mapping[str, float]) -> str:
-    pairs = [
-        (label == "larger", mu[site] > 0)
-        for site, label in zip(rating.sites, found.grouping.labels, strict=True)
-        if site in mu and label in ("larger", "smaller")
-    ]
-    if not pairs:
-        return ""
-    return f"The group is right for {sum(a == b for a, b in pairs)} of {len(pairs)} sites. "
-
-
-def _table(rating: Rating, found: Part, mu: Mapping[str, float]) -> Html:
-    columns = [
-        Column("site"),
-        Column("group"),
-        Column("inside", "number"),
-        Column("outside", "number"),
-        Column("strength", "number", hint="how far off within its group"),
-    ]
-    if found.offset is not None:
-        columns += [Column("offset, px", "number", 2), Column("± error", "number", 2)]
-    columns += [Column("true mu, px", "number", 2)] if mu else []
-    rows: list[list[object]] = []
-    for k, site in enumerate(rating.sites):
-        label = found.grouping.labels[k]
-        row: list[object] = [html.name(site), _sign(label)[2]]
-        row += [float(found.q[k][0]), float(found.q[k][1]), float(found.grouping.strength[k])]
-        if found.offset is not None:
-            row += [float(v) for v in found.offset[k]]
-        rows.append([*row, mu.get(site)] if mu else row)
-    return html.table("The survey by site", columns, rows, sites=rating.sites)
-
-
-def _strength(rating: Rating, found: Part, mu: Mapping[str, float]) -> Html:
+def _strength(rating: Rating, found: Part, mu: Mapping[str, float]) -> dict[str, Any]:
     """Return the noise strength against the true offset, where that is known."""
-    strength = found.grouping.strength
+    strength, labels = found.grouping.strength, found.grouping.labels
     known = [k for k, site in enumerate(rating.sites) if site in mu and math.isfinite(strength[k])]
-    if len(known) < 2:
-        return Html("")
     sites = [rating.sites[k] for k in known]
     pairs = [(abs(mu[site]), float(strength[k])) for site, k in zip(sites, known, strict=True)]
     points = []
     for k, site, (x, y) in zip(known, sites, pairs, strict=True):
         tip = f"{site}: strength {y:.3f}, true |mu| {x:.1f} px"
-        points.append(Point(x, y, tip, *_sign(found.grouping.labels[k])[:2], site=site))
+        points.append(Point(x, y, tip, *_sign(labels[k])[:2], site=site))
     is_offset = found.grouping.rule == "balance"
-    unit = "pixels from the middle" if is_offset else "difference of the two losses"
-    about = (
-        f"Noise strength ({unit}) that the survey finds at each of {len(known)} sites, against the "
-        f"truth of the simulation. Rank correlation within a group: "
-        f"{_ranks([found.grouping.labels[k] for k in known], pairs)}"
-    )
-    chart = html.plane(
-        "Noise strength against the true offset",
-        about,
-        points,
-        x_label="true |mu| of the annotator, px",
-        y_label="noise strength",
-    )
-    columns = [Column("site"), Column("true |mu|, px", "number", 2), Column("strength", "number")]
-    rows = [[html.name(site), *pair] for site, pair in zip(sites, pairs, strict=True)]
-    table = html.table("Strength and truth", columns, rows, sites=sites)
-    return html.figure(chart, f"{about}.", table)
+    return {
+        "strength": points if len(points) > 1 else (),
+        "strength_sites": sites,
+        "strength_rows": [[html.name(s), *pair] for s, pair in zip(sites, pairs, strict=True)],
+        "unit": "pixels from the middle" if is_offset else "difference of the two losses",
+        "ranks": _ranks([labels[k] for k in known], pairs),
+    }
 
 
 def _ranks(labels: Sequence[str], pairs: Sequence[tuple[float, float]]) -> str:

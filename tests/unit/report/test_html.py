@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
-from feda3i.report.html import own_file
-from feda3i.report.markup import luminance, templates
+from feda3i.report.html import luminance, own_file, templates
 from pages import HOSTILE, read
 
 

@@ -10,8 +10,7 @@ from feda3i.quality import shift_mask
 from feda3i.report.build import report_page
 from feda3i.report.compare import part
 from feda3i.report.gallery import _redrawn, drawn
-from feda3i.report.run_facts import RunFacts
-from feda3i.report.runs import read_run
+from feda3i.report.runs import RunFacts, read_run
 from feda3i.testing import tiny_federation
 
 

@@ -1,0 +1,483 @@
+"""The sections of a report, each from the groups of its runs; words and layout are templates."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from feda3i.core.wire import ALWAYS
+from feda3i.methods import REGISTRY
+from feda3i.methods.base import card_of_class
+from feda3i.quality.say import why
+from feda3i.quality.weights import shares
+from feda3i.report import html
+from feda3i.report.compare import (
+    REFERENCES,
+    Group,
+    OverSeeds,
+    gain,
+    last_score,
+    over_seeds,
+    part,
+    section,
+    seed_by_seed,
+    site_dice,
+    steady_words,
+)
+from feda3i.report.html import Cell, Column, Html, Point, Section, Series
+from feda3i.report.runs import Offset, RunFacts, State, table_of
+
+TONES: dict[State, html.Tone] = {
+    "done": "good",
+    "under way": "plain",
+    "unfinished": "warn",
+    "never began": "bad",
+}
+SHAPES: tuple[html.Shape, ...] = ("circle", "up", "down", "circle")
+MOST = 60
+"""Sites that a plot can show one by one; the table has all of them."""
+NUMBER = 8
+"""Bytes of a number on the wire."""
+HEADER = 64 * 2**20
+"""Longest header of a model file that is read."""
+
+
+def main_cards(groups: Sequence[Group]) -> Html:
+    """Return the figures that a reader looks for first."""
+    scored = [g for g in groups if g.dice.mean is not None and g.method not in REFERENCES]
+    items: list[tuple[str, object, object]] = []
+    if scored:
+        best = max(scored, key=lambda group: group.dice.mean or 0.0)
+        count = len(best.counted)
+        whose = f"{best.title}, mean of {count} seeds" if count > 1 else best.title
+        items.append(("best test Dice", html.number(best.dice.mean), whose))
+        won = [(points, g) for g in scored if (points := gain(g, groups).mean) is not None]
+        if won:
+            points, first = max(won, key=lambda pair: pair[0])
+            items.append(("gain over FedAvg", f"{points:+.1f} points", first.title))
+        worst = over_seeds(min(one.values(), default=None) for one in _by_site(best))
+        if worst.mean is not None:
+            items.append(("worst site", html.number(worst.mean), whose))
+    runs = [run for group in groups for run in group.runs]
+    cases = max((sum(run.cases.values()) for run in runs), default=0)
+    sites = max((len(run.cases) for run in runs), default=0)
+    done = sum(run.state == "done" for run in runs)
+    items.append(("sites", sites, f"{cases:,} training cases"))
+    items.append(("runs", len(runs), f"{done} finished"))
+    return html.cards(items)
+
+
+def _by_site(group: Group) -> list[dict[str, float]]:
+    return [site_dice(run)[0] for run in group.counted]
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def headline(groups: Sequence[Group]) -> Section:
+    """Return the table of all groups."""
+    has_settings = any(group.setting for group in groups)
+    # The last one of a setting stays: the best. A reference does not win.
+    rivals = [g for g in groups if g.dice.mean is not None and g.method not in REFERENCES]
+    rivals.sort(key=lambda group: group.dice.mean or 0.0)
+    best = {group.setting: group for group in rivals}
+    return section(
+        "results",
+        "Results",
+        "",
+        many=any(len(group.counted) > 1 for group in groups),
+        steady=steady_words(groups),
+        where=next((w for g in groups for r in g.counted for d, w in [site_dice(r)] if d), ""),
+        has_settings=has_settings,
+        rows=[_row(g, groups, has_settings, g is best.get(g.setting)) for g in groups],
+    )
+
+
+def _row(group: Group, groups: Sequence[Group], has_settings: bool, is_best: bool) -> list[object]:
+    runs, sites, won = group.counted, _by_site(group), gain(group, groups)
+    tone = None if not won.mean else "up" if won.mean > 0 else "down"
+    return [
+        part("remarked", group.label, REFERENCES.get(group.method, "")),
+        *([group.setting] if has_settings else []),
+        len(runs),
+        _cell(group.dice, class_="best" if is_best else None),
+        *(
+            _cell(over_seeds(last_score(run, score) for run in runs), digits)
+            for score, digits in (("dice", 3), ("iou", 3), ("hd95", 2))
+        ),
+        _cell(won, 1, tone, "+"),
+        _cell(over_seeds(min(one.values(), default=None) for one in sites)),
+        _cell(over_seeds(over_seeds(one.values()).deviation for one in sites)),
+    ]
+
+
+def _cell(found: OverSeeds, digits: int = 3, class_: str | None = None, sign: str = "") -> Cell:
+    if found.mean is None:
+        return Cell("-")
+    more = "" if found.deviation is None else f" ± {found.deviation:.{digits}f}"
+    return Cell(f"{found.mean:{sign}.{digits}f}{more}", found.mean, class_=class_)
+
+
+# -- curves ---------------------------------------------------------------------------------------
+
+
+def learning(groups: Sequence[Group]) -> Section:
+    """Return the curves of every setting."""
+    settings = []
+    for setting in dict.fromkeys(group.setting for group in groups):
+        here = [group for group in groups if group.setting == setting]
+        plots = [_curves(here, "test Dice", "dice"), _curves(here, "training loss", "loss")]
+        settings.append((setting, plots))
+    surveys = {number for g in groups for run in g.counted for number, _ in run.ratings}
+    marks = [(at - 0.5, "" if k else "survey") for k, at in enumerate(sorted(surveys)[:6])]
+    many = any(len(group.counted) > 1 for group in groups)
+    return section(
+        "learning", "Learning curves", "Curves", settings=settings, marks=marks, many=many
+    )
+
+
+def _curves(groups: Sequence[Group], what: str, read: str) -> dict[str, Any]:
+    """Return the lines of one score over the rounds, and the table of their numbers."""
+    found = [(group.label, _series(group, read)) for group in groups]
+    series = [one for _, one in found if one.x]
+    columns, known = [Column("round", "number")], []
+    for one in series:
+        titles = [one.name, "lowest", "highest"] if one.low else [one.name]
+        columns += [Column(title, "number", 4) for title in titles]
+        parts = [one.y, one.low, one.high][: len(titles)]
+        known.append(
+            (dict(zip(one.x, zip(*parts, strict=True), strict=True)), (None,) * len(parts))
+        )
+    rounds = sorted({x for one in series for x in one.x})
+    return {
+        "what": what,
+        "title": f"{what[0].upper()}{what[1:]} over the rounds",
+        "series": series,
+        "last": int(max(rounds, default=0)),
+        "ends": ", ".join(f"{label} {one.y[-1]:.3f}" for label, one in found if one.x),
+        "columns": columns,
+        "rows": [
+            [int(x), *(v for values, gap in known for v in values.get(x, gap))] for x in rounds
+        ],
+    }
+
+
+def _series(group: Group, read: str) -> Series:
+    """Return the mean over seeds in the rounds that every seed has, and the band around it."""
+    found = [
+        {one.round: value for one in run.rounds if (value := one.score(read)) is not None}
+        for run in group.counted
+    ]
+    found = [one for one in found if one]
+    rounds = sorted(set.intersection(*map(set, found))) if found else []
+    columns = [[one[r] for one in found] for r in rounds]
+    many = len(found) > 1
+    return Series(
+        f"{group.label}, {len(found)} seeds" if many else group.label,
+        [float(r) for r in rounds],
+        [statistics.fmean(c) for c in columns],
+        [min(c) for c in columns] if many else (),
+        [max(c) for c in columns] if many else (),
+    )
+
+
+# -- weights --------------------------------------------------------------------------------------
+
+
+def weights(groups: Sequence[Group]) -> Section:
+    """Return the weights of every group that has any of its own."""
+    weighed = [(group, [run for run in group.counted if run.weights]) for group in groups]
+    plain = ", ".join(group.title for group, runs in weighed if not runs)
+    heats = html.join(seed_by_seed(group, runs, _heat) for group, runs in weighed if runs)
+    return section("weights", "Who has how much say", "Weights", heats=heats, plain=plain)
+
+
+def _heat(run: RunFacts) -> Html:
+    found, mu = run.weights, run.mu
+    sites = sorted(found, key=lambda site: (-found[site][-1], site))
+    count, width = len(sites), len(found[sites[0]])
+    stages = run.stages if len(run.stages) == width else [f"stage {k + 1}" for k in range(width)]
+    columns = [Column("site"), *([Column("true mu, px", "number", 1)] if mu else [])]
+    columns += [Column(stage, "number", 1) for stage in (["all stages"] if width == 1 else stages)]
+    columns += [Column("why")]
+    cases = [run.cases.get(site, 0) for site in sites]
+    size = shares(cases) if sum(cases) else [1 / count] * count
+    rating = run.ratings[-1][1] if run.ratings else None
+    rows: list[list[object]] = []
+    for site, share in zip(sites, size, strict=True):
+        row = found[site]
+        reason = why(rating, site) if rating is not None else f"as {run.method} weighs it"
+        words = f"{100 * row[-1]:.1f} % of the say for {100 * share:.1f} % of the cases: {reason}."
+        cells = [Cell(f"{count * w:.1f}", count * w, style=html.heat(count * w)) for w in row]
+        head: list[object] = [html.name(site), *([mu.get(site)] if mu else [])]
+        rows.append([*head, *cells, Cell(words, class_="why")])
+    caption = f"Weight times the number of sites ({count}), most say in the last stage first"
+    return html.table(caption, columns, rows, sites=sites, kind="heat")
+
+
+# -- sites ----------------------------------------------------------------------------------------
+
+
+def sites(groups: Sequence[Group]) -> Section | None:
+    """Return the Dice of every site under every method; nothing if no run has it."""
+    settings, where = [], ""
+    for setting in dict.fromkeys(group.setting for group in groups):
+        here = [group for group in groups if group.setting == setting]
+        means = {group.label: _means(group) for group in here}
+        found = {label: dice for label, (dice, _) in means.items() if dice}
+        if found:
+            where = where or next(cases for dice, cases in means.values() if dice)
+            settings.append((setting, _dots(found, here)))
+    if not settings:
+        return None
+    return section("sites", "Site by site", "Sites", settings=settings, where=where)
+
+
+def _means(group: Group) -> tuple[dict[str, float], str]:
+    found: dict[str, list[float]] = {}
+    where = ""
+    for run in group.counted:
+        dice, where = site_dice(run)
+        for site, value in dice.items():
+            found.setdefault(site, []).append(value)
+    return {site: statistics.fmean(values) for site, values in sorted(found.items())}, where
+
+
+def _dots(found: Mapping[str, Mapping[str, float]], groups: Sequence[Group]) -> Html:
+    base = next((g.label for g in groups if g.method == "fedavg" and g.label in found), None)
+    leading = base or next(iter(found))
+    names = sorted({site for means in found.values() for site in means})
+    order = sorted(names, key=lambda site: found[leading].get(site, 2.0))
+    references = {g.label for g in groups if g.method in REFERENCES}
+    gains = [label for label in found if base and label != base and label not in references]
+    columns = [Column("site"), *(Column(label, "number") for label in found)]
+    columns += [Column(f"gain of {k}", "number", 1, "points of Dice over FedAvg") for k in gains]
+    rows = [
+        [html.name(site), *(found[label].get(site) for label in found)]
+        + [_gain(found[label].get(site), found[str(base)].get(site)) for label in gains]
+        for site in order
+    ]
+    table = html.table("Dice by site, lowest first", columns, rows, sites=order)
+    if len(order) < 2:
+        return table
+    points = [
+        Point(k, means[site], f"{site}: {label} {means[site]:.3f}", SHAPES[j % 4], j, site=site)
+        for j, (label, means) in enumerate(found.items())
+        for k, site in enumerate(order[:MOST], start=1)
+        if site in means
+    ]
+    worst = {label: min(means, key=lambda s: means[s]) for label, means in found.items()}
+    about = "; ".join(
+        f"{label}: worst {site} {found[label][site]:.3f}, "
+        f"spread {statistics.pstdev(found[label].values()):.3f}"
+        for label, site in worst.items()
+    )
+    across = f"sites, from the worst under {leading} to the best"
+    chart = html.plane("Dice by site", about, points, x_label=across, y_label="Dice", is_wide=True)
+    keys = [(label, html.dot_key(SHAPES[j % 4], j)) for j, label in enumerate(found)]
+    more = f" The plot shows the {MOST} worst of {len(order)} sites." if len(order) > MOST else ""
+    return part("plot_and_table", chart, keys, f"{about}.{more}", table)
+
+
+def _gain(mine: float | None, theirs: float | None) -> Cell:
+    if mine is None or theirs is None:
+        return Cell("-")
+    points = 100 * (mine - theirs)
+    return Cell(f"{points:+.1f}", points, class_="up" if points > 0 else "down")
+
+
+# -- masks redrawn --------------------------------------------------------------------------------
+
+
+def redrawn(groups: Sequence[Group]) -> Section | None:
+    """Return offsets before and after redrawing; nothing if no run redrew masks."""
+    body = [
+        seed_by_seed(group, runs, _offsets)
+        for group in groups
+        if (runs := [run for run in group.counted if run.offsets])
+    ]
+    return section("redrawn", "Masks redrawn", "Redrawn", body=html.join(body)) if body else None
+
+
+def _offsets(run: RunFacts) -> Html:
+    count = max(len(rows) for rows in run.offsets.values())
+    return html.join(part("redrawn_class", _offsets_of(run, k)) for k in range(count))
+
+
+def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
+    """Return how far sites drew one class outside the border, and what they trained on."""
+    found: dict[str, Offset] = {s: rows[k] for s, rows in run.offsets.items() if k < len(rows)}
+    moved = {site: (*run.moved.get(site, ()), *[0.0] * (k + 1))[k] for site in found}
+    order = sorted((s for s in found if found[s][2] > 0), key=lambda site: found[site][0])
+    after = {site: found[site][0] + moved[site] for site in order}
+    mu = {} if run.is_patched else run.mu  # true offsets are in pixels of the cases
+    rows: list[list[object]] = []
+    for site in (every := [*order, *sorted(set(found) - set(order))]):
+        offset, error, cases = found[site]
+        known = [offset, error, int(cases), moved[site], after.get(site)]
+        told = known if site in after else [Cell("cannot tell"), None, 0, 0.0, None]
+        rows.append([html.name(site), *([mu.get(site)] if mu else []), *told])
+    points, about = [], ""
+    for place, site in enumerate(order[:MOST] if len(order) > 1 else [], start=1):
+        drawn, error, _ = found[site]
+        tip = f"{site}: drawn {drawn:+.1f} ± {error:.1f} px, trained on {after[site]:+.1f} px"
+        points.append(Point(place, drawn, tip, "circle", 1, site=site))
+        points.append(Point(place, after[site], tip, "up", 0, site=site))
+        about = (
+            f"{sum(by != 0 for by in moved.values())} of {len(found)} sites moved their contours, "
+            f"{len(found) - len(order)} cannot tell; drawn {found[order[0]][0]:+.1f} to "
+            f"{found[order[-1]][0]:+.1f} px, trained on {min(after.values()):+.1f} to "
+            f"{max(after.values()):+.1f} px."
+        )
+    name = run.classes[k] if k < len(run.classes) else f"class {k + 1}"
+    title = f"Offsets of {name}"
+    return {
+        "title": title,
+        "about": about,
+        "points": points,
+        "mu": mu,
+        "rows": rows,
+        "sites": every,
+    }
+
+
+# -- what left the sites --------------------------------------------------------------------------
+
+
+def wire(groups: Sequence[Group]) -> Section:
+    """Return what left the sites, group by group."""
+    left = [_left(group) for group in groups]
+    return section("wire", "What left each site", "Wire", groups=left)
+
+
+def _left(group: Group) -> dict[str, Any]:
+    run = group.counted[0]
+    # A plug-in is not loaded for a report.
+    kind = REGISTRY.get(group.method) if group.method in REGISTRY.names() else None
+    counted: Counter[str] = Counter()
+    for one in run.rounds:
+        counted.update(one.bytes_received)
+    size = model_size(run.path / "model.safetensors")
+    sent = dict(counted) or (_made(run, kind, size) if kind and size is not None else {})
+    most, least = max(sent.values(), default=0), min(sent.values(), default=0)
+    each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
+    answered = Counter(site for one in run.rounds for site in one.answered)
+    return {
+        "title": group.title,
+        "words": _declared(kind),
+        "has_statistics": table_of(run.recipe.get("model")).get("statistics", "averaged")
+        != "averaged",
+        "is_counted": bool(counted),
+        "total": f"{each} from each of {len(sent)} sites, {html.size(sum(sent.values()))} in all",
+        "rows": [[html.name(s), answered[s], Cell(html.size(n), n)] for s, n in sent.items()],
+        "sites": [*sent],
+    }
+
+
+def _declared(kind: Any) -> str:
+    """Return what a method's card says of what leaves a site."""
+    if kind is None:
+        return "The method is a plug-in, which a report does not load: see what it declares."
+    found = re.search(
+        r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", card_of_class(kind), re.MULTILINE
+    )
+    if found:
+        return " ".join(found.group(1).split())
+    names = ", ".join((*ALWAYS["fit"], *kind.wire.fit, *kind.wire.survey))
+    return f"The network's parameters, the number of cases, and: {names}."
+
+
+def model_size(path: Path) -> int | None:
+    """Return the bytes of all tensors of a model file, by its header alone."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= HEADER else {}
+        ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
+        return max((int(end) for end in ends), default=0)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return None
+
+
+def _made(run: RunFacts, kind: Any, size: int) -> dict[str, int]:
+    """Return the bytes of the replies that each site gave: parameters and declared numbers."""
+
+    def numbers(names: Sequence[str]) -> int:
+        per_class = sum(name in kind.wire.per_class for name in names)
+        return NUMBER * (len(names) + per_class * (max(len(run.classes), 1) - 1) + 1)
+
+    made = Counter(dict.fromkeys(run.cases, 0)) if run.rounds else Counter[str]()
+    fit = size + numbers((*ALWAYS["fit"], *kind.wire.fit))
+    for one in run.rounds:
+        made.update(dict.fromkeys(one.answered, fit))
+    before: dict[str, Any] = {}
+    for _, rating in run.ratings:
+        answers = {
+            site: [part.q[k].tolist() for part in rating.parts]
+            for k, site in enumerate(rating.sites)
+        }
+        asked = [site for site in answers if before.get(site) != answers[site]]
+        made.update(dict.fromkeys(asked, numbers(kind.wire.survey)))  # others are remembered
+        before = answers
+    return dict(made)
+
+
+# -- what was run ---------------------------------------------------------------------------------
+
+
+def what_was_run(groups: Sequence[Group]) -> Section:
+    """Return recipes, seeds, data and versions."""
+    rows = [
+        [
+            html.name(run.name),
+            group.label,
+            run.seed,
+            html.badge(TONES[run.state], run.state),
+            Cell(f"{len(run.rounds)} of {run.planned or '?'}", len(run.rounds)),
+            sum(one.seconds or 0.0 for one in run.rounds) / 60 if run.rounds else None,
+            Cell(str(run.data.get("sha256", "-"))[:12], class_="code"),
+            str(run.manifest.get("feda3i", "-"))[:20],
+        ]
+        for group in groups
+        for run in group.runs
+    ]
+    recipes = [
+        (group.title, ", ".join(str(run.seed) for run in group.runs), _recipe(group.runs[0]))
+        for group in groups
+    ]
+    return section(
+        "run", "What was run", "Recipe", rows=rows, facts=_facts(groups[0].runs[0]), recipes=recipes
+    )
+
+
+def _facts(run: RunFacts) -> list[tuple[str, object]]:
+    data, notes = run.data, table_of(run.data.get("notes"))
+    packages = table_of(run.manifest.get("packages"))
+    noise, drawn = notes.get("noise"), notes.get("mask_dice")
+    pairs: list[tuple[str, object]] = [
+        ("data set", table_of(run.recipe.get("data")).get("name", "not known")),
+        ("cases", f"{data.get('cases', '?')} to train on, {data.get('test', '?')} to test on"),
+        ("classes", ", ".join(run.classes) or "not known"),
+        ("sites", len(run.cases)),
+        ("masks", f"SIMULATED noise ({noise})" if noise else "as the sites drew them"),
+        ("processor", table_of(run.manifest.get("processor")).get("name", "not known")),
+        ("Python, torch", f"{run.manifest.get('python', '?')}, {packages.get('torch', '?')}"),
+        ("started", run.manifest.get("created", "not known")),
+    ]
+    if isinstance(drawn, float):
+        pairs.insert(5, ("Dice of the noisy masks with the clean ones", html.number(drawn)))
+    return pairs
+
+
+def _recipe(run: RunFacts) -> list[str]:
+    try:
+        return tomli_w.dumps(run.recipe).splitlines()
+    except (TypeError, ValueError):  # a value of JSON, such as null, that TOML does not have
+        return [str(run.recipe)]
