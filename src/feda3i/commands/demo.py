@@ -20,6 +20,8 @@ ROWS = {
     "feda3i": "FedA3I on the noisy masks",
     "clean": "FedAvg on perfect masks (ceiling)",
 }
+SHOWN = 6
+"""Cases of each method that the report shows; they are synthetic, so anybody may see them."""
 
 
 def demo(
@@ -107,11 +109,10 @@ def _show(
         print("\n" + grouping_text(surveyed[-1]["survey"], mu or None))
         if mu:
             print(bias_text(surveyed[-1]["survey"], mu, federation))
-    _draw_examples(folder, federation, results, mu)
     for method, result in results.items():
         for note in result.notes:
             print(f"\nNOTE  {ROWS[method]}: {note}")
-    report = report_at_end([result.path for result in results.values()], folder)
+    report = report_at_end([result.path for result in results.values()], folder, SHOWN)
     print("\nWhat was made:")
     for path in sorted(folder.iterdir()):
         print(f"  {path}{'/' if path.is_dir() else ''}")
@@ -170,30 +171,3 @@ def bias_text(survey: dict[str, Any], mu: dict[str, float], federation: Federati
         f"The annotators draw {plain:+.2f} px too large on average, by the weights of the last "
         f"stage {weighted:+.2f} px (residual bias)."
     )
-
-
-def _draw_examples(
-    folder: Path, federation: Federation, results: dict[str, Result], mu: dict[str, float]
-) -> None:
-    """Draw what annotators drew, and what the models answer, beside the truth."""
-    import numpy as np
-
-    from feda3i.engine.model_file import open_predictor
-    from feda3i.engine.transport import one_thread
-    from feda3i.report.canvas import draw_cases
-
-    test = federation.test
-    images = np.asarray(test.images[:6])
-    contours = {"truth": np.asarray(test.masks[:6])}
-    with one_thread():
-        for method in ("fedavg", "feda3i"):
-            predictor = open_predictor(results[method].path)
-            contours[ROWS[method].split()[0]] = predictor.masks(images)
-    draw_cases(images, contours, folder / "predictions.png", truth="truth")
-    if federation.clean_masks is not None and mu:
-        ranked = sorted(mu, key=lambda site: mu[site])
-        chosen = [ranked[round(k * (len(ranked) - 1) / 5)] for k in range(6)]
-        where = np.array([federation.sites[site][0] for site in chosen], dtype=np.intp)
-        drawn = {"truth": federation.clean_masks[where], "as drawn": federation.train.masks[where]}
-        titles = [f"{site}, mu {mu[site]:+.1f}" for site in chosen]
-        draw_cases(federation.train.images[where], drawn, folder / "masks.png", titles)

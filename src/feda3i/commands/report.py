@@ -55,8 +55,8 @@ def report(
     print(target)
 
 
-def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
-    """Write the report of finished runs, without pixels; return its place.
+def report_at_end(runs: Sequence[Path], folder: Path, gallery: int = 0) -> Path | None:
+    """Write the report of finished runs, without pixels by default; return its place.
 
     A finished run must not fail because of its page, so whatever goes wrong here is only reported.
     """
@@ -65,7 +65,12 @@ def report_at_end(runs: Sequence[Path], folder: Path) -> Path | None:
 
     target = folder / NAME
     try:
-        write_report(runs, target)
+        pictures = None
+        if gallery:
+            from feda3i.report.gallery import gallery_of
+
+            pictures = gallery_of(runs, gallery, False, None, partial(print, file=sys.stderr))
+        write_report(runs, target, pictures)
     except Exception as error:
         print(f"NOTE: no report was written: {message_of(error, 'report')[0]}", file=sys.stderr)
         return None

@@ -9,18 +9,18 @@ from feda3i.files import write_file
 from feda3i.report import html
 from feda3i.report.compare import Group, group_runs
 from feda3i.report.html import Section
-from feda3i.report.remarks import warning_notices
-from feda3i.report.runs import RunFacts, read_run
-from feda3i.report.sections import (
+from feda3i.report.page_sections import (
     headline,
     learning,
     main_cards,
-    redrawn,
+    redrawn_masks,
     sites,
     weights,
     what_was_run,
     wire,
 )
+from feda3i.report.remarks import warning_notices
+from feda3i.report.runs import RunFacts, read_run
 from feda3i.report.survey_section import survey_section
 
 NAME = "report.html"
@@ -35,7 +35,7 @@ def report_page(runs: Sequence[RunFacts], gallery: Section | None = None) -> str
         survey_section(groups),
         weights(groups),
         sites(groups),
-        redrawn(groups),
+        redrawn_masks(groups),
         gallery,
         wire(groups),
         what_was_run(groups),

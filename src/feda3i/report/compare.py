@@ -147,10 +147,10 @@ def steady_words(groups: Sequence[Group]) -> str:
     counts = {len(_scores(run, "dice")) for group in groups for run in group.counted} - {0}
     least, most = min(counts, default=0), min(max(counts, default=0), LAST)
     if least >= LAST:
-        return f"mean of the last {LAST} scored rounds"
+        return f"the mean of the last {LAST} scored rounds"
     if least < most:
-        return f"mean of the last {LAST} scored rounds, or of as many as there are"
-    return "of the only scored round" if most == 1 else f"mean of the {most} scored rounds"
+        return f"the mean of the last {LAST} scored rounds, or of as many as there are"
+    return "that of the only scored round" if most == 1 else f"the mean of the {most} scored rounds"
 
 
 def _scores(run: RunFacts, score: str) -> list[float]:

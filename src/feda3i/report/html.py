@@ -399,25 +399,12 @@ def plane(
         ]
     )
     dots = [(x(p.x), y(p.y), short(n, 18)) for p, n in zip(points, names, strict=False)]
+    diagonal = path([(low, low), (high, high)], x, y) if has_diagonal and low < high else ""
+    rings = [(path(ring, x, y), series) for ring, series in outlines]
+    words += names_beside(dots, words, x, y)
+    frame = (x, y, x_label, y_label)
     return block(
-        "plane",
-        {
-            "title": title,
-            "about": about,
-            "points": points,
-            "x": x,
-            "y": y,
-            "x_label": x_label,
-            "y_label": y_label,
-            "width": width,
-            "height": height,
-            "is_wide": is_wide,
-            "diagonal": path([(low, low), (high, high)], x, y)
-            if has_diagonal and low < high
-            else "",
-            "outlines": [(path(ring, x, y), series) for ring, series in outlines],
-            "words": [*words, *names_beside(dots, words, x, y)],
-        },
+        "plane", title, about, points, frame, width, height, is_wide, diagonal, rings, words
     )
 
 
@@ -450,22 +437,13 @@ def lines(
         for k, one in enumerate(series)
     ]
     ends = {"left": x.first, "right": x.last, "low": x.values[0], "high": x.values[1]}
-    return block(
-        "lines",
-        {
-            "title": title,
-            "about": about,
-            "x": x,
-            "y": y,
-            "x_label": x_label,
-            "y_label": y_label,
-            "names": [one.name for one in series],
-            "marks": [(x(at), word) for at, word in marks if x.values[0] <= at <= x.values[1]],
-            "bands": [(_band(one, x, y), k) for k, one in enumerate(series) if one.low],
-            "paths": [(_line(one, x, y), k) for k, one in enumerate(series) if one.x],
-            "readout": json.dumps({**ends, "label": visible(x_label), "series": told}),
-        },
-    )
+    readout = json.dumps({**ends, "label": visible(x_label), "series": told})
+    bands = [(_band(one, x, y), k) for k, one in enumerate(series) if one.low]
+    paths = [(_line(one, x, y), k) for k, one in enumerate(series) if one.x]
+    shown = [(x(at), word) for at, word in marks if x.values[0] <= at <= x.values[1]]
+    names = [one.name for one in series]
+    frame = (x, y, x_label, y_label)
+    return block("lines", title, about, frame, names, shown, bands, paths, readout)
 
 
 def _band(one: Series, x: Axis, y: Axis) -> str:

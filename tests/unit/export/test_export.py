@@ -3,10 +3,12 @@
 import json
 import re
 import shutil
+import tomllib
 
 import cv2
 import numpy as np
 import pytest
+import tomli_w
 import torch
 
 from feda3i.commands.predict_volumes import predict_volume
@@ -16,7 +18,7 @@ from feda3i.engine.run import run
 from feda3i.errors import RunError
 from feda3i.export import bundle, onnx_file
 from feda3i.export.arithmetic import as_seen, line_of
-from feda3i.export.card import model_card
+from feda3i.export.card import model_card, title_of_card
 from feda3i.export.export_folder import write_export
 from feda3i.export.graph import graph_of
 from feda3i.testing import Subject, tiny_federation
@@ -124,6 +126,19 @@ def test_the_graph_normalises_alike(rule):
         np.testing.assert_allclose(found.numpy(), rule(given), rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("demo, SKIN N_S, fedavg, rounds 3, share 0.25, seed 3", "demo, SKIN N_S"),
+        ("Liver, Basel", "Liver, Basel"),
+        ("", "r"),
+    ],
+)
+def test_a_card_names_no_overrides(tmp_path, title, shown):
+    recipe = Subject("fedavg", {}).recipe(rounds=3, validation={"share": 0.25}, title=title)
+    assert title_of_card(recipe, tmp_path / "r") == shown
+
+
 def test_what_cannot_be_exported_says_so():
     resampled = {"patches": True, "spacing": (1.0, 1.0)}
     for form, word in (({"aspect": "crop"}, "central square"), (resampled, "data.spacing")):
@@ -181,16 +196,43 @@ def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeyp
     assert not list(tmp_path.glob(".away*"))
 
 
-@pytest.mark.parametrize("data", [{"classes": ["$print(1)"]}, {"sites": {"@recipe": 3}}])
-def test_names_that_monai_would_evaluate_are_refused(feda3i, finished, tmp_path, data):
-    path = tmp_path / "received"
+CODE = "__import__('os').system('touch {}')"
+
+
+@pytest.mark.parametrize("sign", ["$", " $", "@", "%"])
+@pytest.mark.parametrize("place", ["classes", "sites", "notes", "title"])
+def test_names_that_monai_would_evaluate_are_refused(feda3i, finished, tmp_path, sign, place):
+    path, ran, out = tmp_path / "received", tmp_path / "ran", tmp_path / "out"
+    text = sign + CODE.format(ran)
     shutil.copytree(finished, path)
+    if place == "title":
+        values = tomllib.loads((path / "recipe.toml").read_text())
+        (path / "recipe.toml").write_text(tomli_w.dumps({**values, "title": text}))
     manifest = json.loads((path / "manifest.json").read_text())
-    manifest["data"] |= data
+    odd = {"classes": [text], "sites": {text: 3}, "notes": {"licence": text}}
+    manifest["data"] |= {key: value for key, value in odd.items() if key == place}
     (path / "manifest.json").write_text(json.dumps(manifest))
-    code, _, err = feda3i("export", str(path), "--to", "monai-bundle")
-    assert code == 1
-    assert "does not begin with $, @ or %" in " ".join(err.split())
+    code, _, err = feda3i("export", str(path), "--to", "monai-bundle", "--out", str(out))
+    assert code in (1, 2)
+    assert "$, @ or %" in err or "recipe.toml" in err
+    assert not out.exists()
+    assert not ran.exists()
+
+
+def test_monai_reads_names_as_text(tmp_path):
+    """Signs within a name are no code: what MONAI makes of the files is what they say."""
+    parser = pytest.importorskip("monai.bundle").ConfigParser
+    name = "a $" + CODE.format(tmp_path / "ran") + " @run %metadata.json"
+    bundle.write_configs(tmp_path, predictor_of().format, name, [name, "x"])
+    for file in ("metadata", "inference"):
+        read = parser()
+        read.read_config(str(tmp_path / f"{file}.json"))
+        read.parse()
+        if file == "metadata":
+            found = read.get_parsed_content("network_data_format#outputs#pred#channel_def")
+            assert list(found.values()) == ["background", name, "x"]
+            assert read.get_parsed_content("name") == name
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow

@@ -304,6 +304,27 @@ def test_a_consortium_counts_bytes_and_scores_at_its_sites(tmp_path):
     assert "site-0146.0 MB" in text, "four replies, four times 1.5 MB"
 
 
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ([1], "Dice is that of the only scored round;"),
+        ([4], "Dice is the mean of the 4 scored rounds;"),
+        ([5, 7], "Dice is the mean of the last 5 scored rounds;"),
+        ([2, 7], "Dice is the mean of the last 5 scored rounds, or of as many as there are;"),
+    ],
+)
+def test_the_headline_says_of_how_many_rounds_it_is_the_mean(tmp_path, rounds, said):
+    paths = [fake_run(tmp_path / f"r{k}", rounds=k, seed=k) for k in rounds]
+    assert said in words(page_of(*paths))
+
+
+def test_few_sites_are_named_in_the_survey_plane(tmp_path):
+    few, many = (fake_run(tmp_path / f"{n}", sites=n) for n in (6, 30))
+    written = [re.findall('class="soft">(site-[0-9]+)<', page_of(path)) for path in (few, many)]
+    assert sorted(written[0]) == [f"site-0{k + 1}" for k in range(6)]
+    assert not written[1], "the dots tell them"
+
+
 def test_a_single_seed_is_called_one(tmp_path):
     paths = [fake_run(tmp_path / m, method=m) for m in ("fedavg", "feda3i")]
     text = words(page_of(*paths))

@@ -296,7 +296,7 @@ def _gain(mine: float | None, theirs: float | None) -> Cell:
 # -- masks redrawn --------------------------------------------------------------------------------
 
 
-def redrawn(groups: Sequence[Group]) -> Section | None:
+def redrawn_masks(groups: Sequence[Group]) -> Section | None:
     """Return offsets before and after redrawing; nothing if no run redrew masks."""
     body = [
         seed_by_seed(group, runs, _offsets)
