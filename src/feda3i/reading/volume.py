@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.reading.limits import MAX_FILE_BYTES, MAX_VOXELS
+from feda3i.reading.limits import MAX_FILE_BYTES, MAX_PIXELS, MAX_VOXELS
 from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.problems import CaseError, by, reading
 
@@ -256,6 +256,9 @@ def _open(places: Sequence[str]) -> tuple[Any, Any]:
         found = itk.GetPixelIDValueAsString(first.GetPixelID())
         raise CaseError("volume values", f"expected one number per voxel, found {found}")
     _check_count((*first.GetSize(), len(places)))
+    if split_extension(places[0])[1] in DICOM and math.prod(first.GetSize()[:2]) > MAX_PIXELS:
+        text = f"slices of {by(first.GetSize()[:2])}; at most {MAX_PIXELS} pixels are decoded"
+        raise CaseError("volume too large", text)
     if len(places) == 1:
         return first, first
     reader = itk.ImageSeriesReader()

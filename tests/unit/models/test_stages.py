@@ -1,5 +1,7 @@
 """Stages of networks that are built in every awkward way."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -55,26 +57,21 @@ def test_own_stages_win_and_must_cover_everything():
     assert names(UNet(channels=1, width=2), torch.zeros(1, 1, 16, 16)) == list(UNet.stages)
     assert [stage.name for stage in find_stages(UNet(width=2))] == list(UNet.stages)
     model = Backwards()
-    model.stages = ("first", "lists", "dictionary", "last", "shift")
-    with pytest.raises(RecipeError, match=r"'auxiliary.weight' is in none of"):
-        find_stages(model, X)
-    model.stages = ("first", "first.0", "auxiliary", "lists", "dictionary", "last", "shift")
-    with pytest.raises(RecipeError, match="more than one"):
-        find_stages(model, X)
-    model.stages = ("firts", "first", "auxiliary", "lists", "dictionary", "last", "shift")
-    with pytest.raises(RecipeError, match="'firts' holds no tensor, did you mean 'first'"):
-        find_stages(model, X)
-    model.stages = ("first", "auxiliary", "lists", "dictionary", "last", "shift")
-    assert names(model) == list(model.stages)
+    model.stages = whole = ("first", "auxiliary", "lists", "dictionary", "last", "shift")
+    assert names(model) == list(whole)
+    wrong = {
+        r"'auxiliary.weight' is in none of": (whole[0], *whole[2:]),
+        "more than one": (*whole, "first.0"),
+        "'firts' holds no tensor, did you mean 'first'": ("firts", *whole),
+        "distinct names": ("first", "first"),
+    }
+    for message, model.stages in wrong.items():
+        with pytest.raises(RecipeError, match=message):
+            find_stages(model, X)
 
 
-class Wrapper(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.model = inner
-
-    def forward(self, x):
-        return self.model(x)
+def wrapped(inner):
+    return nn.Sequential(OrderedDict(model=inner))
 
 
 class Biased(nn.Module):
@@ -87,50 +84,6 @@ class Biased(nn.Module):
 
     def forward(self, x):
         return self.inner(x) + self.table
-
-
-def test_wrapped_network_falls_back_to_modules_with_tensors():
-    model = Wrapper(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), Biased())))
-    assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
-
-
-def unit(enter, leave, stride=1):
-    return nn.Sequential(nn.Conv2d(enter, leave, 3, stride, 1), nn.BatchNorm2d(leave), nn.PReLU())
-
-
-def test_a_wrapped_network_is_divided_where_its_resolution_changes():
-    up = nn.ConvTranspose2d(4, 4, 2, stride=2)
-    down = nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 4, stride=2), unit(4, 4))
-    model = Wrapper(nn.Sequential(down, up, nn.PReLU(), unit(4, 2), conv(2)))
-    assert names(model) == ["model.0.0.0", "model.0.2.0", "model.1"]
-    last = {stage.name: stage.keys for stage in find_stages(model, X)}["model.1"]
-    assert {"model.2.weight", "model.3.2.weight", "model.4.weight"} <= set(last)
-
-
-def test_norms_and_slopes_are_no_stages_of_their_own():
-    model = nn.Sequential(*unit(1, 2), *unit(2, 2), conv(2))
-    assert names(model) == ["0", "3", "6"]
-    first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
-    assert names(first) == ["1", "4", "7"]
-    same = Wrapper(nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 2), conv(2)))
-    assert names(same) == ["model.0.0", "model.1.0", "model.2.0", "model.3"]
-
-
-def test_own_stages_may_hold_several_modules():
-    model = Backwards()
-    model.stages = {
-        "enter": ("first", "shift"),
-        "middle": ("lists.1", "dictionary", "lists.0"),
-        "leave": ("last", "auxiliary"),
-    }
-    assert names(model) == ["enter", "middle", "leave"]
-    assert "lists.0.bias" in find_stages(model)[1].keys
-    model.stages = {**model.stages, "again": ("first.0",)}
-    with pytest.raises(RecipeError, match="more than one"):
-        find_stages(model, X)
-    model.stages = ("first", "first")
-    with pytest.raises(RecipeError, match="distinct names"):
-        find_stages(model, X)
 
 
 class Attention(nn.Module):
@@ -147,8 +100,43 @@ class Attention(nn.Module):
         return self.leave(self.attention(h, h, h)[0])[:, None]
 
 
-def test_attention_projection_follows_its_module():
-    assert names(Wrapper(Attention())) == ["model.enter", "model.attention", "model.leave"]
+def test_wrapped_networks_fall_back_to_modules_with_tensors():
+    model = wrapped(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), Biased())))
+    assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
+    assert names(wrapped(Attention())) == ["model.enter", "model.attention", "model.leave"]
+
+
+def unit(enter, leave, stride=1):
+    return nn.Sequential(nn.Conv2d(enter, leave, 3, stride, 1), nn.BatchNorm2d(leave), nn.PReLU())
+
+
+def test_a_wrapped_network_is_divided_where_its_resolution_changes():
+    up = nn.ConvTranspose2d(4, 4, 2, stride=2)
+    down = nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 4, stride=2), unit(4, 4))
+    model = wrapped(nn.Sequential(down, up, nn.PReLU(), unit(4, 2), conv(2)))
+    assert names(model) == ["model.0.0.0", "model.0.2.0", "model.1"]
+    last = {stage.name: stage.keys for stage in find_stages(model, X)}["model.1"]
+    assert {"model.2.weight", "model.3.2.weight", "model.4.weight"} <= set(last)
+
+
+def test_norms_and_slopes_are_no_stages_of_their_own():
+    model = nn.Sequential(*unit(1, 2), *unit(2, 2), conv(2))
+    assert names(model) == ["0", "3", "6"]
+    first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
+    assert names(first) == ["1", "4", "7"]
+    same = wrapped(nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 2), conv(2)))
+    assert names(same) == ["model.0.0", "model.1.0", "model.2.0", "model.3"]
+
+
+def test_own_stages_may_hold_several_modules():
+    model = Backwards()
+    model.stages = {
+        "enter": ("first", "shift"),
+        "middle": ("lists.1", "dictionary", "lists.0"),
+        "leave": ("last", "auxiliary"),
+    }
+    assert names(model) == ["enter", "middle", "leave"]
+    assert "lists.0.bias" in find_stages(model)[1].keys
 
 
 class Tied(nn.Module):
@@ -208,17 +196,20 @@ def test_mode_buffers_and_random_state_are_restored(fails):
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(1, 1, 1, 1))
-        self.more = nn.Parameter(torch.ones(1, 1, 1, 1))
+        self.weights = nn.ParameterList([torch.ones(1, 1, 1, 1) for _ in range(2)])
 
     def forward(self, x):
-        return F.conv2d(F.conv2d(x, self.weight), self.more)
+        return F.conv2d(F.conv2d(x, self.weights[0]), self.weights[1])
 
 
-def test_networks_without_stages_are_refused_with_a_way_out():
-    with pytest.raises(RecipeError, match="set its attribute stages"):
-        find_stages(Functional(), X)
-    with pytest.raises(RecipeError, match="give an example input"):
-        find_stages(Functional())
-    with pytest.raises(RecipeError, match="nothing to train"):
-        find_stages(nn.ReLU(), X)
+@pytest.mark.parametrize(
+    ("model", "example", "message"),
+    [
+        (Functional(), X, "set its attribute stages"),
+        (Functional(), None, "give an example input"),
+        (nn.ReLU(), X, "nothing to train"),
+    ],
+)
+def test_networks_without_stages_are_refused_with_a_way_out(model, example, message):
+    with pytest.raises(RecipeError, match=message):
+        find_stages(model, example)
