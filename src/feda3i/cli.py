@@ -8,7 +8,9 @@ Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 interrupted.
 from __future__ import annotations
 
 import io
+import signal
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Annotated
 
 import typer
@@ -27,6 +29,7 @@ from feda3i.commands.predict import predict
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
+from feda3i.failures import Visible, command_of, message_of
 
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((noise, "noise"), (deploy, "deploy")):
@@ -63,14 +66,15 @@ def main() -> None:
         # File names need not be text; one that cannot be printed must not end a command.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    try:
-        app(prog_name="feda3i")
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
-    except Exception as error:
-        from feda3i.failures import command_of, message_of
-
-        _fail(*message_of(error, command_of(sys.argv[1:])))
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # Slurm sends it before it kills
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr)):
+        try:
+            app(prog_name="feda3i")
+        except KeyboardInterrupt:
+            _fail("interrupted", 130)
+        except Exception as error:
+            _fail(*message_of(error, command_of(sys.argv[1:])))
 
 
 def _fail(text: str, code: int) -> None:

@@ -102,7 +102,19 @@ def printable(text: Any, length: int = 1000) -> str:
     'it\\x1b[31m broke here'
     """
     line = " ".join((text if isinstance(text, str) else shown(text))[: length + 1].split())
-    safe = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in line
-    )
+    safe = escaped(line)
     return safe if len(safe) <= length else f"{safe[:length]}..."
+
+
+def escaped(text: str, kept: str = "") -> str:
+    r"""Return text with everything that a terminal would obey, and not show, as escapes.
+
+    >>> escaped("a\x1b[2J\u202eb\n", kept="\n")
+    'a\\x1b[2J\\u202eb\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in kept else char.encode("unicode_escape").decode()
+        for char in text
+    )

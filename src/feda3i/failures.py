@@ -14,8 +14,32 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
-from feda3i.errors import FedA3IError, RecipeError, summary
+from feda3i.errors import FedA3IError, RecipeError, escaped, summary
+
+
+class Visible:
+    """A stream on which names from outside hide, move and colour nothing.
+
+    What draws on a terminal itself writes to ``raw``.
+    """
+
+    def __init__(self, raw: TextIO) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        """Write text; escape sequences and marks that turn letters are shown as such."""
+        return self.raw.write(escaped(text, kept="\n\t"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def raw_stderr() -> TextIO:
+    """Return standard error for what draws on a terminal."""
+    return getattr(sys.stderr, "raw", sys.stderr)
+
 
 _DISK_FULL = {
     "run": "go on with: feda3i resume RUN_FOLDER",

@@ -105,7 +105,7 @@ def hash_text(*parts: str) -> str:
 
 
 def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -> None:
-    """Write a picture, or ``(row, column)`` or ``(row, column, 3)`` pixels, as PNG.
+    """Write a picture, or ``(row, column)`` or ``(row, column, 3)`` pixels, as a private PNG.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -
     buffer = io.BytesIO()
     made = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
     made.save(buffer, "PNG", compress_level=compression)
-    _write(path, buffer.getvalue())
+    _write(path, buffer.getvalue(), 0o600)
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as ``.npy``."""
+    """Write an array as ``.npy`` that only the user can read."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    _write(path, buffer.getvalue())
+    _write(path, buffer.getvalue(), 0o600)
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -157,6 +157,6 @@ def write_figure(path: Path, figure: Any, dpi: int) -> None:
     _write(path, buffer.getvalue())
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes, mode: int = 0o666) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, data, durable=False)
+    write_file(path, data, durable=False, mode=mode)

@@ -31,14 +31,14 @@ class Odd:
 def odd_input(folder: Path, good: Path, draw: Random, is_quick: bool = False) -> Odd:
     """Write the files of one odd input into the folder and return its command."""
     makers = (_recipe, _recipe, _mild, _mild, _toml, _command, _command, _run_folder, _set)
+    makers += (_run_folder, _results, _grid)
     if not is_quick:
         return draw.choice(makers)(folder, good, draw)
     while True:
         for leftover in folder.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        odd = draw.choice((_recipe, _recipe, _toml, _command, _command, _run_folder, _set))(
-            folder, good, draw
-        )
+        quick = (_recipe, _recipe, _toml, _command, _command, _run_folder, _set, _results, _grid)
+        odd = draw.choice(quick)(folder, good, draw)
         if not odd.is_long or odd.kind not in ("recipe", "command"):
             return odd
 
@@ -87,9 +87,43 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
             ["run", f"{OUT}/recipe.toml", "--out", f"{OUT}/again"],
             ["audit", OUT, "--out", f"{OUT}/audit"],
             ["audit", OUT, "--survey", "--out", f"{OUT}/audit"],
+            ["report", OUT, "--out", f"{OUT}/page.html"],
+            ["tables", OUT, "--out", f"{OUT}/tables"],
+            ["export", OUT, "--to", "onnx", "--out", f"{OUT}/x"],
+            ["export", OUT, "--to", "monai-bundle", "--out", f"{OUT}/x"],
         )
     )
     return Odd("run folder", command, is_long=True, about=f"{name}: {about}")
+
+
+def _results(folder: Path, good: Path, draw: Random) -> Odd:
+    shutil.copytree(good / "results", folder / "results")
+    shutil.copy(good / "grid.toml", folder / "grid.toml")
+    about = "; ".join(odd_files.spoil(folder / "results", draw) for _ in range(draw.choice((1, 2))))
+    command = draw.choice(
+        (
+            ["tables", "results", "--grid", "grid.toml", "--out", OUT],
+            ["tables", "results", "--out", OUT],
+            ["bench", "grid.toml", "--list", "--results", "results"],
+            ["bench", "grid.toml", "--dry-run", "--results", "results"],
+        )
+    )
+    return Odd("results", command, is_long=True, about=about)
+
+
+def _grid(folder: Path, good: Path, draw: Random) -> Odd:
+    shutil.copytree(good / "results", folder / "results")
+    (folder / "grids").mkdir()
+    shutil.copy(good / "grid.toml", folder / "grids" / "grid.toml")
+    about = odd_files.spoil(folder / "grids", draw)
+    command = draw.choice(
+        (
+            ["bench", "grids/grid.toml", "--list", "--results", "results"],
+            ["bench", "grids/grid.toml", "--dry-run", "--results", "results"],
+            ["tables", "results", "--grid", "grids/grid.toml", "--out", OUT],
+        )
+    )
+    return Odd("grid", command, is_long=True, about=about)
 
 
 def _set(folder: Path, good: Path, draw: Random) -> Odd:

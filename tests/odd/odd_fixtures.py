@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,19 @@ PLUGINS = {
 }
 
 
+GRID = """title = "tiny"
+seeds = [0]
+rows = ["fedavg", "feda3i"]
+set = {set}
+[settings]
+clean = {{ recipe = "demo", set = ["rounds=2", "noise=none", "feda3i.t1=1"] }}
+"""
+
+
 def make(folder: Path) -> None:
     """Write all good things into a folder: once per session, copied for each input."""
     from feda3i import recipe
+    from feda3i.bench.result import result_of
     from feda3i.engine.run import run
 
     pictures(folder / "set")
@@ -50,7 +61,9 @@ def make(folder: Path) -> None:
     for name, method in (("done", "method=fedavg"), ("survey", "method=feda3i")):
         options = ["method.t1=1"] if name == "survey" else []
         run(recipe.load(None, [*tiny, "rounds=2", method, *options]), folder / name)
+        result_of(folder / name).write(folder / "results" / f"{name}.json")
     broken_off(recipe.load(None, [*tiny, "rounds=3", "method=elr"]), folder / "open")
+    (folder / "grid.toml").write_text(GRID.format(set=json.dumps(tiny)))
     for name, body in PLUGINS.items():
         (folder / name).write_text(body)
 

@@ -184,3 +184,18 @@ def test_names_that_are_no_text_and_closed_pipes_do_no_harm():
     )
     assert b"Traceback" not in closed.stderr
     assert b"bug" not in closed.stderr
+
+
+def test_names_from_outside_draw_nothing_on_a_terminal(tmp_path):
+    name = "a\x1b[2J\u202egnp"
+    done = subprocess.run(
+        [sys.executable, "-m", "feda3i", "check", str(tmp_path / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "a\\x1b[2J\\u202egnp" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown

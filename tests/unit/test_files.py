@@ -2,10 +2,11 @@ import os
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from feda3i.errors import RecipeError
-from feda3i.files import write_file
+from feda3i.files import write_array, write_file, write_png
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -50,3 +51,9 @@ def test_only_durable_files_are_synced(tmp_path, monkeypatch):
     assert synced == []
     write_file(tmp_path / "kept", b"2")
     assert len(synced) == 1
+
+
+@pytest.mark.parametrize("write", [write_png, write_array])
+def test_pixels_are_for_the_user_alone(tmp_path, write):
+    write(tmp_path / "masks" / "case", np.zeros((4, 4), np.uint8))
+    assert stat.S_IMODE((tmp_path / "masks" / "case").stat().st_mode) == 0o600

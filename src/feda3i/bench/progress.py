@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from feda3i.failures import raw_stderr
+
 OFTEN = 60.0
 """Seconds between two lines about runs under way where there is no terminal."""
 
@@ -28,7 +30,7 @@ class Progress:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(file=raw_stderr())
         self._total, self._done, self._quiet, self._clock = total, done, quiet, clock
         self._started, self._told = clock(), clock()
         is_live = self._console.is_terminal and not quiet

@@ -106,15 +106,15 @@ def check_method(arguments: Sequence[str]) -> None:
     """Run the contract on a method; options as ``key=value`` after its name."""
     if not arguments:
         raise RecipeError("expected: feda3i check method NAME [key=value ...]")
-    from feda3i import contract
+    from feda3i import testing
     from feda3i.methods.base import make_method
     from feda3i.recipe import load
 
     name, *options = arguments
     section = load(None, [f"method={name}", *(f"method.{option}" for option in options)]).method
     make_method(section.name, section.options())
-    outcome = contract.check_method(section.name, section.options())
-    for promise in contract.PROMISES:
+    outcome = testing.check_method(section.name, section.options())
+    for promise in testing.PROMISES:
         trouble = outcome[promise.__name__]
         print(f"{'broken' if trouble else 'kept  '}  {(promise.__doc__ or '').strip()}")
         if trouble:

@@ -18,6 +18,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from feda3i.errors import escaped
+from feda3i.failures import raw_stderr
+
 OFTEN = 30.0
 """Seconds between two lines of a log within a round; a run's first site appears at once."""
 
@@ -86,14 +89,14 @@ class Live(Listener):
     def __init__(
         self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(file=raw_stderr())
         self._clock = clock
         self._bar: Progress | None = None
         self._last: dict[str, Any] = {}
 
     def note(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(escaped(text, kept="\n"), highlight=False, markup=False, soft_wrap=True)
 
     def doing(self, text: str) -> None:
         """Show what is under way: a first round may take long, and silence looks like a hang."""

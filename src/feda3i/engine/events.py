@@ -10,10 +10,78 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from feda3i.errors import RunError
+from feda3i.errors import RunError, shown
+from feda3i.values import LARGEST
 
 Event = dict[str, Any]
+Number = float | None
+"""``None`` stands for a number that was not finite."""
+
+
+class Record(BaseModel):
+    """What a line or a file of a run must hold to be read; further keys are allowed."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+class _Start(Record):
+    recipe: dict[str, Any]
+    stages: list[str]
+
+
+class _Round(Record):
+    round: int
+    asked: int
+    answered: int
+    missing: dict[str, str]
+    loss: Number
+    site_loss: dict[str, Number]
+    site_seconds: dict[str, float] = {}
+    seconds: float
+    dice: Number = None
+    said: list[str] = []
+    weights: dict[str, Number | list[Number]] = {}
+    guarded: dict[str, str] = {}
+    survey: Any = None
+
+
+class _Row(Record):
+    case: str
+    of_class: int = Field(alias="class")
+    dice: Number = None
+    iou: Number = None
+    hd95: Number = None
+    assd: Number = None
+    covered: Number = None
+    empty: str = ""
+    source: str = ""
+    site: str = ""
+
+
+class _Score(Record):
+    round: int
+    split: str
+    rows: list[_Row]
+
+
+class _Note(Record):
+    text: str
+    is_result: bool
+
+
+class _Join(Record):
+    sites: dict[str, int]
+
+
+_KINDS: dict[str, type[Record]] = {
+    "start": _Start,
+    "round": _Round,
+    "score": _Score,
+    "note": _Note,
+    "join": _Join,
+}
 
 
 class EventLog:
@@ -69,12 +137,32 @@ def last_rows(path: Path, split: str = "test") -> list[dict[str, Any]]:
 
 
 def parse_event(line: str | bytes) -> Event | None:
-    """Return the event of a line; ``None`` if it holds none."""
+    """Return the event of a line; ``None`` if it holds none, or one that no run writes."""
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
+        event = json.loads(line, parse_constant=_refuse, parse_int=_whole)
+        kind = event["event"]
+        if kind in _KINDS:
+            _KINDS[kind].model_validate(event)
+    except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
         return None
-    return event if isinstance(event, dict) and "event" in event else None
+    return event if isinstance(event, dict) and isinstance(kind, str) else None
+
+
+def mistake_of(error: ValidationError) -> str:
+    """Return the first mistake that a typed check found, in one line."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg'].lower()}, found {shown(first['input'])}"
+
+
+def _whole(digits: str) -> int:
+    if abs(number := int(digits)) > LARGEST:
+        raise ValueError("a number of more than 64 bits")
+    return number
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def plain(value: Any) -> Any:

@@ -1,11 +1,11 @@
-"""Ctrl-C that does not get lost."""
+"""Ctrl-C, and the SIGTERM of a batch system, that do not get lost."""
 
 from __future__ import annotations
 
 import signal
 import threading
 from types import FrameType
-from typing import Self
+from typing import Any, Self
 
 
 class Interrupt:
@@ -17,13 +17,13 @@ class Interrupt:
     ended as ``RuntimeError``. So the signal is noted: ``check`` raises it again where nobody
     catches it, and any other error that leaves the ``with`` block after it becomes one.
 
-    Only Python's own reaction to Ctrl-C is completed like this; a host program that has set its
-    own (Flower, a notebook) keeps it.
+    SIGTERM, which Slurm sends before it kills, counts as Ctrl-C. Only the usual reactions are
+    completed like this; a host program that has set its own (Flower, a notebook) keeps them.
     """
 
     def __init__(self) -> None:
         self._is_noted = False
-        self._is_ours = False
+        self._before: dict[signal.Signals, Any] = {}
 
     def check(self) -> None:
         """Raise ``KeyboardInterrupt`` if Ctrl-C was pressed and we are still here."""
@@ -31,16 +31,15 @@ class Interrupt:
             raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._note)
-            self._is_ours = True
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if self._is_ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._is_ours = False
+        while self._before:
+            signal.signal(*self._before.popitem())
         if self._is_noted and error is not None and not isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error
 

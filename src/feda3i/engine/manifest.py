@@ -13,21 +13,76 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field, ValidationError
 
 from feda3i import __version__
 from feda3i.core.cases import Federation
+from feda3i.engine.events import Record, mistake_of
 from feda3i.engine.job import Job
-from feda3i.errors import RunError
+from feda3i.errors import RecipeError, RunError, shown
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import DECIDING, deciding
 from feda3i.recipe.trust import named_code
 from feda3i.seeding import rng
-from feda3i.values import flat_items
+from feda3i.values import check_plain, flat_items
 
 FORMAT = 1
+OLD = "0.1."
+"""Versions whose folders this one does not read: their recipes have keys that are gone."""
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
 COMPARED = ("sha256", "test_sha256", "sites_sha256", "cases", "test", "sites", "classes")
 """What must not change in the data before a run is resumed."""
+
+
+class _Data(Record):
+    """What a manifest says of the data; over the network only sites know theirs."""
+
+    sha256: str = ""
+    test_sha256: str = ""
+    sites_sha256: str = ""
+    cases: int = 0
+    test: int = 0
+    sites: dict[str, int] = Field({})
+    classes: list[str] = Field([])
+    notes: dict[str, Any] = Field({})
+
+
+class _Manifest(Record):
+    feda3i: str
+    created: str
+    recipe_sha256: str
+    machine: str
+    packages: dict[str, str]
+    processor: dict[str, str]
+    data: _Data
+    code: dict[str, dict[str, str]] = Field({})
+    start: dict[str, Any] = Field({})
+    branched: int = 0
+    run: str = ""
+    events_sha256: str = ""
+
+
+def check_manifest(content: Any, path: Path) -> dict[str, Any]:
+    """Return the content of a ``manifest.json`` that this version can read."""
+    found = content if isinstance(content, dict) else {}
+    version = shown(found.get("feda3i", "of unknown version"), 40).strip("'")
+    if found and (found.get("format") != FORMAT or version.startswith(OLD)):
+        raise RunError(
+            f"'{path.parent}' was written by feda3i {version}; this is {__version__}, which cannot "
+            f"read it. Use that version, or repeat the run"
+        )
+    try:
+        check_plain(content)
+        _Manifest.model_validate(content)
+        if found.get("engine") != "flower":
+            lacking = [key for key in _Data.model_fields if key not in found["data"]]
+            if lacking:
+                raise RecipeError(f"data.{lacking[0]}: missing")
+    except ValidationError as error:
+        raise RunError(f"'{path}' is damaged: {mistake_of(error)}") from None
+    except RecipeError as error:
+        raise RunError(f"'{path}' is damaged: {error}") from None
+    return found
 
 
 def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:

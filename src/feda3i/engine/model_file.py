@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from feda3i import __version__
 from feda3i.core.messages import Params
 from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import FORMAT
@@ -60,7 +61,10 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
         channels, classes = int(about["channels"]), int(about["classes"])
         form = format_of(recipe, channels, classes, _shape(about["shape"]))
     except (KeyError, TypeError, ValueError, RecipeError) as error:
-        raise RunError(f"'{path}' is not a model file of feda3i: {error}") from None
+        raise RunError(
+            f"'{path}' is not a model file of feda3i {__version__}: {error}. If version 0.1 wrote "
+            f"it, use that version"
+        ) from None
     if not (1 <= channels <= 64 and 1 <= classes <= 255):
         raise RunError(f"'{path}': {channels} channels and {classes} classes cannot be")
     check_trust(recipe, path, trust_code)

@@ -16,16 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from feda3i import __version__
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.events import read_events
 from feda3i.engine.job import Job
 from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
-from feda3i.engine.manifest import FORMAT, check_recipe_kept, manifest_of
+from feda3i.engine.manifest import check_manifest, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best, write_best
-from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.errors import RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
@@ -96,6 +95,9 @@ class RunFolder:
         check_plain(manifest)
         write_local(self.path, recipe)
         write_file(self.path / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
+        self._write_manifest(manifest)
+
+    def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
         text = json.dumps(manifest, indent=2, sort_keys=True)
         write_file(self.path / "manifest.json", text.encode())
 
@@ -122,13 +124,8 @@ class RunFolder:
                 f"'{path}' never became a run: it was interrupted before its first files were "
                 f"written, and nothing is lost. Start it again: feda3i run RECIPE --out {path}"
             )
-        manifest = folder.manifest()
-        if manifest.get("format") != FORMAT:
-            raise RunError(
-                f"'{path}' was written by feda3i {manifest.get('feda3i', 'of unknown version')} "
-                f"(run format {manifest.get('format')}); this is {__version__} (format {FORMAT}). "
-                f"Use that version, or repeat the run"
-            )
+        folder.manifest()
+        check_log(path)
         if to_write:
             check_links(path)
             folder._lock = Lock(path)
@@ -138,18 +135,12 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """Return the manifest."""
         try:
-            content: dict[str, Any] = json.loads((self.path / "manifest.json").read_text())
+            content = json.loads((self.path / "manifest.json").read_text())
         except FileNotFoundError:
             raise RunError(f"'{self.path}' is not a run folder: it has no manifest.json") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunError(f"'{self.path}/manifest.json' cannot be read: {error}") from None
-        if not isinstance(content, dict):
-            raise RunError(f"'{self.path}/manifest.json' is damaged: expected an object")
-        try:
-            check_plain(content)
-        except RecipeError as error:
-            raise RunError(f"'{self.path}/manifest.json' is damaged: {error}") from None
-        return content
+        return check_manifest(content, self.path / "manifest.json")
 
     def recipe(self) -> Recipe:
         """Return the recipe of the run, with the places of this machine, if it is still the same.
@@ -256,6 +247,7 @@ class RunFolder:
         data = model_bytes(job, params)
         digest = hashlib.sha256(data).hexdigest()
         write_file(self.model, data)
+        self._write_manifest({**self.manifest(), "events_sha256": hash_log(self.path)})
         self.drop_cache()
         write_file(self.done, f"{digest}\n".encode())
         return digest
@@ -293,6 +285,35 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def hash_log(folder: Path) -> str:
+    """Return the SHA-256 of a run's event log; of nothing if there is none."""
+    path = folder / "events.jsonl"
+    try:
+        return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
+    except OSError as error:
+        raise RunError(f"the event log '{path}' cannot be read: {error}") from None
+
+
+def check_log(folder: Path) -> None:
+    """Raise ``RunError`` if the log of a finished run is not the one that the run wrote.
+
+    Whatever reads results calls this: ``RunFolder.open`` does, and so does the report.
+    """
+    if not (folder / "DONE").exists():
+        return
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        expected = str(manifest.get("events_sha256", "none"))
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        raise RunError(f"'{folder}/manifest.json' cannot be read: {error}") from None
+    found = hash_log(folder)
+    if found != expected:
+        raise RunError(
+            f"'{folder}/events.jsonl' is not the log that this run wrote: expected SHA-256 "
+            f"{expected[:12]} (manifest.json), found {found[:12]}; restore it from a copy"
+        )
 
 
 def _check_checkpoint(tree: Any) -> None:

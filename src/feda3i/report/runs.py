@@ -27,6 +27,7 @@ from pydantic_core import PydanticUseDefault
 from feda3i.engine.events import parse_event
 from feda3i.engine.lock import check_kinds, is_held
 from feda3i.engine.manifest import FORMAT
+from feda3i.engine.run_folder import check_log
 from feda3i.errors import RunError
 from feda3i.quality import Rating
 
@@ -231,6 +232,10 @@ def read_run(path: Path) -> RunFacts:
     log = RunFacts(path)
     log.manifest = _manifest(log)
     log.recipe = _recipe(log)
+    try:
+        check_log(path)
+    except RunError as error:
+        log.problems.append(str(error))
     _read_events(log)
     log.state = _state(log)
     if not log.rounds:

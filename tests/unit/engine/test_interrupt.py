@@ -1,4 +1,4 @@
-"""A Ctrl-C that torch swallows or turns into another error still ends the run."""
+"""A Ctrl-C or SIGTERM that torch swallows or turns into another error still ends the run."""
 
 import signal
 import threading
@@ -9,24 +9,28 @@ from feda3i.engine.console import Silent
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.run import resume, run
 
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+
 
 @pytest.fixture(autouse=True)
-def pythons_own_reaction():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def usual_reactions():
+    before = {number: signal.signal(number, usual) for number, usual in USUAL.items()}
     yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
+    assert {number: signal.getsignal(number) for number in USUAL} == USUAL
+    for number, reaction in before.items():
+        signal.signal(number, reaction)
 
 
-def press_and_swallow():
+def press_and_swallow(number=signal.SIGINT):
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
 
-def test_check_raises_what_was_swallowed():
+@pytest.mark.parametrize("number", USUAL)
+def test_check_raises_what_was_swallowed(number):
     with Interrupt() as interrupt:
         interrupt.check()
-        press_and_swallow()
+        press_and_swallow(number)
         with pytest.raises(KeyboardInterrupt):
             interrupt.check()
 
@@ -77,22 +81,32 @@ def test_nothing_is_set_outside_the_main_thread():
     assert not errors
 
 
-class SwallowsOne(Silent):
-    """A listener in which the interrupt of round 2 is lost."""
+def test_a_batch_system_ends_a_command_as_ctrl_c_does(feda3i, monkeypatch):
+    def stop(*_arguments):
+        signal.raise_signal(signal.SIGTERM)
 
-    def __init__(self):
-        self.rounds = 0
+    monkeypatch.setattr("feda3i.cli.app", lambda **_: stop())
+    assert feda3i("list") == (130, "", "feda3i: interrupted\n")
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class SwallowsOne(Silent):
+    """A listener in which the signal of round 2 is lost."""
+
+    def __init__(self, number):
+        self.rounds, self.number = 0, number
 
     def round(self, event):
         self.rounds += 1
         if self.rounds == 2:
-            press_and_swallow()
+            press_and_swallow(self.number)
 
 
-def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe, tmp_path):
+@pytest.mark.parametrize("number", USUAL)
+def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe, tmp_path, number):
     recipe = tiny_recipe("rounds=4")
     whole = run(recipe, tmp_path / "whole")
-    listener = SwallowsOne()
+    listener = SwallowsOne(number)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "stopped", listener=listener)
     assert listener.rounds == 2

@@ -1,0 +1,117 @@
+"""Run folders from others: what was edited after the run is noticed wherever it is read."""
+
+import json
+import shutil
+
+import pytest
+
+from feda3i.engine.events import parse_event
+from feda3i.engine.results import load_run
+from feda3i.engine.run import resume
+from feda3i.engine.run_folder import RunFolder
+from feda3i.errors import RunError
+
+READERS = {
+    "resume": ("resume", "{run}"),
+    "predict": ("predict", "{run}", "{run}", "--out", "{out}"),
+    "evaluate": ("evaluate", "{run}"),
+    "export": ("export", "{run}", "--to", "onnx", "--out", "{out}"),
+    "audit": ("audit", "{run}"),
+}
+
+
+@pytest.fixture
+def edited(finished, tmp_path):
+    """Return a function that copies a finished run and changes one of its files."""
+
+    def edit(name, change):
+        path = tmp_path / "run"
+        shutil.copytree(finished, path)
+        text = (path / name).read_text()
+        (path / name).write_text(change(text))
+        assert (path / name).read_text() != text
+        return path
+
+    return edit
+
+
+def better(log):
+    lines = [json.loads(line) for line in log.splitlines()]
+    for line in lines:
+        for row in line.get("rows", ()):
+            row["dice"] = 0.999
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_an_edited_log_is_refused_in_one_line(edited, feda3i, tmp_path, command):
+    path = edited("events.jsonl", better)
+    code, _, said = feda3i(*(a.format(run=path, out=tmp_path / "o") for a in READERS[command]))
+    assert code == 1
+    assert f"'{path}/events.jsonl' is not the log that this run wrote" in said
+    assert said.count("\n") == 1
+
+
+def test_a_report_on_an_edited_log_says_so(edited, feda3i, tmp_path):
+    path = edited("events.jsonl", better)
+    assert feda3i("report", path, "--out", tmp_path / "page")[0] in (0, 1)
+    (page,) = (
+        tmp_path.glob("page*/**/*.html") if (tmp_path / "page").is_dir() else [tmp_path / "page"]
+    )
+    assert "is not the log that this run wrote" in page.read_text()
+
+
+@pytest.mark.parametrize("read", [load_run, resume])
+def test_an_edited_recipe_is_refused(edited, read):
+    path = edited("recipe.toml", lambda text: text.replace("rounds = 2", "rounds = 1"))
+    with pytest.raises(RunError, match=r"is not the recipe that this run was started with.*rounds"):
+        read(path)
+
+
+@pytest.mark.parametrize("command", ["resume", "predict"])
+def test_a_folder_of_version_0_1_gives_one_clear_line(edited, feda3i, tmp_path, command):
+    path = edited("manifest.json", lambda text: text.replace('"feda3i": "0.2', '"feda3i": "0.1'))
+    code, _, said = feda3i(*(a.format(run=path, out=tmp_path / "o") for a in READERS[command]))
+    assert code == 1
+    assert "was written by feda3i 0.1.0; this is 0.2.0" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data", None),
+        ("data", {"sha256": 1}),
+        ("packages", []),
+        ("processor", "x"),
+        ("created", 5),
+        ("seed", float("inf")),
+        ("seed", 10**30),
+    ],
+)
+def test_a_manifest_of_other_types_is_damaged(edited, key, value):
+    path = edited("manifest.json", lambda text: json.dumps({**json.loads(text), key: value}))
+    with pytest.raises(RunError, match=rf"manifest.json' is damaged: {key}"):
+        RunFolder.open(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        "{}",
+        "{",
+        '{"event": 5}',
+        '{"event": "note", "text": 5, "is_result": true}',
+        '{"event": "join", "sites": {"a": "b"}}',
+        '{"event": "score", "round": 1, "split": "test", "rows": [{"case": "a"}]}',
+        '{"event": "score", "round": 1, "split": "test", "rows": [{"case": "a", "class": 1, '
+        '"dice": "good"}]}',
+        '{"event": "resume", "number": NaN}',
+        f'{{"event": "resume", "number": {10**400}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_no_run_writes_is_no_event(line):
+    assert parse_event(line) is None
+    assert parse_event('{"event": "later", "of": "a newer version"}') is not None
