@@ -118,7 +118,7 @@ def _answer(message: Message, context: Context, work: Callable[[Workplace], Reco
     try:
         settings = NodeSettings.of(context.node_config)
         site = settings.site
-        with settings.threading():
+        with settings.threading(), settings.limits():
             content = work(Workplace(message, context, settings))
     except (RecipeError, RunError, WireError) as error:
         log.error("%s", error)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import resource
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,16 +22,29 @@ import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.holdout import hold_out
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, RunError, shown
 from feda3i.files import make_private
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import registries
 from feda3i.simulation.views import view_of
-from feda3i.values import keywords_of
+from feda3i.values import keywords_of, split_names
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_KEYS = ("site", "data-dir", "state-dir", "device", "threads", "allow-plugins", "allow-synthetic")
+_KEYS = (
+    "site",
+    "data-dir",
+    "state-dir",
+    "device",
+    "threads",
+    "methods",
+    "models",
+    "max-epochs",
+    "max-seconds",
+    "max-memory",
+    "allow-plugins",
+    "allow-synthetic",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,12 @@ class NodeSettings:
     # Where and with how many threads to train. One thread repeats a local run to the bit.
     device: str = "auto"
     threads: int = 1
+    # What this site agrees to, whatever the recipe of the server says; no names: all installed
+    methods: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    max_epochs: float = 50
+    max_seconds: float = 3600  # for one message
+    max_memory: float = 0  # GB of the process that answers a message; 0: as much as there is
     allow_plugins: bool = False  # whether a recipe may name a Python file or module of this machine
     allow_synthetic: bool = False
 
@@ -66,10 +88,68 @@ class NodeSettings:
             state=state,
             data=Path(data) if data else None,
             device=str(node_config.get("device", "auto")),
-            threads=int(node_config.get("threads", 1)),
+            threads=int(_number(node_config, "threads", 1)),
+            methods=split_names(str(node_config.get("methods", ""))),
+            models=split_names(str(node_config.get("models", ""))),
+            max_epochs=_number(node_config, "max-epochs", cls.max_epochs),
+            max_seconds=_number(node_config, "max-seconds", cls.max_seconds),
+            max_memory=_number(node_config, "max-memory", cls.max_memory),
             allow_plugins=node_config.get("allow-plugins") is True,
             allow_synthetic=node_config.get("allow-synthetic") is True,
         )
+
+    @contextmanager
+    def limits(self) -> Iterator[None]:
+        """Bound the seconds and the memory of one answer; what needs more is a ``RunError``."""
+        is_main = threading.current_thread() is threading.main_thread()
+
+        def stop(*_: object) -> None:
+            raise _LateError
+
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        if self.max_memory:
+            most = min(int(self.max_memory * 1e9), before[1] if before[1] > 0 else 2**62)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
+        handler = signal.signal(signal.SIGALRM, stop) if is_main else None
+        try:
+            if is_main:  # signals reach no other thread
+                signal.setitimer(signal.ITIMER_REAL, self.max_seconds)
+            yield
+        except _LateError:
+            raise RunError(
+                f"it took more than this site's max-seconds ({self.max_seconds:g})"
+            ) from None
+        except Exception as error:  # torch says it in a RuntimeError, others pass that on
+            is_short = isinstance(error, MemoryError) or "allocate memory" in str(error)
+            if self.max_memory and is_short:
+                raise RunError(
+                    f"it needs more than this site's max-memory ({self.max_memory:g} GB)"
+                ) from None
+            raise
+        finally:
+            if is_main:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, handler)
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+    def check_agreed(self, recipe: Recipe) -> None:
+        """Raise ``RecipeError`` if a recipe asks for more than this site agreed to."""
+        wanted = [("methods", "method", recipe.method.name, self.methods)]
+        wanted += [("models", "model", recipe.model.name, self.models)]
+        if "then" in recipe.method.options():
+            wanted += [("methods", "method", str(recipe.method.options()["then"]), self.methods)]
+        for key, section, name, agreed in wanted:
+            canonical = registries()[section].canonical
+            if agreed and canonical(name) not in map(canonical, agreed):
+                raise RecipeError(
+                    f"{section}: this site agreed to {', '.join(agreed)} ({key} in its site.toml), "
+                    f"found '{name[:80]}'"
+                )
+        if recipe.train.epochs > self.max_epochs:
+            raise RecipeError(
+                f"train.epochs: this site agreed to at most {self.max_epochs:g} (max-epochs in "
+                f"its site.toml), found {recipe.train.epochs}"
+            )
 
     def threading(self) -> AbstractContextManager[None]:
         """Return a context with the site's number of threads."""
@@ -87,6 +167,17 @@ class NodeSettings:
         if not re.fullmatch(r"[0-9a-f]{16,64}", run):
             raise RecipeError("expected the run's identifier as hexadecimal digits")
         return self.state / self.site / run
+
+
+class _LateError(BaseException):
+    """An answer takes too long; no library on the way takes this for an error of its own."""
+
+
+def _number(node_config: Mapping[str, Any], key: str, default: float) -> float:
+    value = node_config.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise RecipeError(f"node-config: expected a number as {key}, found {shown(value)}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -115,6 +206,7 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
         raise RecipeError("the recipe is not an object")
     recipe = validate({**values, "engine": {"device": settings.device, "workers": 1}})
     check_names(recipe, settings.allow_plugins)
+    settings.check_agreed(recipe)
     return recipe
 
 

@@ -205,6 +205,29 @@ def test_a_site_with_most_cases_is_capped(tmp_path):
     assert list(weights.values()) == pytest.approx([0.2] * 3)
 
 
+def test_no_survey_makes_a_site_weigh_more_than_the_cap_at_any_stage(tmp_path):
+    def zeros(name, reply):
+        if name != BAD or header_of(reply)["kind"] != "survey":
+            return reply
+        numbers = json.loads(header_of(reply)["body"])["numbers"]
+        return forge(reply, numbers={key: [0.0] * len(old) for key, old in numbers.items()})
+
+    recipe = tiny(
+        rounds=2,
+        sites=5,
+        method="feda3i",
+        options={"t1": 1, "safe": False},
+        engine={"max_share": 0.25},
+    )
+    trial = Trial(tmp_path, recipe, site_names(5), zeros)
+    trial.play()
+    weights = np.array(list(trial.events("round")[-1]["weights"].values()))
+    assert weights.shape == (5, len(job().layout.stages))
+    assert weights.max() <= 0.25 + 1e-12
+    assert weights.sum(axis=0) == pytest.approx(1.0)
+    assert weights[:, -1].max() == pytest.approx(0.25)  # and the cap had to act
+
+
 def test_what_guards_a_run_is_part_of_it(tmp_path):
     plain = tiny(sites=4)
     assert tiny(sites=4, engine={"workers": 2, "deadline": 9}).digest() == plain.digest()

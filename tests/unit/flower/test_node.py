@@ -1,6 +1,7 @@
 """What a site decides for itself, and what it refuses to do for a server."""
 
 import json
+import signal
 
 import cv2
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.core.messages import Order, Params
 from feda3i.engine.run import run
-from feda3i.errors import RecipeError
+from feda3i.errors import RecipeError, RunError
 from feda3i.flower import records
 from feda3i.flower.client_app import Answered, app
 from feda3i.flower.inprocess import InProcessGrid
@@ -32,6 +33,7 @@ def settings(**changes):
         ({"site": "a/b"}, "expected site=NAME"),
         ({"state-dir": "state"}, "absolute"),
         ({"data_dir": "/x"}, "unknown key 'data_dir'"),
+        ({"max-epochs": "many"}, "expected a number as max-epochs"),
     ],
 )
 def test_wrong_settings_are_named(changes, text):
@@ -71,6 +73,50 @@ def test_a_site_may_allow_its_own_plugins():
 def test_the_site_chooses_its_device_whatever_the_recipe_says():
     values = {**tiny().to_dict(), "engine": {"device": "cuda:3"}}
     assert recipe_at_site(json.dumps(values), settings(device="cpu")).engine.device == "cpu"
+
+
+AGREED = [
+    ({"methods": "fedavg,feda3i"}, {"method": {"name": "fedmix"}}, "agreed to fedavg, feda3i"),
+    ({"methods": "redraw"}, {"method": {"name": "redraw", "then": "sce"}}, "found 'sce'"),
+    ({"models": "monai-unet"}, {}, "model: this site agreed to monai-unet"),
+    ({}, {"train": {"epochs": 51}}, "at most 50"),
+    ({"max-epochs": 2}, {"train": {"epochs": 3}}, "at most 2"),
+]
+
+
+@pytest.mark.parametrize(("site", "changes", "text"), AGREED)
+def test_a_recipe_beyond_what_the_site_agreed_to_is_refused(site, changes, text):
+    values = {**tiny().to_dict(), **changes}
+    with pytest.raises(RecipeError, match=text) as caught:
+        recipe_at_site(json.dumps(values), settings(**site))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_order_beyond_the_memory_of_the_site_is_refused(tmp_path):
+    config = {**SETTINGS, "state-dir": str(tmp_path), "max-memory": 1e-6}
+    content, run_config = records.write(Header("hello"), {}), json.dumps(tiny().to_dict())
+    header, body = ask("query.hello", content, config, {"recipe": run_config})
+    assert header.kind == "refusal"
+    assert "max-memory (1e-06 GB)" in body["reason"]
+
+
+def test_an_order_beyond_the_seconds_of_the_site_is_refused():
+    def library():
+        try:
+            signal.raise_signal(signal.SIGALRM)  # as the timer does
+        except Exception:
+            return
+
+    def answer():
+        with settings().limits():
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+            library()
+
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(RunError, match=r"max-seconds \(3600\)"):
+        answer()
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGALRM) is before
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", None, "[" * 100_000, "x" * 2**19])
