@@ -60,6 +60,34 @@ def test_masks_have_the_geometry_of_their_images(feda3i, whole, scans, tmp_path)
     assert Image.open(out / "scan0_overlay.png").size[0] > 100
 
 
+def test_every_format_gives_the_same_mask_in_its_place(feda3i, whole, scans, tmp_path):
+    """A folder of DICOM slices is one volume; what is written is NIfTI."""
+    itk = pytest.importorskip("SimpleITK")
+    made = itk.ReadImage(str(scans / "images" / "scan0.nii.gz"))
+    made.SetDirection(np.eye(3).ravel().tolist())
+    made = itk.Cast(made, itk.sitkInt16)
+    (tmp_path / "in" / "series").mkdir(parents=True)
+    for name in ("a.nii", "b.nrrd", "c.mha"):
+        itk.WriteImage(made, str(tmp_path / "in" / name))
+    for k in range(made.GetSize()[2]):
+        one = made[:, :, k : k + 1]
+        place = "\\".join(map(str, made.TransformIndexToPhysicalPoint((0, 0, k))))
+        for key, value in (("0008|0060", "CT"), ("0020|000e", "1.2.3"), ("0020|0032", place)):
+            one.SetMetaData(key, value)
+        writer = itk.ImageFileWriter()
+        writer.KeepOriginalImageUIDOn()
+        writer.SetFileName(str(tmp_path / "in" / "series" / f"{k}.dcm"))
+        writer.Execute(one)
+    code, said, err = feda3i("predict", whole, tmp_path / "in", "--out", tmp_path / "out")
+    assert code == 0, err
+    assert "4 masks" in said
+    first, *others = (nibabel.load(path) for path in sorted((tmp_path / "out").glob("*.nii.gz")))
+    np.testing.assert_allclose(first.affine, nibabel.load(tmp_path / "in" / "a.nii").affine)
+    for mask in others:
+        np.testing.assert_allclose(mask.affine, first.affine, atol=1e-4)
+        np.testing.assert_array_equal(mask.dataobj, first.dataobj)
+
+
 def test_a_bad_volume_is_named_and_the_others_are_done(feda3i, whole, scans, tmp_path):
     values = np.asarray(nibabel.load(scans / "images" / "scan0.nii.gz").dataobj)
     (tmp_path / "in").mkdir()
