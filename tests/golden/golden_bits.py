@@ -21,7 +21,7 @@ from feda3i.noise.annotators import SETTINGS, annotators_of_setting, get_setting
 from feda3i.noise.noisy_masks import REGISTRY
 from feda3i.recipe import validate
 from feda3i.seeding import derive, rng
-from feda3i.simulation.federation import disturb
+from feda3i.simulation.annotation import annotators_of, with_noise
 from feda3i.synthetic.sets import synthetic_breast, synthetic_skin
 
 EXPECTED = Path(__file__).with_name("bits.json")
@@ -42,7 +42,7 @@ def _cases(federation: Federation) -> list[np.ndarray]:
 def _noisy(name: str, **options: Any) -> list[np.ndarray]:
     noise = {"name": name, "setting": "skin-ne", **options}
     recipe = validate({"noise": noise, "data": {"name": "synthetic-skin"}})
-    return [disturb(skin(), recipe).train.masks]
+    return [with_noise(skin(), recipe, annotators_of(recipe, skin())).train.masks]
 
 
 def _annotators() -> list[np.ndarray]:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from feda3i.engine.notes import notes_before
 from feda3i.engine.run import job_of
 from feda3i.engine.scoring import score_cases
 from feda3i.engine.transport import one_thread, worker_count
+from feda3i.noise.model import Annotator
 from feda3i.recipe import Recipe
 from feda3i.report.html import size
-from feda3i.simulation.annotation import annotators_of
-from feda3i.simulation.federation import check_recipe
+from feda3i.simulation.federation import annotators_for, clean_federation
 from feda3i.simulation.views import as_trained
 
 SITES = 12
@@ -34,7 +34,7 @@ SCORED = 8
 def print_forecast(recipe: Recipe, path: Path) -> None:
     """Load the data, measure one step, and print what a run would do and take."""
     with one_thread():
-        job, federation = _job_without_noise(recipe)
+        job, federation, annotators = _job_without_noise(recipe)
         trained = as_trained(federation, recipe.method.name)
         job.check_memory(max(len(index) for index in trained.sites.values()))
         seconds = seconds_of_run(job, trained, *measure_speed(job, trained))
@@ -44,7 +44,7 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
         "cases": f"{sum(map(len, trained.sites.values()))} to train on, {len(trained.test)} to "
         f"test on; {' x '.join(map(str, trained.train.usual_shape))} px",
         "sites": sites_text(trained),
-        "noise": noise_text(recipe, federation),
+        "noise": noise_text(recipe, annotators),
         "network": f"{recipe.model.name}: {int(job.layout.trained().sum()):,} parameters",
         "method": ", ".join(
             [recipe.method.name, *(f"{k} = {v}" for k, v in recipe.method.options().items())]
@@ -62,12 +62,13 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
         print(textwrap.fill(f"{name:<10}{words}", 100, subsequent_indent=" " * 10))
 
 
-def _job_without_noise(recipe: Recipe) -> tuple[Job, Federation]:
-    """Return job and data of a recipe; noisy masks take long to draw and change no forecast."""
-    federation = check_recipe(recipe)
+def _job_without_noise(recipe: Recipe) -> tuple[Job, Federation, Mapping[str, Annotator]]:
+    """Return job, data and annotators; noisy masks take long to draw and change no forecast."""
+    federation = clean_federation(recipe)
+    annotators = annotators_for(recipe, federation)
     if recipe.noise.name != "none":  # as they are now, the masks are the truth of the run
         federation = replace(federation, clean_masks=federation.train.masks)
-    return job_of(recipe, federation), federation
+    return job_of(recipe, federation), federation, annotators
 
 
 def sites_text(federation: Federation) -> str:
@@ -77,11 +78,11 @@ def sites_text(federation: Federation) -> str:
     return f"{len(named)}: {', '.join(shown)}"
 
 
-def noise_text(recipe: Recipe, federation: Federation) -> str:
+def noise_text(recipe: Recipe, annotators: Mapping[str, Annotator]) -> str:
     """Return how masks are changed, and by how much."""
-    if recipe.noise.name == "none":
+    if not annotators:
         return "none: masks are trained on as they are"
-    mu = [one.mu for one in annotators_of(recipe, federation).values()]
+    mu = [one.mu for one in annotators.values()]
     words = ", setting ".join(
         filter(None, [recipe.noise.name, recipe.noise.options().get("setting")])
     )
@@ -158,7 +159,7 @@ def seconds_of_round(recipe: Recipe) -> float:
     """Return the seconds that one core takes for a round."""
     alone = recipe.engine.model_copy(update={"workers": 1})
     with one_thread():
-        job, federation = _job_without_noise(recipe.model_copy(update={"engine": alone}))
+        job, federation, _ = _job_without_noise(recipe.model_copy(update={"engine": alone}))
         federation = as_trained(federation, recipe.method.name)
         return seconds_of_run(job, federation, *measure_speed(job, federation)) / recipe.rounds
 

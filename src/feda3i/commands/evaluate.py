@@ -57,12 +57,12 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
     from feda3i.engine.manifest import check_data_kept, moved
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe.trust import check_trust
-    from feda3i.simulation.federation import check_recipe
+    from feda3i.simulation.federation import clean_federation
 
     run = RunFolder.open(folder)
     recipe = run.recipe()
     check_trust(recipe, folder, trust_code)
-    federation = check_recipe(recipe)
+    federation = clean_federation(recipe)
     cases = federation.test
     found = {"test": len(cases), "test_sha256": cases.digest()}
     check_data_kept(run.manifest(), found, folder, found)

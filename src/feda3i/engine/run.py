@@ -27,7 +27,12 @@ from feda3i.errors import RunError
 from feda3i.recipe import Recipe
 from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
-from feda3i.simulation.federation import check_recipe, disturb, federation_of
+from feda3i.simulation.federation import (
+    annotators_for,
+    clean_federation,
+    federation_of,
+    noisy_federation,
+)
 from feda3i.simulation.views import as_trained, card_of
 
 
@@ -69,7 +74,8 @@ def run(
         # What cannot work fails before a folder is made.
         if federation is None:
             listener.doing("reading the cases")
-            given = check_recipe(recipe)
+            given = clean_federation(recipe)
+            annotators = annotators_for(recipe, given)
         else:
             given = federation = with_validation(federation, recipe.validation.share, recipe.seed)
         job = job_of(recipe, given)
@@ -80,9 +86,9 @@ def run(
         folder = RunFolder.claim(path)
         try:
             if federation is None:
-                if recipe.noise.name != "none":
+                if annotators:
                     listener.doing("drawing the masks of the noisy annotators")
-                federation = disturb(given, recipe, folder.make_cache())
+                federation = noisy_federation(given, recipe, annotators, folder.make_cache())
             folder.begin(recipe, facts_of(job, federation))
             return _carry_out(folder, job, federation, listener)
         except BaseException:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PydanticUserError, ValidationError, validate_call
 
@@ -18,36 +19,50 @@ from feda3i.recipe import Recipe
 from feda3i.registry import declares
 from feda3i.values import check_flags, keywords_of
 
+if TYPE_CHECKING:
+    from feda3i.noise.model import Annotator
+
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
     """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks.
 
     Noisy masks are kept in the folder if one is given, and read from there the next time.
     """
-    return disturb(check_recipe(recipe), recipe, folder)
+    clean = clean_federation(recipe)
+    return noisy_federation(clean, recipe, annotators_for(recipe, clean), folder)
 
 
-def disturb(federation: Federation, recipe: Recipe, folder: Path | None = None) -> Federation:
-    """Return a clean federation with the recipe's noise in its masks, validation cases apart."""
-    if recipe.noise.name != "none":
-        from feda3i.simulation.annotation import annotators_of, with_noise
-
-        federation = with_noise(federation, recipe, annotators_of(recipe, federation), folder)
-    return with_validation(federation, recipe.validation.share, recipe.seed)
-
-
-def check_recipe(recipe: Recipe) -> Federation:
-    """Return the clean federation after checking that the recipe's noise can be made."""
+def clean_federation(recipe: Recipe) -> Federation:
+    """Read the cases of a recipe, divided among sites, with their masks as they are."""
     federation = load_data(recipe)
     _check_values(federation)
+    return federation
+
+
+def annotators_for(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:
+    """Return who draws the masks of each site; nobody without noise."""
     if recipe.noise.name != "none":
         from feda3i.simulation.annotation import annotators_of
 
-        annotators_of(recipe, federation)
-    elif recipe.noise.options():
+        return annotators_of(recipe, federation)
+    if recipe.noise.options():
         option = next(iter(recipe.noise.options()))
         raise RecipeError(f"noise.{option} has no effect without noise; choose e.g. noise=contour")
-    return federation
+    return {}
+
+
+def noisy_federation(
+    clean: Federation,
+    recipe: Recipe,
+    annotators: Mapping[str, Annotator],
+    folder: Path | None = None,
+) -> Federation:
+    """Return the federation with the masks that its annotators draw, validation cases apart."""
+    if annotators:
+        from feda3i.simulation.annotation import with_noise
+
+        clean = with_noise(clean, recipe, annotators, folder)
+    return with_validation(clean, recipe.validation.share, recipe.seed)
 
 
 def load_data(recipe: Recipe) -> Federation:

@@ -3,10 +3,14 @@
 import pytest
 
 from feda3i.errors import RecipeError
-from feda3i.simulation.federation import check_recipe
+from feda3i.simulation.federation import annotators_for, clean_federation
 
 SETTING = ("noise=contour", "noise.setting=skin-ns")
 DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.5")
+
+
+def draw(recipe):
+    return annotators_for(recipe, clean_federation(recipe))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +33,7 @@ DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.
 )
 def test_contradictions_are_errors(tiny_recipe, overrides, words):
     with pytest.raises(RecipeError, match=words):
-        check_recipe(tiny_recipe(*overrides))
+        draw(tiny_recipe(*overrides))
 
 
 @pytest.mark.parametrize(
@@ -38,11 +42,11 @@ def test_contradictions_are_errors(tiny_recipe, overrides, words):
 def test_annotators_are_checked_key_by_key(tiny_recipe, annotators):
     table = ", ".join(f"site-0{k} = {annotators}" for k in (1, 2, 3))
     with pytest.raises(RecipeError, match=r"noise\.annotators\.site-01"):
-        check_recipe(tiny_recipe("noise=contour", f"noise.annotators={{{table}}}"))
+        draw(tiny_recipe("noise=contour", f"noise.annotators={{{table}}}"))
 
 
 def test_a_setting_can_be_taken_away(tiny_recipe):
-    assert check_recipe(tiny_recipe(*SETTING, *DRAWN, "noise.setting=none"))
+    assert draw(tiny_recipe(*SETTING, *DRAWN, "noise.setting=none"))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def test_a_setting_can_be_taken_away(tiny_recipe):
 )
 def test_data_that_cannot_fit_is_not_begun(tiny_recipe, overrides, words):
     with pytest.raises(RecipeError, match=words):
-        check_recipe(tiny_recipe(*overrides))
+        draw(tiny_recipe(*overrides))
 
 
 @pytest.mark.parametrize("width", ["100000", "9223372036854775807", "true"])
