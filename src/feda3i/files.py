@@ -116,7 +116,7 @@ def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -
 
     buffer = io.BytesIO()
     made = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
-    made.save(buffer, "PNG", compress_level=compression)
+    made.save(buffer, "PNG", compress_level=compression, exif=made.getexif())
     _write(path, buffer.getvalue(), 0o600)
 
 

@@ -44,8 +44,8 @@ def predict(
     form = predictor.format
     if form.volumes is None and form.dimensions != 2:
         raise DataError(
-            "this model was trained on prepared volumes (feda3i prepare --volumes), and predict "
-            "cannot tell how; train with data.volumes=whole to predict NIfTI files"
+            "this model was trained on volumes that version 0.1 prepared, and predict cannot tell "
+            "how; train with data.volumes=whole to predict NIfTI files"
         )
     kind = ".png" if form.volumes is None else ".nii.gz"
     files, problems = image_files(images, ENDINGS if form.volumes is None else (*VOLUMES, *DICOM))
@@ -77,11 +77,14 @@ def predict(
 def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
     from feda3i.core.normalise import byte_picture
     from feda3i.files import write_png
+    from feda3i.reading.file_list import read_file
+    from feda3i.reading.picture import as_stored, orientation_of
 
     picture = read_picture(file, predictor.format)
     mask = predictor.picture(picture)
     shown = mask * 255 if predictor.format.classes == 1 else mask  # else the numbers of classes
-    write_png(stem.with_name(f"{stem.name}.png"), shown)
+    stored = as_stored(shown, orientation_of(read_file(file)))
+    write_png(stem.with_name(f"{stem.name}.png"), stored)
     if overlay:
         pixels = byte_picture(picture, predictor.format.normalise)
         write_overlay(stem.with_name(f"{stem.name}_overlay.png"), pixels, mask)

@@ -20,6 +20,7 @@ from feda3i.data.volume_summary import (
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import usage_lines
 
+_MOST_SIZES = 10  # that are listed
 _NO_SHARE = {"min": 0.0, "median": 0.0, "max": 0.0}
 
 
@@ -50,8 +51,9 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
         "channels": report.channels,
         "sizes": {
             "x".join(str(side) for side in shape): count
-            for shape, count in Counter(f.shape for f in report.facts).most_common(10)
+            for shape, count in Counter(f.shape for f in report.facts).most_common(_MOST_SIZES)
         },
+        "more_sizes": max(0, len({fact.shape for fact in report.facts}) - _MOST_SIZES),
         "mask_values": _few(sorted({value for fact in report.facts for value in fact.values})),
         "empty_masks": int((shares == 0).sum()),
         "full_masks": int((shares == 1).sum()),
@@ -80,6 +82,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     """Return the summary as lines that can be pasted into a mail."""
     cases, share, twins = (summary[k] for k in ("cases", "foreground_share", "near_duplicates"))
     sizes = ", ".join(f"{count} of {size}" for size, count in summary["sizes"].items())
+    sizes += f", and {summary['more_sizes']} more sizes" if summary["more_sizes"] else ""
     if "volumes" in summary:
         sizes = "volumes"
     files = summary["files"]
@@ -96,7 +99,12 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"foreground         median {share['median']:.1%}, from {share['min']:.1%} to "
         f"{share['max']:.1%}; {summary['empty_masks']} empty, {summary['full_masks']} full masks",
         f"near-duplicates    {twins['pairs']} pairs, {twins['across_train_and_test']} of them "
-        "across train and test",
+        "across train and test"
+        + (
+            ", which flatters the score: remove one of each, or give both one group (data.group)"
+            if twins["across_train_and_test"]
+            else ""
+        ),
     ]
     if "cost_per_round" in summary:
         cost = summary["cost_per_round"]
@@ -139,11 +147,11 @@ def _named_lines(report: Checkup) -> list[str]:
 
 
 def _command_lines(report: Checkup) -> list[str]:
-    """Return what to type next for a folder of volumes."""
-    if report.suggestion is None:
+    """Return what to type next."""
+    if not report.commands:
         return []
     when = "commands" if report.is_fit else "commands, once the errors are gone"
-    return ["", when, *(f"  {line}" for line in report.suggestion.lines())]
+    return ["", when, *(f"  {line}" for line in report.commands)]
 
 
 def _few(values: list[int]) -> str:

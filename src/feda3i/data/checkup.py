@@ -12,9 +12,10 @@ import numpy as np
 from feda3i.data.case_facts import Facts, SiteFacts, case_facts, site_facts
 from feda3i.data.division import as_test, home
 from feda3i.data.duplicates import find_duplicates
+from feda3i.data.orientation import judge_orientation
 from feda3i.data.partition import split_cases
 from feda3i.data.round_cost import EPOCHS, Estimate, estimate
-from feda3i.data.run_lines import Suggestion, suggest
+from feda3i.data.run_lines import Suggestion, picture_lines, suggest
 from feda3i.data.volume_look import ANY_CLASS, look_at_volume
 from feda3i.data.volume_summary import judge_classes, judge_scales, settle_classes
 from feda3i.pool import ordered_map
@@ -48,6 +49,7 @@ class Checkup:
     channels: int = 1
     usage: tuple[Usage, ...] = ()
     suggestion: Suggestion | None = None  # of volumes
+    commands: tuple[str, ...] = ()
 
     @property
     def is_fit(self) -> bool:
@@ -113,6 +115,7 @@ def check_data(
     listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
+    has_people = any(case.pair and case.pair.annotators for case in listing.cases)
     listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
     good: list[Listed] = []
     facts: list[Facts] = []
@@ -134,11 +137,17 @@ def check_data(
     problems += [] if are_volumes else _judge_sizes(good, facts, size)
     problems += _judge_pairs(good, split, pairs) + _judge_set(split)
     deep = max((f.channels for f in facts), default=1)
-    advice, cost = None, None
+    advice, cost, commands = None, None, list[str]()
+    keys = [f"data.group={group}"] if group else []
+    keys += ["data.unused=allow"] if unused == "allow" else []
+    keys += ["data.allow_outside=true"] if allow_outside else []
+    simulated = 0 if has_people else _simulated(good, split)
     if are_volumes and facts:
-        keys = [f"data.group={group}"] if group else []
-        keys += ["data.unused=allow"] if unused == "allow" else []
-        advice = suggest(root, facts, names, size=size, sites=_simulated(good, split), more=keys)
+        advice = suggest(root, facts, names, size=size, sites=simulated, more=keys)
+        commands = advice.lines()
+    elif facts:
+        shapes = [fact.shape for fact in facts]
+        commands = picture_lines(root, shapes, names, size=size, sites=simulated, more=keys)
     if measure and facts:
         shape = (size,) * len(facts[0].shape) if size else facts[0].shape
         shape = advice.trained_on if advice else shape
@@ -158,6 +167,7 @@ def check_data(
         channels=deep,
         usage=tuple(without(listing.usage, spoilt)),
         suggestion=advice,
+        commands=tuple(commands),
     )
 
 
@@ -176,6 +186,9 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             if listing.options.whole:
                 return look_at_volume(listing, case)
             raw = listing.read(case)
+            if case.pair is not None and len(case.pair.images) == 1 and not case.pair.consensus:
+                told = judge_orientation(raw, case.pair, listing.options)
+                raw = replace(raw, notes=(*raw.notes, *told))
         except CaseError as error:
             return error.problem(case.name)
         values = set(np.unique(raw.mask).tolist())
@@ -247,6 +260,8 @@ def _judge_pairs(
         apart = split[i] != split[j]
         kind = "near-duplicates across train and test" if apart else "near-duplicates"
         text = f"looks like {cases[j].name}"
+        if apart:
+            text += ": remove one, or give both one group (data.group, the column group of a table)"
         problems.append(Problem("note", kind, cases[i].name, text))
     return problems
 

@@ -1,4 +1,4 @@
-"""The commands to use for a folder of volumes: whole with a patch that fits, or slice by slice."""
+"""The commands to use for a folder: of pictures, or of volumes whole or slice by slice."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from feda3i.reading.options import MIN_SIZE
 
 MOST_VOXELS, MOST_PIXELS = 64**3, 256**2
 """Largest patch of volumes and of slices that is suggested: minutes, not hours, without a GPU."""
+MOST_SIDE = 256  # of pictures
 THICK = 1.5
 """Slices so many times as thick as voxels are wide decide along which axis to cut."""
 RECIPE = "own-volumes"
@@ -121,6 +122,29 @@ def suggest(
         more=(*more, *([f"data.size={size}"] if size else ())),
         sites=sites,
     )
+
+
+def picture_lines(
+    root: Path,
+    shapes: Sequence[tuple[int, ...]],
+    classes: Sequence[str],
+    *,
+    size: int | None = None,
+    sites: int = 0,
+    more: Sequence[str] = (),
+) -> list[str]:
+    """Return what to type for a folder of pictures; ``sites`` are to be simulated, if any."""
+    shortest = float(np.median([min(shape) for shape in shapes]))
+    fits = min(MOST_SIDE, max(MIN_SIZE, int(shortest) // MIN_SIZE * MIN_SIZE))
+    options = [f"data.size={size or fits}", *more]
+    if len(classes) > 1:
+        options.append(f"data.classes={json.dumps(list(classes), separators=(',', ':'))}")
+    if sites:
+        simulated = ["data.partition=iid", f"data.sites={sites}"]
+        run = shlex.join(["feda3i", "run", "own", f"data={root}", *simulated, *options])
+        return [f"run    {run}", "audit  needs one folder per site (SITE/images, SITE/masks)"]
+    run = shlex.join(["feda3i", "run", "own", f"data={root}", *options])
+    return [f"run    {run}", f"audit  {shlex.join(['feda3i', 'audit', str(root), *options])}"]
 
 
 def _slice_axis(sides: Sequence[float], spacing: Sequence[float]) -> int:

@@ -78,8 +78,13 @@ def _read_channels(
         yield replace(parts[0], image=pixels, notes=notes)
 
 
-def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase:
-    """Decode an image and its masks; several masks are merged (the higher class wins)."""
+def read_pictures(
+    image: bytes, masks: list[bytes], options: Options, upright: bool = True
+) -> RawCase:
+    """Decode an image and its masks; several masks are merged (the higher class wins).
+
+    Pictures are turned upright by their EXIF tag, unless only the stored one is of its mask's size.
+    """
 
     def read(upright: bool) -> tuple[Decoded, list[Decoded]]:
         return (
@@ -92,7 +97,7 @@ def read_pictures(image: bytes, masks: list[bytes], options: Options) -> RawCase
             [read_mask(m, classes=len(options.classes), upright=upright) for m in masks],
         )
 
-    picture, drawn = read(upright=True)
+    picture, drawn = read(upright)
     turned = any(kind == "EXIF rotation" for kind, _ in picture.notes)
     if turned and drawn[0].pixels.shape != picture.pixels.shape[:2]:
         flat, flat_drawn = read(upright=False)

@@ -23,6 +23,16 @@ Note = tuple[str, str]  # kind, text
 GREY = frozenset({"1", "L", "I;16", "I;16B", "I;16L", "I", "F", "LA", "La"})
 DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 _ORIENTATION = 0x0112
+# From upright to stored: the way back from what Pillow does to turn a picture upright.
+_BACK = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
 _DEEP = ("I;16", "LA;16", "RGB;16", "RGBA;16", "RGBX;16")  # how Pillow unpacks 16 bits per channel
 # Masks with more than two values are cut at half of their maximum, if that is at least this bright:
 # JPEG smears 0/255, but 0, 1, 2, 3 are classes or instances and must be declared.
@@ -133,6 +143,24 @@ def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Im
             return picture
         notes.append(("EXIF rotation", "turned upright"))
         return ImageOps.exif_transpose(picture)
+
+
+def orientation_of(data: bytes) -> int:
+    """Return the EXIF orientation of a picture; 1 is upright."""
+    with reading("corrupt picture"):
+        return int(open_picture(io.BytesIO(data)).getexif().get(_ORIENTATION, 1))
+
+
+def as_stored(upright: NDArray[np.uint8], orientation: int) -> Image.Image:
+    """Return an upright mask in the geometry of a stored picture, with the same EXIF tag.
+
+    So it lies on its picture in programs that heed the tag and in those that ignore it.
+    """
+    picture = Image.fromarray(upright)
+    if orientation in _BACK:
+        picture = picture.transpose(_BACK[orientation])
+        picture.getexif()[_ORIENTATION] = orientation
+    return picture
 
 
 def _to_bytes(picture: Image.Image, notes: list[Note]) -> NDArray[np.uint8]:
