@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -137,6 +138,14 @@ def test_the_graph_normalises_alike(rule):
 def test_a_card_names_no_overrides(tmp_path, title, shown):
     recipe = Subject("fedavg", {}).recipe(rounds=3, validation={"share": 0.25}, title=title)
     assert title_of_card(recipe, tmp_path / "r") == shown
+
+
+def test_a_card_tells_the_size_only_where_cases_are_resized(finished):
+    loaded = load_run(finished)
+    for size, told in (({}, False), ({"size": 48}, True)):
+        data = type(loaded.recipe.data).model_validate({"name": "folder", **size})
+        one = replace(loaded, recipe=loaded.recipe.model_copy(update={"data": data}))
+        assert ("finer detail is lost" in model_card(one, "onnx", predictor_of().format)) == told
 
 
 def test_what_cannot_be_exported_says_so():
