@@ -28,7 +28,7 @@ def division_of(recipe: Recipe) -> Division | None:
         options = make.of({"seed": recipe.seed, **given})
     except RecipeError:
         return None  # the data set itself says which option is wrong
-    return options.plan()
+    return options.preview()
 
 
 def changes_of(recipe: Recipe, plan: Division) -> list[str]:

@@ -50,9 +50,14 @@ class Folder(Dividing, Options):
         simulated = self.card is not None and self.partition == "by-folder"
         return plan_cases(listing, replace(self, sites=None) if simulated else self)
 
-    def federation(self, plan: Division | None = None) -> Federation:
-        """Return the federation; a plan that was made before is not made again."""
-        plan = plan or self.plan()
+    def preview(self) -> Division:
+        """Return the plan, and keep it for :meth:`federation`: one run lists its folder once."""
+        _PREVIEWED.clear()
+        return _PREVIEWED.setdefault(self, self.plan())
+
+    def federation(self) -> Federation:
+        """Return the federation."""
+        plan = _PREVIEWED.pop(self, None) or self.plan()
         listing = plan.listing.take([*plan.train, *plan.tests])
         packed = pack_cases(listing, cache=self.cache)
         both = _cases(listing, packed, plan.homes)
@@ -85,6 +90,7 @@ class Folder(Dividing, Options):
         return notes
 
 
+_PREVIEWED: dict[Folder, Division] = {}
 _NO_DATA = "no data given: add data=FOLDER (or data=TABLE.csv, or data=synthetic for drawn cases)"
 
 

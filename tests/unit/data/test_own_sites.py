@@ -10,6 +10,7 @@ from feda3i import recipe
 from feda3i.commands.preview import preview
 from feda3i.data.folder import folder
 from feda3i.errors import DataError
+from feda3i.reading import listing
 from feda3i.simulation.federation import federation_of
 
 SHORT = ("rounds=1", "train.epochs=1", "data.size=32", "model.width=4", "engine.workers=1")
@@ -152,3 +153,18 @@ def test_a_run_with_such_names_comes_to_its_end(tmp_path, feda3i):
         json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]["sites"]
     )
     assert "Charité" in rounds[0]["site_loss"]
+
+
+def test_a_run_lists_its_folder_once(clinics, tmp_path, feda3i, monkeypatch):
+    listed = []
+    original = listing.list_files
+
+    def watched(root, allow_outside=False):
+        listed.append(root)
+        return original(root, allow_outside)
+
+    monkeypatch.setattr(listing, "list_files", watched)
+    arguments = ("run", "own", f"data={clinics}", "method=fedavg", *SHORT, "--out", tmp_path / "r")
+    code, _, err = feda3i(*arguments)
+    assert code == 0, err
+    assert listed == [clinics]
