@@ -113,7 +113,8 @@ def _judge_files(
     ]
     if changed and verdict.odd.arguments[0] not in ("resume",):
         verdict.wrong.append(f"changed inputs: {changed[:3]}")
-    if written and "--out" in verdict.odd.arguments:
+    arguments = verdict.odd.arguments
+    if written and "--out" in arguments and "" not in arguments:  # "" is the working directory
         verdict.wrong.append(f"wrote elsewhere: {written[:3]}")
     if [p for p in left if not p.name.endswith(".txt")]:
         verdict.wrong.append(f"left behind: {[p.name for p in left][:3]}")

@@ -23,7 +23,7 @@ def spoil(folder: Path, draw: Random) -> str:
         try:
             special(file, draw)
             return f"values of {file.relative_to(folder)}"
-        except (ValueError, LookupError, TypeError, FedA3IError):
+        except (ValueError, LookupError, TypeError, AttributeError, FedA3IError):
             pass  # this file is spoiled already and holds no values any more
     wrong = draw.choice((_bytes, _bytes, _bytes, _removed, _folder, _fifo, _link, _loop))
     wrong(file, draw)

@@ -166,12 +166,41 @@ def image_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
 
     Channels stay last in memory, which convolutions on CPU and GPU prefer.
     """
-    tensor = torch.from_numpy(images)
+    return channels_second(on_device(images, device))
+
+
+def channels_second(images: Tensor) -> Tensor:
+    """Return raw ``(case, *space, channel)`` as floats ``(case, channel, *space)``."""
+    turned = images.permute(0, images.ndim - 1, *range(1, images.ndim - 1))
+    return turned.to(torch.get_default_dtype(), memory_format=channels_last(images.ndim - 2))
+
+
+def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device, without waiting for the copy."""
+    tensor = torch.from_numpy(array)
     if device.type == "cuda":  # from pinned memory a copy need not be waited for
         tensor = tensor.pin_memory()
-    tensor = tensor.to(device, non_blocking=True)
-    tensor = tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
-    return tensor.to(torch.get_default_dtype(), memory_format=channels_last(tensor.ndim - 2))
+    return tensor.to(device, non_blocking=True)
+
+
+class DeviceStack:
+    """Images or masks of all cases for a device: there as a whole if they fit, else by batch."""
+
+    def __init__(self, stack: Any, device: torch.device, room: int) -> None:
+        self.stack, self.device = stack, device
+        fits = isinstance(stack, np.ndarray) and stack.nbytes <= room
+        self._whole = on_device(np.array(stack), device) if fits else None
+
+    def take(self, where: NDArray[np.intp]) -> Tensor:
+        """Return the cases at these places on the device."""
+        if self._whole is None:
+            return on_device(self.stack[where], self.device)
+        return self._whole[on_device(where.astype(np.int64), self.device)]
+
+
+def room_on(device: torch.device) -> int:
+    """Return the bytes of a GPU that cases may fill; 0 on a CPU, which has them in its memory."""
+    return torch.cuda.mem_get_info(device)[0] // 4 if device.type == "cuda" else 0
 
 
 def channels_last(dimensions: int) -> torch.memory_format:

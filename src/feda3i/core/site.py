@@ -18,7 +18,15 @@ from feda3i.core.layout import Layout
 from feda3i.core.messages import Numbers, Params, Settings
 from feda3i.core.normalise import Line, apply_lines
 from feda3i.core.patches import cut_out, draw_corner, foreground_places, slide
-from feda3i.core.predictor import BATCH, Predictor, channels_last, image_tensor
+from feda3i.core.predictor import (
+    BATCH,
+    DeviceStack,
+    Predictor,
+    channels_last,
+    channels_second,
+    image_tensor,
+    on_device,
+)
 from feda3i.core.ragged import Ragged, stacked
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
@@ -98,6 +106,8 @@ class Site:
     seed: int
     facts: dict[int, CaseFacts] = field(default_factory=dict)
     """What is known of cases by their place in ``cases``; a station keeps it between orders."""
+    resident: Mapping[str, DeviceStack] = field(default_factory=dict)
+    """All images and masks where a GPU has room for them; a host keeps them between orders."""
     masks: Sequence[NDArray[np.uint8]] | None = None
     """Masks in place of those in ``cases``, by position of the case within the site."""
 
@@ -170,11 +180,18 @@ class Site:
         if self.is_patched:
             return self._patches(positions, epoch)
         where = self.index[positions]
-        images = image_tensor(self.cases.images[where], self.device)
+        images = channels_second(self._taken("images", where))
         if not self.predictor.format.normalise.is_none:
             images = apply_lines(images, [self.facts_of(k).line for k in where])
-        masks = mask_tensor(self.given_masks(positions), self.classes, self.device)
-        return Batch(positions, images, masks, epoch)
+        own = self.masks is not None
+        given = self.given_masks(positions) if own else self._taken("masks", where)
+        return Batch(positions, images, mask_tensor(given, self.classes, self.device), epoch)
+
+    def _taken(self, kind: str, where: Index) -> Tensor:
+        """Return raw pixels at these places of ``cases`` on the site's device."""
+        if kind in self.resident:
+            return self.resident[kind].take(where)
+        return on_device(getattr(self.cases, kind)[where], self.device)
 
     def facts_of(self, place: int) -> CaseFacts:
         """Return how a case is normalised and where its foreground is; found once."""
@@ -327,9 +344,9 @@ class Site:
         return slide(batch.images[0], form.shape, forward, fill, form.overlap)[None]
 
 
-def mask_tensor(masks: NDArray[np.uint8], classes: int, device: torch.device) -> Tensor:
+def mask_tensor(masks: NDArray[np.uint8] | Tensor, classes: int, device: torch.device) -> Tensor:
     """Return ``(case, *space)`` values 0..C as ``(case, class, *space)`` floats of 0 and 1."""
-    tensor = torch.from_numpy(masks).to(device)
+    tensor = masks if isinstance(masks, Tensor) else on_device(masks, device)
     return torch.stack([tensor == k + 1 for k in range(classes)], dim=1).to(
         torch.get_default_dtype()
     )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases, Index
 from feda3i.core.messages import TASKS, Numbers, Order, Reply
+from feda3i.core.predictor import DeviceStack, room_on
 from feda3i.core.site import CaseFacts, Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
@@ -49,6 +50,13 @@ class SiteHost:
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
         self._facts: dict[int, CaseFacts] = {}
+        device, whole = self.predictor.device, not job.format.patches
+        room = room_on(device) if whole else 0
+        self._resident = {
+            kind: DeviceStack(getattr(cases, kind), device, room)
+            for kind in ("images", "masks")
+            if room
+        }
 
     def answer(self, order: Order) -> Reply:
         """Do what the order asks and return the reply; only declared things come out."""
@@ -61,7 +69,15 @@ class SiteHost:
         memory = {} if order.task == "measure" else self.recall(order)
         had_memory = bool(memory)
         site = self._site(order, memory)
-        numbers = self._do(order, site)
+        numbers: Numbers = {}
+        if order.task == "fit":
+            numbers = method.fit(site)
+        elif order.task == "survey":
+            numbers = method.survey(site)
+        elif order.task == "act":
+            method.act(site)
+        else:
+            numbers = self._measure(site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
         seconds = time.perf_counter() - started
         reply = Reply(
@@ -71,15 +87,6 @@ class SiteHost:
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
         return reply
-
-    def _do(self, order: Order, site: Site) -> Numbers:
-        method = self.job.method
-        if order.task == "measure":
-            return self._measure(site)
-        if order.task == "act":
-            method.act(site)
-            return {}
-        return method.survey(site) if order.task == "survey" else method.fit(site)
 
     def _measure(self, site: Site) -> Numbers:
         """Look at all cases in batches as large as in training; the method has no part in it."""
@@ -101,6 +108,7 @@ class SiteHost:
             training=self.job.recipe.train.in_round(order.round, self.job.recipe.rounds),
             seed=self.job.recipe.seed,
             facts=self._facts,
+            resident=self._resident,
         )
 
     # -- memory -----------------------------------------------------------------------------------

@@ -90,7 +90,9 @@ def run(
                     listener.doing("drawing the masks of the noisy annotators")
                 federation = noisy_federation(given, recipe, annotators, folder.make_cache())
             folder.begin(recipe, facts_of(job, federation))
-            return _carry_out(folder, job, federation, listener)
+            seen = as_trained(federation, recipe.method.name)
+            with closing(LocalTransport(job, seen, folder.path)) as transport:
+                return run_rounds(folder, job, transport, listener)
         except BaseException:
             folder.abandon()
             raise
@@ -129,7 +131,9 @@ def resume(
             federation = with_validation(federation, recipe.validation.share, recipe.seed)
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
             job, changed = job_of(recipe, federation), moved(folder.manifest())
-            return _carry_out(folder, job, federation, listener, changed)
+            seen = as_trained(federation, recipe.method.name)
+            with closing(LocalTransport(job, seen, folder.path)) as transport:
+                return run_rounds(folder, job, transport, listener, changed)
 
 
 def finished(folder: RunFolder) -> Result:
@@ -165,19 +169,6 @@ def describe(federation: Federation) -> dict[str, Any]:
         "classes": list(federation.classes),
         "notes": {key: value for key, value in federation.notes.items() if key != "path"},
     }
-
-
-def _carry_out(
-    folder: RunFolder,
-    job: Job,
-    federation: Federation,
-    listener: Listener,
-    changed: Sequence[str] = (),
-) -> Result:
-    """Play all rounds that are left, on the local engine."""
-    federation = as_trained(federation, job.recipe.method.name)
-    with closing(LocalTransport(job, federation, folder.path)) as transport:
-        return run_rounds(folder, job, transport, listener, changed)
 
 
 def run_rounds(

@@ -146,6 +146,8 @@ class _Mlflow:
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         beside = folder.resolve().parent
+        if beside == Path.cwd():  # nobody's working directory gets files that were not asked for
+            beside = folder.resolve()
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         self._client = MlflowClient(tracking_uri=uri or f"sqlite:///{beside / 'mlflow.db'}")
         self._notes: list[str] = []
