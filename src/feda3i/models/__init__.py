@@ -75,12 +75,7 @@ def build(
     if REGISTRY.is_code(name):
         _check_factory(name, factory)
     options = dict(options or {})
-    given = {
-        "channels": channels,
-        "classes": classes,
-        "shape": tuple(shape),
-        "dimensions": len(shape),
-    }
+    given = dict(zip(_GIVEN, (channels, classes, tuple(shape), len(shape)), strict=True))
     check_memory(name, shape, options)
     scales_itself = "input" in keywords_of(factory)
     scaling = "paper" if scales_itself else options.pop("input", "normalised")

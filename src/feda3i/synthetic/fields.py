@@ -56,18 +56,10 @@ def _spline(cells: int, size: int) -> csr_array:
 def smooth_fields(
     rng: np.random.Generator, count: int, cells: int | tuple[int, int], size: int
 ) -> Array:
-    """Return random fields with a standard deviation of about one.
+    """Return random fields ``(count, size, size)`` with a standard deviation of about one.
 
-    Parameters
-    ----------
-    rng
-        Source of the draws: ``count * (rows + 3) * (columns + 3)`` normals, whatever the size.
-    cells
-        How many bumps fit in the frame, one number or (down, across).
-
-    Returns
-    -------
-    Fields ``(count, size, size)``.
+    ``cells`` says how many bumps fit in the frame, one number or (down, across); a field takes
+    ``(down + 3) * (across + 3)`` normals, whatever the size.
     """
     down, across = (cells, cells) if isinstance(cells, int) else cells
     knots = rng.standard_normal((across + 3, count * (down + 3))) / _SPLINE_VARIANCE
@@ -89,21 +81,17 @@ def blob(
 ) -> tuple[Array, Directions]:
     """Draw an irregular closed shape.
 
+    Returned are the signed distance to the contour, positive inside, in shares of the frame (exact
+    only near it), and the direction from the centre as a complex number of length one.
+
     Parameters
     ----------
     centre, radius
         Row and column, and the radius of a disc of about the same area, in shares of the frame.
     aspect, tilt
         Length over width, and the angle of the long axis in radians.
-    rough
-        0 is an ellipse, 1 is strongly irregular.
-    lobes
-        How many bulges are joined to the main body.
-
-    Returns
-    -------
-    Signed distance to the contour, positive inside, in shares of the frame (exact only near it),
-    and the direction from the centre as a complex number of length one; both ``(size, size)``.
+    rough, lobes
+        From 0, an ellipse, to 1, strongly irregular; how many bulges are joined to the main body.
     """
     y, x = (axis - c for axis, c in zip(pixel_grid(size), centre, strict=True))
     stretch = np.sqrt(aspect)

@@ -45,17 +45,10 @@ DEEP = np.array([0.95, 0.78, 0.55])[:, None, None]
 
 
 def skin_case(rng: np.random.Generator, size: int, softness: float = 1.0) -> tuple[Images, Masks]:
-    """Draw one dermoscopy-like case.
+    """Draw one dermoscopy-like case: an image ``(size, size, 3)`` in RGB order and its mask.
 
-    Parameters
-    ----------
-    softness
-        Times the usual width over which the pigment fades at the contour.
-
-    Returns
-    -------
-    The image ``(size, size, 3)`` in RGB order and its mask ``(size, size)`` of 0 and 1. The contour
-    of the mask runs where the pigment has faded to about one half; no edge marks it.
+    The contour of the mask runs where the pigment has faded to about one half; no edge marks it.
+    ``softness`` is times the usual width over which it fades.
 
     >>> image, mask = skin_case(np.random.default_rng(0), 48)
     >>> image.shape, mask.shape, image.dtype

@@ -48,11 +48,7 @@ SOURCES = tuple(SCANNERS)
 
 
 def breast_case(rng: np.random.Generator, size: int, source: str) -> tuple[Images, Masks]:
-    """Draw one ultrasound-like case as one of the three scanners would show it.
-
-    Returns
-    -------
-    The image ``(size, size, 1)`` and its mask ``(size, size)`` of 0 and 1.
+    """Draw an image ``(size, size, 1)`` as one of the scanners would show it, and its mask.
 
     >>> image, mask = breast_case(np.random.default_rng(0), 48, "scanner-a")
     >>> image.shape, mask.shape, image.dtype
@@ -69,9 +65,8 @@ def breast_case(rng: np.random.Generator, size: int, source: str) -> tuple[Image
     drawn = _overlay(rng, size, scanner)
     # Speckle comes last: it is the one part whose number of draws depends on the size.
     level += _speckle(rng, size, scanner)
-    return to_bytes(np.maximum(gain + level / scanner.decibels, drawn))[..., None], (
-        inside > 0
-    ).astype(np.uint8)
+    image = to_bytes(np.maximum(gain + level / scanner.decibels, drawn))
+    return image[..., None], (inside > 0).astype(np.uint8)
 
 
 def _tissue(

@@ -19,12 +19,7 @@ def volume_case(
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """Return an image ``(slice, row, column, 1)`` and a mask with the values 0, 1 and 2.
 
-    Parameters
-    ----------
-    size
-        About how many rows a volume has; its other sides are shorter.
-    thick
-        Height of a slice in pixels.
+    It has about ``size`` rows, its other sides are shorter; a slice is ``thick`` pixels high.
 
     >>> image, mask = volume_case(np.random.default_rng(0), 32)
     >>> image.shape[:-1] == mask.shape, sorted(set(mask.ravel().tolist()))
