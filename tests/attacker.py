@@ -28,6 +28,7 @@ def spoilers():
     found["ten times the cases"] = lambda reply: attacks.forge(reply, cases=40)
     found["cases of the hello"] = lambda reply: attacks.forge(reply, cases=40)
     found["noise"] = attacks.with_noise
+    found["limit"] = attacks.at_the_limit
     found["survey"] = attacks.with_survey
     return found
 

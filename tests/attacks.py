@@ -10,6 +10,7 @@ import math
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
+from feda3i.core.wire import MAX_VALUE
 from feda3i.flower import records
 
 HUGE = 10**400
@@ -136,6 +137,11 @@ def with_noise(reply, scale=100.0):
         return (vector + np.abs(noise)).astype(np.float32)
 
     return with_values(change)(reply)
+
+
+def at_the_limit(reply):
+    """Send the largest value that is allowed, everywhere."""
+    return with_values(lambda vector: np.full_like(vector, MAX_VALUE))(reply)
 
 
 def with_survey(reply, value=HUGE):

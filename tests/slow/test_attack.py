@@ -7,11 +7,13 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
 import attacks
+from consortium import Trial, weights_of
 from deployment import events_of, finish, names, small, wait_for_nodes
 from feda3i.flower.deploy_demo import Consortium, recipe_of
 from waiting import wait_until
@@ -55,6 +57,13 @@ def recipe_for(rounds, method="fedavg", **engine):
     return small(recipe_of(3, method, rounds), **{"min_sites": 2, "deadline": 600, **engine})
 
 
+def refuse(name, reply):
+    """Spoil the bad site's first two fits so that they are refused."""
+    header = reply.content["header"]
+    is_meant = name == BAD and header["kind"] == "fit" and header["round"] < 3
+    return attacks.forge(reply, cases=-1) if is_meant else reply
+
+
 def is_clean(event):
     return json.dumps(event, ensure_ascii=False).isprintable()
 
@@ -88,14 +97,15 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         assert "\x1b]0;" not in log
         assert "\u202e" not in log
 
-        # Noise is averaged in without a guard, and left out with one.
-        hostile.will(fit=["noise"])
-        run = consortium.start_run(recipe_for(2, guard="leave-out"), "leave-out")
-        first, second = finish(consortium, run, "leave-out")
-        assert list(first["guarded"]) == [BAD]
-        assert BAD in first["missing"]
-        assert "guarded" not in second
-        assert second["loss"] < 2
+        # Numbers within all limits that would spoil the model: the guard, which is on by default.
+        hostile.will(fit=["limit", "noise"])
+        guarded = recipe_for(3)
+        run = consortium.start_run(guarded, "guarded")
+        *spoiled, good = finish(consortium, run, "guarded")
+        assert [list(event["guarded"]) for event in spoiled] == [[BAD], [BAD]]
+        assert all(list(event["missing"]) == [BAD] for event in spoiled)
+        assert "guarded" not in good
+        assert good["loss"] < 2
 
         # Ten times its cases from the first hello on: nobody can count them, the cap holds.
         hostile.will(hello=["ten times the cases"], fit=["cases of the hello"] * 2)
@@ -110,6 +120,13 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         events = finish(consortium, run, "survey")
         assert [event["answered"] for event in events] == [3, 3, 3]
         assert any(BAD in event.get("survey_missing", {}) for event in events)
-        for name in ("forged", "leave-out", "cap", "survey"):
+        for name in ("forged", "guarded", "cap", "survey"):
             assert (consortium.runs / name / "DONE").exists()
             assert not events_of(consortium, name, "resume")
+
+    # Nothing of the attacker was merged, so the model is that of a run in which it never answered.
+    silent = Trial(tmp_path / "silent", guarded, names(3), refuse)
+    silent.play()
+    expected = weights_of(tmp_path / "silent" / "trial")
+    found = weights_of(tmp_path / "c" / "runs" / "guarded")
+    assert all(np.array_equal(found[name], value) for name, value in expected.items())

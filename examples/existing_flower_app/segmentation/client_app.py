@@ -5,9 +5,9 @@ from __future__ import annotations
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from feda3i.flower.strategy import early_arrays, survey_record
+from feda3i.flower import early_arrays, survey_record
 from feda3i.quality import survey_site
-from segmentation.task import Net, load_cases, predictions, train
+from segmentation.task import Net, dice, load_cases, partition_of, predictions, train
 
 app = ClientApp()
 
@@ -15,7 +15,7 @@ app = ClientApp()
 @app.train()
 def fit(message: Message, context: Context) -> Message:
     """Train the received model on this client's cases."""
-    images, masks = load_cases(int(context.node_config["partition-id"]))
+    images, masks = load_cases(partition_of(context.node_config))
     model = Net()
     content = RecordDict()
 
@@ -23,10 +23,21 @@ def fit(message: Message, context: Context) -> Message:
     early = early_arrays(message)
     if early is not None:
         model.load_state_dict(early.to_torch_state_dict())
-        content["survey"] = survey_record(survey_site(predictions(model, images, masks)))
+        found = survey_site(predictions(model, images, masks), offsets=True)
+        content["survey"] = survey_record(found)
 
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     loss = train(model, images, masks)
     content["arrays"] = ArrayRecord(model.state_dict())
     content["metrics"] = MetricRecord({"loss": loss, "num-examples": len(images)})
     return Message(content, reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Score the received model on this client's masks, which are as it draws them."""
+    images, masks = load_cases(partition_of(context.node_config))
+    model = Net()
+    model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+    metrics = MetricRecord({"dice": dice(model, images, masks), "num-examples": len(images)})
+    return Message(RecordDict({"metrics": metrics}), reply_to=message)

@@ -6,7 +6,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from feda3i.flower.strategy import FedA3I
+from feda3i.flower import FedA3I
 from segmentation.task import Net
 
 app = ServerApp()
@@ -16,15 +16,13 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds; the final model is printed as its weights per client and stage."""
     config = context.run_config
-    strategy: FedAvg = FedAvg(fraction_evaluate=0.0)
+    strategy: FedAvg = FedAvg()
     if config["strategy"] == "feda3i":
-        strategy = FedA3I(
-            t1=int(config["t1"]), stages=["first", "middle", "last"], fraction_evaluate=0.0
-        )
+        strategy = FedA3I(t1=int(config["t1"]), stages=["first", "middle", "last"])
     result = strategy.start(
         grid=grid,
         initial_arrays=ArrayRecord(Net().state_dict()),
-        num_rounds=int(config["rounds"]),
+        num_rounds=int(config["num-server-rounds"]),
     )
     context.state["final"] = result.arrays
     if isinstance(strategy, FedA3I):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -28,10 +28,19 @@ class Net(nn.Module):
         return logits
 
 
+def partition_of(node_config: Mapping[str, object]) -> int:
+    """Return which client this is: Flower's simulation numbers its nodes, a site its own."""
+    number = int(str(node_config["partition-id"]))
+    count = int(str(node_config.get("num-partitions", len(OFFSETS))))
+    if not 0 <= number < count:
+        raise ValueError(f"partition-id: expected 0 to {count - 1}, found {number}")
+    return number
+
+
 def load_cases(partition: int, count: int = 8) -> tuple[Tensor, Tensor]:
     """Return images and masks of one client: discs, drawn with the client's own habit."""
     draw = np.random.default_rng(partition)
-    offset = OFFSETS[partition]
+    offset = OFFSETS[partition % len(OFFSETS)]
     y, x = np.mgrid[:SIZE, :SIZE]
     images, masks = [], []
     for _ in range(count):

@@ -7,10 +7,12 @@ all cases to ``feda3i.quality.survey_site``, and add ``survey_record`` of the re
     early = early_arrays(message)
     if early is not None:
         model.load_state_dict(early.to_torch_state_dict())
-        content["survey"] = survey_record(survey_site(predictions(model, cases)))
+        found = survey_site(predictions(model, cases), offsets=True)
+        content["survey"] = survey_record(found)
 
 No further message is sent: the survey rides on the training of the first round after the warm-up,
-or of the round in which a client comes for the first time.
+or of the round in which a client comes for the first time. Messages keep one record of arrays and
+one of settings, as Flower's mods and differential-privacy wrappers expect.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
-from feda3i.core.messages import Floats
+from feda3i.core.messages import Floats, cap_shares
 from feda3i.core.wire import MAX_CASES
 from feda3i.errors import RecipeError, WireError, printable, shown
-from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
+from feda3i.quality import Rating, SiteSurvey, balance_by_offset, mix_by_stage, rate_sites
 from feda3i.quality.grouping import Rule
 from feda3i.quality.weights import Mass
 
-EARLY, SURVEY = "early", "survey"
+EARLY, SURVEY = "feda3i-early", "survey"
+_PARTS = tuple(f"{EARLY}-{part}" for part in ("names", "dtypes", "shapes", "stypes", "data"))
 log = logging.getLogger("feda3i.strategy")
 MAX_TEXT = 64 * 1024
 Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
@@ -44,12 +47,39 @@ Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
 
 def early_arrays(message: Message) -> ArrayRecord | None:
     """Return the parameters to survey with, or ``None`` if this message asks for no survey."""
-    record = dict(message.content.items()).get(EARLY)
-    return record if isinstance(record, ArrayRecord) else None
+    for record in message.content.config_records.values():
+        if EARLY in record and record[EARLY] == "these":
+            return next(iter(message.content.array_records.values()))
+        if EARLY in record:
+            columns: list[Any] = [record[part] for part in _PARTS]
+            return ArrayRecord(
+                {
+                    name: Array(dtype, tuple(json.loads(shape)), stype, data)
+                    for name, dtype, shape, stype, data in zip(*columns, strict=True)
+                }
+            )
+    return None
+
+
+def _early_config(early: ArrayRecord, current: ArrayRecord) -> dict[str, Any]:
+    """Return the settings that ask for a survey; the early parameters only if they are others."""
+    arrays = list(early.values())
+    if list(early) == list(current) and [a.data for a in arrays] == [
+        a.data for a in current.values()
+    ]:
+        return {EARLY: "these"}
+    columns = (
+        list(early),
+        [a.dtype for a in arrays],
+        [json.dumps(list(a.shape)) for a in arrays],
+        [a.stype for a in arrays],
+        [a.data for a in arrays],
+    )
+    return {EARLY: "others", **dict(zip(_PARTS, columns, strict=True))}
 
 
 def survey_record(survey: SiteSurvey) -> ConfigRecord:
-    """Return a site's survey as the record ``"survey"`` of a reply: two averages per class."""
+    """Return a site's survey as the record ``"survey"`` of a reply: a few numbers per class."""
     return ConfigRecord({SURVEY: json.dumps(survey.to_dict())})
 
 
@@ -66,10 +96,19 @@ class _Answer:
 class FedA3I(FedAvg):
     """FedAvg in the warm-up; then quality decides near the output, quantity near the input.
 
+    It composes: ``class Mine(FedAdam, FedA3I)`` takes a step of Adam towards its average. Settings
+    may be attributes of such a class, since other strategies do not pass them on.
+
     Parameters
     ----------
     t1
-        Rounds of FedAvg before the survey.
+        Rounds of FedAvg before the survey (10).
+    safe
+        Balance the sites within bounds, as the engine does by default; ``False`` is the paper's
+        rule, to which ``rule``, ``r`` and ``seed`` belong.
+    max_share
+        The most that quality lets one node weigh at a stage (0.4); a node with a larger share of
+        all cases keeps that share. 1: no cap.
     stages
         Groups of parameters from input to output: beginnings of their names, or a function from
         all names to a number 0, 1, ... each. By default the part of a name before the first dot.
@@ -81,27 +120,32 @@ class FedA3I(FedAvg):
         Those of Flower's ``FedAvg``.
     """
 
-    def __init__(
-        self,
-        t1: int = 10,
-        *,
-        stages: Stages = None,
-        rule: Rule = "mixture",
-        r: Mass = 0.5,
-        seed: int = 0,
-        power: float = 1.0,
-        scale: float = 1.0,
-        bias: float = 0.0,
-        **options: Any,
-    ) -> None:
+    t1: int = 10
+    safe: bool = True
+    max_share: float = 0.4
+    stages: Stages = None
+    rule: Rule = "mixture"
+    r: Mass = 0.5
+    seed: int = 0
+    power: float = 1.0
+    scale: float = 1.0
+    bias: float = 0.0
+
+    def __init__(self, t1: int | None = None, **options: Any) -> None:
+        if t1 is not None:
+            self.t1 = t1
+        for name in _SETTINGS & set(options):
+            setattr(self, name, options.pop(name))
+        if self.t1 < 1:
+            raise RecipeError(f"t1: expected at least one round of warm-up, found {self.t1}")
+        if not 0 < self.max_share <= 1:
+            raise RecipeError(f"max_share: expected above 0 to 1, found {self.max_share}")
         super().__init__(**options)
-        if t1 < 1:
-            raise RecipeError(f"t1: expected at least one round of warm-up, found {t1}")
-        self.t1, self.stages = t1, stages
-        self._rate: dict[str, Any] = {"rule": rule, "r": r, "seed": seed}
-        self._ramp = {"power": power, "scale": scale, "bias": bias}
+        self.rounds = 0
+        """Rounds that were averaged, also before a resume."""
         self.early: ArrayRecord | None = None
         self.surveys: dict[str, SiteSurvey] = {}
+        self.cases: dict[str, float] = {}
         self.rating: Rating | None = None
         self.weights: dict[str, list[float]] = {}
         """Weight of each node (by number) at each stage in the last round."""
@@ -111,13 +155,17 @@ class FedA3I(FedAvg):
     ) -> Iterable[Message]:
         """Ask all nodes to train, and those who are not rated yet for a survey as well."""
         messages = list(super().configure_train(server_round, arrays, config, grid))
-        if server_round <= self.t1:
+        if self.rounds < self.t1:
             return messages
         self.early = self.early or arrays.copy()
+        asked = _early_config(self.early, arrays)
         for message in messages:
             if str(message.metadata.dst_node_id) not in self.surveys:
                 # A record of its own: Flower gives all nodes the same one.
-                message.content = RecordDict({**message.content, EARLY: self.early})
+                settings = ConfigRecord(
+                    {**message.content.config_records[self.configrecord_key], **asked}
+                )
+                message.content = RecordDict({**message.content, self.configrecord_key: settings})
         return messages
 
     def aggregate_train(
@@ -137,22 +185,53 @@ class FedA3I(FedAvg):
         answers = _same_layout(answers)
         if not answers:
             return None, None
-        found = {node: answer.survey for node, answer in answers.items() if answer.survey}
-        if found:
-            self.surveys.update(found)
-            self.rating = rate_sites(dict(sorted(self.surveys.items())), **self._rate)
+        found = _same_classes({**self.surveys, **_surveys(answers)})
+        self.cases.update({node: answer.cases for node, answer in answers.items()})
+        if set(found) - set(self.surveys):
+            self.surveys = found
+            self._rate()
         names = list(next(iter(answers.values())).arrays)
         numbers = stage_numbers(names, self.stages)
         cases = np.array([answer.cases for answer in answers.values()])
         weights = self._weigh(list(answers), cases, 1 + max(numbers))
         self.weights = dict(zip(answers, weights.tolist(), strict=True))
+        self.rounds += 1
         merged = {
             name: _merge([answer.arrays[name] for answer in answers.values()], weights[:, number])
             for name, number in zip(names, numbers, strict=True)
         }
-        contents = [answer.content for answer in answers.values()]
+        contents = [
+            RecordDict({key: record for key, record in answer.content.items() if key != SURVEY})
+            for answer in answers.values()
+        ]
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return ArrayRecord({name: Array(value) for name, value in merged.items()}), metrics
+
+    def state(self) -> RecordDict:
+        """Return what the strategy knows, to be kept with the model of a round."""
+        known = {
+            "rounds": self.rounds,
+            "cases": self.cases,
+            "surveys": {node: survey.to_dict() for node, survey in self.surveys.items()},
+        }
+        records: dict[str, Any] = {"feda3i": ConfigRecord({"state": json.dumps(known)})}
+        return RecordDict(records | ({} if self.early is None else {EARLY: self.early}))
+
+    def restore(self, state: RecordDict) -> None:
+        """Go on from what ``state`` returned; Flower counts rounds from 1 again, this does not."""
+        known = json.loads(str(state.config_records["feda3i"]["state"]))
+        self.rounds, self.cases = int(known["rounds"]), dict(known["cases"])
+        self.early = state.array_records.get(EARLY)
+        self.surveys = {n: SiteSurvey.from_dict(found) for n, found in known["surveys"].items()}
+        if self.surveys:
+            self._rate()
+
+    def _rate(self) -> None:
+        found = dict(sorted(self.surveys.items()))
+        if self.safe:
+            self.rating = balance_by_offset(found, self.cases)
+        else:
+            self.rating = rate_sites(found, rule=self.rule, r=self.r, seed=self.seed)
 
     def _read(self, reply: Message) -> _Answer:
         if reply.has_error():
@@ -174,7 +253,13 @@ class FedA3I(FedAvg):
         if self.rating is None:
             return np.repeat(quantity[:, None], stages, axis=1)
         quality = self.rating.weights(nodes, cases)
-        return mix_by_stage(quantity, quality, stages, **self._ramp)
+        quality = cap_shares(quality, max(self.max_share, float(quantity.max())))
+        return mix_by_stage(quantity, quality, stages, self.power, self.scale, self.bias)
+
+
+_SETTINGS = frozenset(
+    ("safe", "max_share", "stages", "rule", "r", "seed", "power", "scale", "bias")
+)
 
 
 def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:
@@ -210,6 +295,17 @@ def _same_layout(answers: dict[str, _Answer]) -> dict[str, _Answer]:
     if odd:
         log.warning("left out, because their arrays differ from most: %s", ", ".join(odd))
     return {node: answers[node] for node in most}
+
+
+def _surveys(answers: dict[str, _Answer]) -> dict[str, SiteSurvey]:
+    return {node: answer.survey for node, answer in answers.items() if answer.survey is not None}
+
+
+def _same_classes(surveys: dict[str, SiteSurvey]) -> dict[str, SiteSurvey]:
+    """Return the surveys with as many classes as most have."""
+    counts = [len(survey.cases) for survey in surveys.values()]
+    most = max(counts, key=counts.count, default=0)
+    return {node: survey for node, survey in surveys.items() if len(survey.cases) == most}
 
 
 _NPY = re.compile(
@@ -250,6 +346,11 @@ def _read_survey(content: RecordDict) -> SiteSurvey:
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise WireError("expected the survey that feda3i.flower.strategy.survey_record makes")
     try:
-        return SiteSurvey.from_dict(json.loads(text))
-    except (ValueError, KeyError, TypeError):
+        survey = SiteSurvey.from_dict(json.loads(text))
+        classes = len(survey.cases)
+        pairs = [survey.mean, survey.contour, survey.offset, survey.edge]
+        if any(pair is not None and pair.shape != (classes, 2) for pair in pairs):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, AttributeError):
         raise WireError("a survey that cannot be read") from None
+    return survey

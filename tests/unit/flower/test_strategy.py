@@ -1,5 +1,6 @@
 """FedA3I as a Flower strategy: FedAvg before the survey, the paper's weights after it."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -7,35 +8,43 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAvg
+from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideFixedClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAdam,
+    FedAvg,
+)
 
 from consortium import flower_task
 from feda3i.errors import RecipeError
 from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
-from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
+from feda3i.quality import SiteSurvey, balance_by_offset, group_sites, mix_by_stage, site_weights
 from waiting import HANG
 
 Q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
 CASES = [4, 8, 4, 2, 6]
+OFFSETS = [3.0, 2.0, 1.5, -1.0, 0.0]
 NODES = {f"node-{k}": {"number": k} for k in range(5)}
 START = {"a.w": np.zeros((2, 3), np.float32), "b.w": np.zeros(4, np.float32)}
 
 
-def make_app(asked):
+def make_app(asked, mods=()):
     """Return a client whose parameters are its number plus the round, and whose q is known."""
     app = ClientApp()
 
-    @app.train()
+    @app.train(mods=list(mods))
     def train(message: Message, context: Context) -> Message:
         number = int(context.node_config["number"])
         moved = {
             name: Array(message.content["arrays"][name].numpy() + number + 1) for name in START
         }
-        counter = Array(np.asarray(number, np.int64))
+        with_counter = "b.counter" in message.content["arrays"] or not mods
+        counter = {"b.counter": Array(np.asarray(number, np.int64))} if with_counter else {}
         content = RecordDict(
             {
-                "arrays": ArrayRecord({**moved, "b.counter": counter}),
+                "arrays": ArrayRecord({**moved, **counter}),
                 "metrics": MetricRecord({"num-examples": CASES[number]}),
             }
         )
@@ -43,20 +52,19 @@ def make_app(asked):
         if early is not None:
             asked.append((number, message.content["config"]["server-round"], early["a.w"].numpy()))
             pair = np.array([Q[number]])
-            survey = SiteSurvey(pair, pair, np.array([CASES[number]]))
+            offset = np.array([[OFFSETS[number], 0.1]])
+            survey = SiteSurvey(pair, pair, np.array([CASES[number]]), offset=offset)
             content["survey"] = survey_record(survey)
         return Message(content, reply_to=message)
 
     return app
 
 
-def play(strategy, rounds, online=None):
+def play(strategy, rounds, start=START, mods=()):
     asked = []
-    grid = InProcessGrid(make_app(asked), NODES, {})
-    if online is not None:
-        grid.online = online
+    grid = InProcessGrid(make_app(asked, mods), NODES, {})
     with flower_task():
-        arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
+        arrays = ArrayRecord({name: Array(value) for name, value in start.items()})
         result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
     return {name: array.numpy() for name, array in result.arrays.items()}, asked
 
@@ -70,7 +78,7 @@ def test_the_warm_up_is_fedavg():
 
 
 def test_after_the_survey_stages_are_weighed_as_in_the_paper():
-    strategy = FedA3I(t1=1, rule="sign", fraction_evaluate=0.0)
+    strategy = FedA3I(t1=1, safe=False, max_share=1, fraction_evaluate=0.0)
     ours, asked = play(strategy, 2)
     size = np.array(CASES) / sum(CASES)
     mean = float(size @ np.arange(1, 6))
@@ -78,7 +86,7 @@ def test_after_the_survey_stages_are_weighed_as_in_the_paper():
     assert sorted(number for number, _, _ in asked) == [0, 1, 2, 3, 4]
     assert {number for _, number, _ in asked} == {2}
     assert asked[0][2] == pytest.approx(np.full((2, 3), mean), rel=1e-6)
-    quality = site_weights(Q, group_sites(Q, "sign"))
+    quality = site_weights(Q, group_sites(Q, "mixture", 0))
     expected = mix_by_stage(size, quality, 2)
     weights = np.array([strategy.weights[node] for node in sorted(strategy.weights)])
     assert weights == pytest.approx(expected)
@@ -89,9 +97,97 @@ def test_after_the_survey_stages_are_weighed_as_in_the_paper():
     assert ours["b.counter"].dtype == np.int64
 
 
+def test_by_default_sites_are_balanced_as_in_the_engine():
+    strategy = FedA3I(t1=1, fraction_evaluate=0.0)
+    play(strategy, 2)
+    surveys = dict(sorted(strategy.surveys.items()))
+    cases = np.array(CASES, float)
+    rating = balance_by_offset(surveys, dict(zip(surveys, cases, strict=True)))
+    size = cases / cases.sum()
+    quality = rating.weights(list(surveys), cases)
+    assert not np.allclose(quality, size)
+    weights = np.array([strategy.weights[node] for node in surveys])
+    assert weights == pytest.approx(mix_by_stage(size, quality, 2))
+
+
+def test_quality_gives_no_node_more_than_the_cap():
+    strategy = FedA3I(t1=1, safe=False, fraction_evaluate=0.0)  # the paper's rule gives one 0.5
+    play(strategy, 2)
+    assert np.max(list(strategy.weights.values())) <= 0.4
+    assert np.sum(list(strategy.weights.values()), axis=0) == pytest.approx(1.0)
+
+
+def test_a_resumed_strategy_goes_on_where_it_was():
+    def again(arrays):
+        return {name: array for name, array in arrays.items() if name in START}
+
+    whole, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 4)
+    first = FedA3I(t1=1, fraction_evaluate=0.0)
+    half, _ = play(first, 2)
+    second = FedA3I(t1=1, fraction_evaluate=0.0)
+    second.restore(first.state())
+    found, asked = play(second, 2, start=again(half))
+    assert asked == []
+    assert second.rounds == 4
+    assert all(np.array_equal(found[name], value) for name, value in whole.items())
+
+
+class WithAdam(FedAdam, FedA3I):
+    """Another strategy in front: it takes its step towards the weighted average."""
+
+    t1 = 1
+
+
+class Doubled(FedAvg):
+    def aggregate_train(self, server_round, replies):
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return ArrayRecord(
+            {n: Array(np.asarray(2 * a.numpy())) for n, a in arrays.items()}
+        ), metrics
+
+
+class Mine(Doubled, FedA3I):
+    t1 = 1
+
+
+def test_it_composes_with_other_strategies():
+    ours, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 1)
+    mine = Mine(fraction_evaluate=0.0)
+    doubled, _ = play(mine, 1)
+    assert np.array_equal(doubled["a.w"], 2 * ours["a.w"])
+    play(mine, 2)
+    assert mine.rating is not None
+    start = {**START, "b.counter": np.asarray(0, np.int64)}
+    adam = WithAdam(fraction_evaluate=0.0, eta=0.5)
+    moved, asked = play(adam, 2, start=start)
+    assert {number for number, _, _ in asked} == {0, 1, 2, 3, 4}
+    assert set(map(len, adam.weights.values())) == {2}
+    assert np.isfinite(moved["a.w"]).all()
+
+
+def test_it_works_under_differential_privacy():
+    wrapped = FedA3I(t1=1, fraction_evaluate=0.0)
+    quiet = DifferentialPrivacyServerSideFixedClipping(wrapped, 0.0, 1e9, 5)
+    start = {**START, "b.counter": np.asarray(0, np.int64)}
+    private, _ = play(quiet, 2, start=start)
+    plain, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 2, start=start)
+    assert private["a.w"] == pytest.approx(plain["a.w"])
+    assert wrapped.rating is not None
+    wrapped = FedA3I(t1=1, fraction_evaluate=0.0)
+    clipped = DifferentialPrivacyClientSideFixedClipping(wrapped, 0.0, 0.5, 5)
+    small, asked = play(clipped, 2, mods=[fixedclipping_mod])
+    assert len(asked) == 5
+    assert wrapped.rating is not None
+    assert 0 < np.abs(small["a.w"]).max() < 1  # two rounds of updates clipped to a norm of 0.5
+    local = LocalDpMod(clipping_norm=0.5, sensitivity=1e-9, epsilon=1.0, delta=0.1)
+    noisy, asked = play(FedA3I(t1=1, fraction_evaluate=0.0), 2, mods=[local])
+    assert len(asked) == 5
+    assert noisy["a.w"] == pytest.approx(small["a.w"], abs=1e-3)
+
+
 def test_a_node_that_comes_later_is_asked_with_the_early_model():
     online = set(NODES) - {"node-3"}
-    strategy = FedA3I(t1=1, rule="sign", fraction_evaluate=0.0)
+    strategy = FedA3I(t1=1, safe=False, max_share=1, fraction_evaluate=0.0)
     asked = []
     grid = InProcessGrid(make_app(asked), NODES, {})
     grid.online = online
@@ -126,7 +222,11 @@ def test_a_survey_that_is_none_is_refused():
     from feda3i.errors import WireError
     from feda3i.flower.strategy import _read_survey
 
-    for text in ("{", "[]", "x" * 100_000):
+    fine = {"mean": [[1, 1]], "contour": [[1, 1]], "cases": [3]}
+    odd = [{"mean": [[10**400, 1]]}, {"mean": 7}, {"cases": [1, 2]}, {"offset": [[1]]}]
+    odd += [{"mean": "x"}, {"cases": None}, {"edge": [[[1]]]}]
+    texts = [json.dumps({**fine, **change}) for change in odd]
+    for text in ("{", "[]", "[" * 10_000, "x" * 100_000, *texts):
         with pytest.raises(WireError):
             _read_survey(RecordDict({"survey": ConfigRecord({"survey": text})}))
 
