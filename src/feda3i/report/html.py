@@ -34,16 +34,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from feda3i import __version__
-from feda3i.report.axes import (
-    HEIGHT,
-    WIDTH,
-    Axis,
-    names_beside,
-    outline_of,
-    path,
-    plot_axes,
-    room,
-)
+from feda3i.report.axes import HEIGHT, WIDTH, Axis, names_beside, outline_of, path, plot_axes, room
 
 Html = Markup
 Tone = Literal["good", "warn", "bad", "plain"]

@@ -43,8 +43,6 @@ TONES: dict[State, html.Tone] = {
 SHAPES: tuple[html.Shape, ...] = ("circle", "up", "down", "circle")
 MOST = 60
 """Sites that a plot can show one by one; the table has all of them."""
-NUMBER = 8
-"""Bytes of a number on the wire."""
 HEADER = 64 * 2**20
 """Longest header of a model file that is read."""
 
@@ -365,10 +363,11 @@ def _left(group: Group) -> dict[str, Any]:
     for one in run.rounds:
         counted.update(one.bytes_received)
     size = model_size(run.path / "model.safetensors")
-    sent = dict(counted) or (_made(run, kind, size) if kind and size is not None else {})
+    answered = Counter(site for one in run.rounds for site in one.answered)
+    # A simulation sends nothing; its replies would hold the parameters and a few numbers.
+    sent = dict(counted) or {site: answered[site] * (size or 0) for site in run.cases if size}
     most, least = max(sent.values(), default=0), min(sent.values(), default=0)
     each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
-    answered = Counter(site for one in run.rounds for site in one.answered)
     return {
         "title": group.title,
         "words": _declared(kind),
@@ -404,29 +403,6 @@ def model_size(path: Path) -> int | None:
         return max((int(end) for end in ends), default=0)
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
-
-
-def _made(run: RunFacts, kind: Any, size: int) -> dict[str, int]:
-    """Return the bytes of the replies that each site gave: parameters and declared numbers."""
-
-    def numbers(names: Sequence[str]) -> int:
-        per_class = sum(name in kind.wire.per_class for name in names)
-        return NUMBER * (len(names) + per_class * (max(len(run.classes), 1) - 1) + 1)
-
-    made = Counter(dict.fromkeys(run.cases, 0)) if run.rounds else Counter[str]()
-    fit = size + numbers((*ALWAYS["fit"], *kind.wire.fit))
-    for one in run.rounds:
-        made.update(dict.fromkeys(one.answered, fit))
-    before: dict[str, Any] = {}
-    for _, rating in run.ratings:
-        answers = {
-            site: [part.q[k].tolist() for part in rating.parts]
-            for k, site in enumerate(rating.sites)
-        }
-        asked = [site for site in answers if before.get(site) != answers[site]]
-        made.update(dict.fromkeys(asked, numbers(kind.wire.survey)))  # others are remembered
-        before = answers
-    return dict(made)
 
 
 # -- what was run ---------------------------------------------------------------------------------

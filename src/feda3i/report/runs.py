@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -65,7 +65,6 @@ class RoundFacts(BaseModel):
     iou: Annotated[Number | None, Odd] = None
     hd95: Annotated[Number | None, Odd] = None
     seconds: Annotated[Number | None, Odd] = None
-    asked: Annotated[Whole, Odd] = 0
     site_loss: Annotated[dict[str, Any], Odd] = {}
     missing: Texts = {}
     bytes_received: Annotated[dict[str, OnErrorOmit[Whole]], Odd] = {}
@@ -230,8 +229,16 @@ def read_run(path: Path) -> RunFacts:
     """Read a run folder, whatever its state."""
     check_kinds(path)
     log = RunFacts(path)
-    log.manifest = _manifest(log)
-    log.recipe = _recipe(log)
+    log.manifest = _table(log, "manifest.json", json.loads, "versions, data and sites are unknown")
+    from_log = "the recipe is taken from the start of its log"
+    log.recipe = _table(log, "recipe.toml", tomllib.loads, from_log)
+    found = log.manifest.get("format", FORMAT if not log.manifest else "unknown")
+    if found != FORMAT:
+        log.problems.append(
+            f"it was written by feda3i {str(log.manifest.get('feda3i', 'of unknown version'))[:40]}"
+            f" in run format {str(found)[:20]}, and this version writes format {FORMAT}: some "
+            f"figures may be missing"
+        )
     try:
         check_log(path)
     except RunError as error:
@@ -259,34 +266,14 @@ def _state(log: RunFacts) -> State:
     return "unfinished" if log.rounds else "never began"
 
 
-def _manifest(log: RunFacts) -> dict[str, Any]:
+def _table(log: RunFacts, name: str, parse: Callable[[str], Any], lost: str) -> dict[str, Any]:
+    """Return what a file of the folder holds; nothing, and a problem, if it cannot be read."""
     try:
-        content = json.loads((log.path / "manifest.json").read_text(encoding="utf-8"))
+        return table_of(parse((log.path / name).read_text(encoding="utf-8")))
     except FileNotFoundError:
-        log.problems.append("it has no manifest.json: versions, data and sites are not known")
-        return {}
+        log.problems.append(f"it has no {name}: {lost}")
     except (OSError, ValueError, RecursionError):
-        log.problems.append("its manifest.json cannot be read: versions, data and sites are lost")
-        return {}
-    manifest = table_of(content)
-    if manifest.get("format") != FORMAT:
-        log.problems.append(
-            f"it was written by feda3i {str(manifest.get('feda3i', 'of unknown version'))[:40]} in "
-            f"run format {str(manifest.get('format', 'unknown'))[:20]}, and this version writes "
-            f"format {FORMAT}: some figures may be missing"
-        )
-    return manifest
-
-
-def _recipe(log: RunFacts) -> dict[str, Any]:
-    try:
-        return tomllib.loads((log.path / "recipe.toml").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        log.problems.append("it has no recipe.toml; the recipe is taken from the start of its log")
-    except (OSError, ValueError, RecursionError):
-        log.problems.append(
-            "its recipe.toml cannot be read; the recipe is taken from the start of its log"
-        )
+        log.problems.append(f"its {name} cannot be read: {lost}")
     return {}
 
 

@@ -110,7 +110,7 @@ def test_a_log_can_be_cut_anywhere(tmp_path, cut):
             lambda p: (p / "manifest.json").write_text('{"format": 0, "feda3i": "0.0.1"}'),
             "written by feda3i 0.0.1 in run format 0",
         ),
-        (lambda p: (p / "recipe.toml").unlink(), "it has no recipe.toml"),
+        (lambda p: (p / "recipe.toml").unlink(), "it has no recipe.toml: the recipe is taken"),
         (lambda p: (p / "recipe.toml").write_text("= ="), "its recipe.toml cannot be read"),
         (lambda p: (p / "events.jsonl").unlink(), "it has no event log that can be read"),
         (lambda p: (p / "events.jsonl").write_text(""), "its log holds no finished round"),
