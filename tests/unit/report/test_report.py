@@ -62,6 +62,8 @@ def test_figures_are_means_and_spreads_over_seeds(compared):
 
 def test_every_section_is_there_with_its_table(compared):
     page = page_of(*compared)
+    assert "data:image" not in page, "no pixels unless they are asked for"
+    assert "<image" not in page
     assert re.findall('<section id="([a-z]+)"', page) == [
         *("results", "learning", "survey", "weights", "sites", "wire", "run")
     ]
@@ -75,11 +77,6 @@ def test_every_section_is_there_with_its_table(compared):
     assert "The group is right for 4 of 4 sites" in text
     assert "best of 2 among those who draw larger" in text
     assert "Images, masks and predictions stay at the sites" in text
-
-
-def test_a_report_of_a_run_holds_no_pixels(compared):
-    assert "data:image" not in page_of(*compared)
-    assert "<image" not in page_of(*compared)
 
 
 def test_a_cut_log_still_gives_a_report_that_says_so(tmp_path):
