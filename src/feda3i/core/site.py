@@ -260,13 +260,15 @@ class Site:
         stepper = Stepper(self.network, self.training, self.device)
         mean = math.nan
         for epoch in range(self.training.epochs):
-            total, chosen = 0.0, (order or self.order)(epoch)
+            chosen = (order or self.order)(epoch)
+            # Added up on the device: a number of every step would have a GPU wait for it.
+            total = torch.zeros((), dtype=torch.float64, device=self.device)
             for batch in self.augmented(self.batches(epoch, chosen), epoch):
                 with stepper.precision():
                     loss = step(batch)
                 stepper.take(loss)
-                total += self.checked(loss) * len(batch)
-            mean = total / len(chosen)
+                total += loss.detach().double() * len(batch)
+            mean = self.checked(total / len(chosen))
         return {"loss": mean}
 
     def augmented(self, batches: Iterable[Batch], epoch: int) -> Iterator[Batch]:
