@@ -21,17 +21,12 @@ Departures
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
-from feda3i.methods.base import Method
-
-if TYPE_CHECKING:
-    from feda3i.core.server import Gathered, Server
-    from feda3i.core.site import Site
+from feda3i.extend import Floats, Gathered, Method, Numbers, Plan, Replies, Server, Site, Wire
 
 
 class MyMethod(Method):

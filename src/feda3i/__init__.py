@@ -23,26 +23,35 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from feda3i import losses, methods, metrics, noise, quality, recipe
+    from feda3i import extend, losses, methods, metrics, noise, quality, recipe
     from feda3i.core.cases import Cases, Federation
     from feda3i.core.predictor import Predictor
     from feda3i.engine.results import load_run
     from feda3i.engine.run import resume, run
+    from feda3i.pieces import average, federation_of_arrays, stages_of, survey, weights_of
 
 _PLACES = {
     "Cases": "feda3i.core.cases",
     "Federation": "feda3i.core.cases",
     "Predictor": "feda3i.core.predictor",
+    "average": "feda3i.pieces",
+    "federation_of_arrays": "feda3i.pieces",
     "load_run": "feda3i.engine.results",
     "resume": "feda3i.engine.run",
     "run": "feda3i.engine.run",
+    "stages_of": "feda3i.pieces",
+    "survey": "feda3i.pieces",
+    "weights_of": "feda3i.pieces",
 }
-_ROOMS = ("losses", "methods", "metrics", "noise", "quality", "recipe")
+_MODULES = ("extend", "losses", "methods", "metrics", "noise", "quality", "recipe")
 
 __all__ = [
     "Cases",
     "Federation",
     "Predictor",
+    "average",
+    "extend",
+    "federation_of_arrays",
     "load_run",
     "losses",
     "methods",
@@ -52,11 +61,14 @@ __all__ = [
     "recipe",
     "resume",
     "run",
+    "stages_of",
+    "survey",
+    "weights_of",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _MODULES:
         return importlib.import_module(f"feda3i.{name}")
     if name in _PLACES:
         return getattr(importlib.import_module(_PLACES[name]), name)

@@ -14,6 +14,7 @@ REGISTRY = Registry(
     kind="dataset",
     builtin={
         **modules_of("feda3i.datasets", "DATASET"),
+        "arrays": "feda3i.datasets:arrays",
         "folder": "feda3i.data.folder:Folder",
         "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
         "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
@@ -21,6 +22,17 @@ REGISTRY = Registry(
     },
     entry_points="feda3i.datasets",
 )
+
+
+def arrays() -> None:
+    """Arrays in memory (``feda3i.federation_of_arrays``), which only the caller has.
+
+    A run of such cases is named so in its recipe.
+    """
+    raise RecipeError(
+        "the cases of this run were arrays in memory: pass them again as federation=..., "
+        "or name a folder with --data"
+    )
 
 
 def is_data(path: Path) -> bool:

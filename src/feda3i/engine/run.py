@@ -24,7 +24,7 @@ from feda3i.engine.tracking import open_tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
-from feda3i.recipe import Recipe
+from feda3i.recipe import Recipe, validate
 from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.federation import (
@@ -77,6 +77,8 @@ def run(
             given = clean_federation(recipe)
             annotators = annotators_for(recipe, given)
         else:
+            if federation.notes.get("source") == "arrays":
+                recipe = validate({**recipe.to_dict(), "data": {"name": "arrays"}})
             given = federation = with_validation(federation, recipe.validation.share, recipe.seed)
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))

@@ -1,0 +1,113 @@
+"""The pieces for a loop of one's own, and the examples that show them."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import feda3i
+from feda3i.core.layout import Layout
+from feda3i.errors import DataError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name):
+    """Return a script of ``examples/`` as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Fixed(nn.Module):
+    """Answers with logits that it was given, as a network for one sigmoid or a softmax."""
+
+    def __init__(self, logits, softmax):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(1))
+        self.logits = torch.cat([-logits / 2, logits / 2], 1) if softmax else logits
+
+    def forward(self, images):
+        return self.logits[: len(images)] + self.bias
+
+
+MASK = np.zeros((3, 12, 12), np.int64)
+MASK[:, 3:8, 4:9] = 1
+SHAPES = {
+    "array of a class map": MASK,
+    "tensor": torch.from_numpy(MASK),
+    "one channel": torch.from_numpy(MASK)[:, None].float(),
+    "one-hot with background": torch.from_numpy(np.stack([1 - MASK, MASK], axis=1)),
+}
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("masks", SHAPES.values(), ids=SHAPES.keys())
+def test_a_survey_takes_masks_and_logits_of_every_form(masks, softmax):
+    logits = torch.randn(3, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+    images = torch.zeros(3, 1, 12, 12, dtype=torch.uint8)
+    model = Fixed(logits, softmax).train()
+    for batch in ((images, masks), {"image": images, "label": masks}):
+        found = feda3i.survey(model, [batch])
+        expected = feda3i.quality.survey_site([(logits, MASK)])
+        q, of_arrays = (next(iter(one.to_dict().values())) for one in (found, expected))
+        np.testing.assert_allclose(q, of_arrays, rtol=1e-5, atol=1e-6)
+    assert model.training
+
+
+def test_masks_beyond_the_classes_are_refused():
+    with pytest.raises(DataError, match="from 0 to 1, found 0 to 255"):
+        feda3i.survey(Fixed(torch.zeros(3, 1, 12, 12), False), [(torch.zeros(3, 1), 255 * MASK)])
+
+
+def test_the_average_is_that_of_the_engine_for_any_network():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.Öffnung = nn.Conv2d(1, 3, 3)
+            self.mitte = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 3, 1))
+            self.kopf = nn.Conv2d(3, 1, 1)
+
+        def forward(self, x):
+            return self.kopf(self.mitte(self.Öffnung(x)))
+
+    networks = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        networks.append(Odd())
+        networks[-1](torch.randn(2, 1, 8, 8))
+    stages = feda3i.stages_of(networks[0], torch.zeros(1, 1, 8, 8))
+    assert [stage.name for stage in stages] == ["Öffnung", "mitte", "kopf"]
+    weights = np.array([[0.2, 0.5, 0.0], [0.3, 0.25, 1.0], [0.5, 0.25, 0.0]])
+    found = feda3i.average([net.state_dict() for net in networks], weights, stages)
+    layout = Layout.of(networks[0], stages)
+    expected = np.zeros(layout.size)
+    for net, row in zip(networks, weights, strict=True):
+        values = layout.read(net).values
+        for start, stop, stage in layout.spans():
+            expected[start:stop] += row[stage] * values[start:stop]
+    networks[0].load_state_dict(found)
+    np.testing.assert_allclose(layout.read(networks[0]).values, expected, rtol=1e-6, atol=1e-7)
+    assert int(found["mitte.0.num_batches_tracked"]) == 1
+
+
+def test_pytorch_example_weighs_quality_in_the_last_stage():
+    rows = example("pieces_pytorch").main()
+    first, last = np.array(list(rows.values())).T
+    assert first.tolist() == [0.25] * 4
+    assert last.sum() == pytest.approx(1)
+    assert last[1] > last[0]  # nearer to the truth than the other of its group
+    assert last[2] > last[3]
+
+
+def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
+    run = tmp_path / "run"
+    assert 0 <= example("run_arrays").main(str(run)) <= 1
+    assert 'name = "arrays"' in (run / "recipe.toml").read_text()
+    code, _, error = request.getfixturevalue("feda3i")("evaluate", str(run))
+    assert code == 2
+    assert "arrays in memory" in error
