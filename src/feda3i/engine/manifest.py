@@ -21,7 +21,7 @@ from feda3i.engine.events import Record, mistake_of
 from feda3i.engine.job import Job
 from feda3i.errors import RecipeError, RunError, shown
 from feda3i.recipe import Recipe
-from feda3i.recipe.sections import DECIDING, deciding
+from feda3i.recipe.sections import CHANGES_NUMBERS, deciding
 from feda3i.recipe.trust import named_code
 from feda3i.seeding import rng
 from feda3i.values import check_plain, flat_items
@@ -216,7 +216,9 @@ def check_recipe_kept(
     if then == now:
         return
     changes = _join(_differences(start, recipe.shared())) if start else ""
-    engine = ", ".join(f"engine.{k}" for k in type(recipe.engine).model_fields if k not in DECIDING)
+    engine = ", ".join(
+        f"engine.{k}" for k in type(recipe.engine).model_fields if k not in CHANGES_NUMBERS
+    )
     raise RunError(
         f"'{path}/recipe.toml' is not the recipe that this run was started with (SHA-256 "
         f"{then[:12]} then, {now[:12]} now){': ' if changes else ''}{changes}. Undo the change "

@@ -21,8 +21,10 @@ LONGEST = 80
 SHOWN = 4
 """Changes that a title tells, beyond data, noise, method and seed."""
 # They have a place of their own in the name, or change no number of the run.
-APART = ("title", "seed", "methods", "engine", "method.name", "data.name", "data.path")
-APART_TOO = ("data.synthetic", "data.cache", "data.workers", "noise.name", "noise.setting")
+UNNAMED = (
+    *("title", "seed", "methods", "engine", "method.name", "data.name", "data.path"),
+    *("data.synthetic", "data.cache", "noise.name", "noise.setting"),
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _changes(recipe: Recipe, base: Recipe) -> list[tuple[str, Any]]:
         (key, value)
         for key, value in flat_items(recipe.to_dict())
         if before.get(key) != value
-        and not any(key == apart or key.startswith(f"{apart}.") for apart in APART + APART_TOO)
+        and not any(key == apart or key.startswith(f"{apart}.") for apart in UNNAMED)
     ]
 
 

@@ -14,20 +14,14 @@ from feda3i.core.training import Training
 
 PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
-LATER = {
+SILENT_KEYS = {
     "train": (
-        "optimiser",
-        "momentum",
-        "weight_decay",
-        "clip",
-        "schedule",
-        "warm_up",
-        "augment",
-        "precision",
+        *("optimiser", "momentum", "weight_decay", "clip"),
+        *("schedule", "warm_up", "augment", "precision"),
     ),
 }
 """Keys by section that a recipe's plain values leave out where they are as by default."""
-LATER_SECTIONS = ("validation",)
+SILENT_SECTIONS = ("validation",)
 """Whole sections that are left out likewise."""
 
 
@@ -95,7 +89,7 @@ class MethodSection(NamedSection):
 class EngineSection(StrictSection):
     """Where sites run, how long the server waits, and how it guards itself against a site.
 
-    Only the keys in ``DECIDING`` change a number of a complete run, and none does by default.
+    Only ``CHANGES_NUMBERS`` change a number of a complete run, and none does by default.
     """
 
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
@@ -138,7 +132,7 @@ class EngineSection(StrictSection):
         return every if self.track == "both" else tuple(n for n in every if n == self.track)
 
 
-DECIDING = ("fraction", "compile", "max_share", "guard", "guard_factor")
+CHANGES_NUMBERS = ("fraction", "compile", "max_share", "guard", "guard_factor")
 
 
 def deciding(engine: Any) -> dict[str, Any]:
@@ -147,7 +141,7 @@ def deciding(engine: Any) -> dict[str, Any]:
     >>> deciding({"workers": 2, "guard": "leave-out", "compile": False})
     {'guard': 'leave-out'}
     """
-    usual = {key: EngineSection.model_fields[key].default for key in DECIDING}
+    usual = {key: EngineSection.model_fields[key].default for key in CHANGES_NUMBERS}
     given = engine if isinstance(engine, dict) else {}
     return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
@@ -202,16 +196,16 @@ class Recipe(StrictSection):
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, without keys that are not set.
 
-        Keys in ``LATER`` are left out where they are as by default, so that a new key changes no
-        hash of a recipe or a model that does not use it.
+        ``SILENT_KEYS`` are left out where they are as by default, so that a new key changes no hash
+        of a recipe or a model that does not use it.
         """
         plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
         usual: dict[str, Any] = json.loads(type(self)().model_dump_json())
-        for section, keys in LATER.items():
+        for section, keys in SILENT_KEYS.items():
             for key in keys:
                 if plain[section].get(key) == usual[section][key]:
                     plain[section].pop(key, None)
-        for section in LATER_SECTIONS:
+        for section in SILENT_SECTIONS:
             if plain[section] == usual[section]:
                 plain.pop(section)
         return plain
