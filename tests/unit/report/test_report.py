@@ -113,7 +113,11 @@ def test_a_log_can_be_cut_anywhere(tmp_path, cut):
         (lambda p: (p / "events.jsonl").write_text(""), "its log holds no finished round"),
         (lambda p: _replace_line(p, 3, "nonsense"), "its log is damaged in line 3"),
         (
-            lambda p: _replace_line(p, 7, '{"event": "round", "round": 3, "survey": {"sites": 1}}'),
+            lambda p: _replace_line(
+                p,
+                7,
+                '{"event": "round", "round": 3, "survey": {"sites": ["a"], "parts": [{"q": []}]}}',
+            ),
             "its survey of round 3 cannot be read",
         ),
     ],
@@ -124,6 +128,12 @@ def test_a_damaged_folder_is_reported_as_such(tmp_path, change, said):
     page = page_of(path)
     assert said in words(page)
     assert '<section id="run"' in page
+
+
+def _break_survey(path):
+    lines = (path / "events.jsonl").read_text().splitlines()
+    k = next(k for k, line in enumerate(lines) if '"survey"' in line)
+    _replace_line(path, k + 1, json.dumps(json.loads(lines[k]) | {"survey": {"sites": 1}}))
 
 
 def _replace_line(path, number, text):
