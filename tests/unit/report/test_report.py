@@ -113,11 +113,7 @@ def test_a_log_can_be_cut_anywhere(tmp_path, cut):
         (lambda p: (p / "events.jsonl").write_text(""), "its log holds no finished round"),
         (lambda p: _replace_line(p, 3, "nonsense"), "its log is damaged in line 3"),
         (
-            lambda p: _replace_line(
-                p,
-                7,
-                '{"event": "round", "round": 3, "survey": {"sites": ["a"], "parts": [{"q": []}]}}',
-            ),
+            lambda p: _break_survey(p),
             "its survey of round 3 cannot be read",
         ),
     ],
