@@ -6,11 +6,9 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from feda3i import pool as module
-from feda3i.data.store import FileStore, Form, Store
 from feda3i.errors import RunError
 from feda3i.pool import can_fork, ordered_map
 from waiting import wait_until
@@ -69,26 +67,6 @@ def test_forking_is_off_while_other_threads_run():
     finally:
         stop.set()
         thread.join()
-
-
-@pytest.mark.parametrize("kind", ["memory", "files"])
-def test_both_stores_take_cases_from_workers(way, kind, tmp_path):
-    count = 192
-    sizes, byte = {"images": (5, 4, 3), "masks": (5, 4)}, np.dtype(np.uint8)
-    forms = {name: Form((size,) * count, byte) for name, size in sizes.items()}
-    store = Store(forms) if kind == "memory" else FileStore(forms, tmp_path / "x")
-    values = np.random.default_rng(0).integers(0, 256, (count, *sizes["images"]), np.uint8)
-
-    def work(place):
-        store.put("images", place, values[place])
-        store.put("masks", place, values[place, ..., 0])
-
-    spread(work, count)
-    arrays = store.arrays()
-    np.testing.assert_array_equal(arrays["images"], values)
-    np.testing.assert_array_equal(arrays["masks"], values[..., 0])
-    store.close()
-    assert list(tmp_path.iterdir()) == []
 
 
 STUCK = """

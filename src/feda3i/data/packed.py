@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
+import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,6 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from feda3i.core.ragged import Ragged, Stack
-from feda3i.data.store import FileStore, Form, Forms, Store
 from feda3i.files import PART, hash_text, write_file
 from feda3i.pool import cores, ordered_map
 from feda3i.reading.listing import Listed, Listing
@@ -40,7 +42,7 @@ _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
 _MAX_PART_AGE = 24 * 3600
-_FEW = 64  # cases per worker below which starting workers does not pay
+_FEW = 64  # cases per thread below which a thread does not pay
 _BATCH = 16  # cases that a worker takes at a time
 
 
@@ -164,24 +166,83 @@ def _sample(array: NDArray[Any]) -> str:
     return sha.hexdigest()
 
 
+@dataclass(frozen=True)
+class Form:
+    """What is stored of one kind: the size of every case and the type of the values."""
+
+    cases: tuple[tuple[int, ...], ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the array's shape: ``(case, ...)``, or flat where sizes differ."""
+        if len(set(self.cases)) == 1:
+            return (len(self.cases), *self.cases[0])
+        return (sum(math.prod(case) for case in self.cases),)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Return where each case begins, in values."""
+        return [0, *itertools.accumulate(math.prod(case) for case in self.cases)]
+
+
+Forms = dict[str, Form]
+Arrays = dict[str, NDArray[Any]]
+
+
 def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
     """Decode the first case (or all, where each may differ) to learn the form, then all cases."""
     forms = _forms(listing, workers)
-    store = _open_store(place, forms)
-    try:
-        spacing, zoom, problems = _fill(listing, store, workers)
+    with _room(place, forms) as (parts, arrays):
+        spacing, zoom, problems = _fill(listing, forms, arrays, workers)
         raise_errors(problems, listing.root)
-        arrays = store.arrays()
-        if place is not None and isinstance(store, FileStore):
+        if place is not None and parts:
             with contextlib.suppress(OSError):  # the cases are here, with or without a cache
-                _finish(place, store, arrays, (spacing, zoom), problems)
+                _finish(place, parts, forms, arrays, (spacing, zoom), problems)
                 found = _load(place)  # mapped by the names that the files now have
                 if found is not None:
                     return found
-    finally:
-        store.close()
     stacks = {kind: _shaped(array, _own_sizes(forms[kind])) for kind, array in arrays.items()}
     return Packed(stacks["images"], stacks["masks"], spacing, zoom, tuple(problems))
+
+
+@contextlib.contextmanager
+def _room(place: Path | None, forms: Forms) -> Iterator[tuple[dict[str, Path], Arrays]]:
+    """Yield files with temporary names, mapped to memory, or (no cache, no room) memory alone.
+
+    Files that got no other name are removed at the end.
+    """
+    parts: dict[str, Path] = {}
+    arrays: Arrays = {}
+    try:
+        if place is not None:
+            with contextlib.suppress(OSError):
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                for kind, form in forms.items():
+                    name = f"{PART}{os.getpid()}-{place.name}-{kind}.npy"
+                    parts[kind] = place.with_name(name)
+                    arrays[kind] = _map(parts[kind], form)
+        if len(arrays) < len(forms):
+            arrays = {kind: np.zeros(form.shape, form.dtype) for kind, form in forms.items()}
+        yield (parts if isinstance(arrays["masks"], np.memmap) else {}), arrays
+    finally:
+        for path in parts.values():
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _map(path: Path, form: Form) -> NDArray[Any]:
+    """Return a new file of its full size, mapped: a full disk is an error here, no crash later."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w+b", buffering=0) as file:
+        head = {"descr": form.dtype.str, "fortran_order": False, "shape": form.shape}
+        np.lib.format.write_array_header_1_0(file, head)
+        size = max(1, math.prod(form.shape) * form.dtype.itemsize)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, file.tell(), size)
+        else:
+            file.truncate(file.tell() + size)
+    return np.lib.format.open_memmap(path, mode="r+")
 
 
 def _own_sizes(form: Form) -> list[list[int]] | None:
@@ -219,11 +280,14 @@ def _forms(listing: Listing, workers: int) -> Forms:
 
 def _each(work: Callable[[int], Any], count: int, workers: int) -> list[Any]:
     crew = max(min(workers, count // _FEW), 1)
-    return list(ordered_map(work, range(count), crew, way="fork", batch=_BATCH))
+    return list(ordered_map(work, range(count), crew, way="threads", batch=_BATCH))
 
 
-def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, list[Problem]]:
-    shapes = store.forms["images"].cases
+def _fill(
+    listing: Listing, forms: Forms, arrays: Arrays, workers: int
+) -> tuple[Sizes, Sizes, list[Problem]]:
+    shapes = forms["images"].cases
+    flat = {kind: array.reshape(-1) for kind, array in arrays.items()}
 
     def work(place: int) -> tuple[list[tuple[float, ...]], list[Problem]]:
         case = listing.cases[place]
@@ -232,8 +296,9 @@ def _fill(listing: Listing, store: Store, workers: int) -> tuple[Sizes, Sizes, l
             if raw.image.shape != shapes[place]:
                 text = f"{raw.image.shape[:-1]}, the first has {shapes[0][:-1]}: give a size"
                 raise CaseError("sizes differ between cases", text)
-            store.put("images", place, raw.image)
-            store.put("masks", place, raw.mask)
+            for kind, pixels in (("images", raw.image), ("masks", raw.mask)):
+                start, stop = forms[kind].starts[place : place + 2]
+                flat[kind][start:stop] = pixels.reshape(-1)
         except CaseError as error:
             return [(), ()], [error.problem(case.name)]
         notes = [Problem("note", kind, case.name, text) for kind, text in raw.notes]
@@ -252,18 +317,11 @@ def _known(sizes: list[tuple[float, ...]], dimensions: int) -> Sizes:
     return np.array(sizes, np.float64) if known else None
 
 
-def _open_store(place: Path | None, forms: Forms) -> Store:
-    """Return files with temporary names, or memory if there is no cache, room or right."""
-    if place is not None:
-        with contextlib.suppress(OSError):
-            return FileStore(forms, place)
-    return Store(forms)
-
-
 def _finish(
     place: Path,
-    store: FileStore,
-    arrays: dict[str, NDArray[Any]],
+    parts: dict[str, Path],
+    forms: Forms,
+    arrays: Arrays,
     sizes: tuple[Sizes, Sizes],
     notes: list[Problem],
 ) -> None:
@@ -274,8 +332,10 @@ def _finish(
     }
     for kind, array in arrays.items():
         header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
-        header[f"{kind}_sizes"] = _own_sizes(store.forms[kind])
-        store.parts[kind].replace(_file(place, f"{kind}.npy"))
+        header[f"{kind}_sizes"] = _own_sizes(forms[kind])
+        if isinstance(array, np.memmap):
+            array.flush()
+        parts[kind].replace(_file(place, f"{kind}.npy"))
     write_file(_file(place, "header.json"), json.dumps(header).encode(), durable=False)
     _sweep(place)
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from feda3i.errors import DataError, RecipeError
+from feda3i.pool import cores
 from feda3i.reading.annotators import choose_masks, find_annotated
 from feda3i.reading.consensus import combine
 from feda3i.reading.csv_table import has_columns, is_table, read_table
@@ -180,7 +181,7 @@ def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
         yield replace(same[0], mask=combine([raw.mask for raw in same], pair.consensus))
 
 
-@lru_cache(maxsize=1)  # slices are read one after the other
+@lru_cache(maxsize=cores())  # each thread reads the slices of its volume one after the other
 def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
     return tuple(_decoded(pair, options))
 
