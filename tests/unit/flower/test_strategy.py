@@ -1,7 +1,12 @@
 """FedA3I as a Flower strategy: FedAvg before the survey, the paper's weights after it."""
 
 import json
+import os
+import shutil
+import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +28,7 @@ from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_r
 from feda3i.quality import SiteSurvey, balance_by_offset, group_sites, mix_by_stage, site_weights
 from waiting import HANG
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "existing_flower_app"
 Q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
 CASES = [4, 8, 4, 2, 6]
 OFFSETS = [3.0, 2.0, 1.5, -1.0, 0.0]
@@ -233,11 +239,28 @@ def test_a_survey_that_is_none_is_refused():
 
 @pytest.mark.slow
 def test_the_example_runs(monkeypatch):
-    folder = Path(__file__).parents[3] / "examples" / "existing_flower_app"
-    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.syspath_prepend(str(EXAMPLE))
     import run_here
 
     scores = {name: run_here.play(name) for name in ("fedavg", "feda3i")}
     for module in [m for m in sys.modules if m.split(".")[0] in ("run_here", "segmentation")]:
         del sys.modules[module]
     assert scores["feda3i"] > scores["fedavg"] > 0.7
+
+
+@pytest.mark.slow
+def test_the_example_is_an_app_that_flower_and_its_hub_accept(tmp_path):
+    app = tmp_path / "existing-flower-app"
+    shutil.copytree(EXAMPLE, app, ignore=shutil.ignore_patterns("__pycache__"))
+    flwr = Path(sys.executable).parent / "flwr"
+    environment = {**os.environ, "FLWR_HOME": str(tmp_path), "FLWR_TELEMETRY_ENABLED": "0"}
+    done = subprocess.run(
+        [str(flwr), "build"], cwd=app, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [bundle] = app.glob("*.fab")
+    with zipfile.ZipFile(bundle) as archive:
+        assert {"LICENSE", "segmentation/client_app.py"} <= set(archive.namelist())
+    settings = tomllib.loads((app / "pyproject.toml").read_text())
+    assert settings["tool"]["flwr"]["app"]["fab-format-version"] == 1
+    assert not [d for d in settings["project"]["dependencies"] if d.startswith("feda3i")]
