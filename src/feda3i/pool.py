@@ -70,6 +70,8 @@ class Pool(Generic[JobT, OutT]):
         ``"spawn"``: new processes, to which ``call`` is sent. ``"fork"``: copies of this one, which
         inherit it (a closure, say) and cost nothing to start; threads where that is not safe.
         ``"threads"``: for work that leaves the interpreter's lock most of the time.
+    apart
+        Even a single worker is a process of its own.
     """
 
     def __init__(
@@ -79,12 +81,14 @@ class Pool(Generic[JobT, OutT]):
         *,
         tool: Tool | None = None,
         way: Way = "spawn",
+        apart: bool = False,
     ) -> None:
         self._count = count
         self._stack = contextlib.ExitStack()
         self._executor: Executor | None = None
         self._run: Callable[[list[JobT]], list[OutT]] = _run
-        if count <= 1 or way == "threads" or (way == "fork" and not can_fork()):
+        is_here = count <= 1 and not apart
+        if is_here or way == "threads" or (way == "fork" and not can_fork()):
             self._run = partial(_run_here, _bind(call, tool, self._stack))
             if count > 1:
                 self._executor = ThreadPoolExecutor(count)
@@ -123,6 +127,11 @@ class Pool(Generic[JobT, OutT]):
                 "a worker process died, perhaps for lack of memory: repeat with one worker "
                 "(engine.workers=1 or --workers 1); what is finished is kept"
             ) from None
+
+    def submit(self, job: JobT) -> Future[list[OutT]]:
+        """Return what will hold the result of one job, in a list."""
+        assert self._executor is not None, "a pool of workers, not of this process alone"
+        return self._executor.submit(self._run, [job])
 
     def close(self) -> None:
         """End all workers without waiting for jobs that have not begun."""

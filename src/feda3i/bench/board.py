@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from feda3i.bench.grid import CLEAN, Grid, GridCell, GridPoint, expand
+from feda3i.bench.paper import label, loss
 from feda3i.bench.result import RunResult
 from feda3i.bench.stats import Spread, spread
 from feda3i.errors import RunError
+from feda3i.values import flat_items
 
 Place = tuple[str, str]
 """Column and row."""
@@ -32,6 +35,7 @@ class Board:
     """``{column: (setting, point)}``"""
     is_sweep: bool = False  # whether the first key of the points is the axis of a figure
     reference: str = ""  # the row that others are compared with; empty: FedA3I with the same loss
+    labels: Mapping[str, str] = field(default_factory=dict)  # what rows are called, by row
 
     def results(self, column: str, row: str) -> Mapping[int, RunResult]:
         """Return the results of a place by seed; empty if there are none."""
@@ -40,10 +44,27 @@ class Board:
     def score(
         self, column: str, row: str, rounds: int = 1, seeds: Collection[int] | None = None
     ) -> Spread | None:
-        """Return mean and standard deviation of the last rounds' Dice over all or these seeds."""
+        """Return mean and standard deviation of the last rounds' Dice over all or these seeds.
+
+        Runs that collapsed have no score.
+        """
         found = self.results(column, row).items()
-        values = [r.last(rounds) for seed, r in found if seeds is None or seed in seeds]
+        chosen = [r for seed, r in found if seeds is None or seed in seeds]
+        values = [r.last(rounds) for r in chosen if not r.is_collapsed]
         return spread(values) if values else None
+
+    def collapsed(self, column: str, row: str) -> int:
+        """Return how many runs of a place ended up predicting next to nothing."""
+        return sum(result.is_collapsed for result in self.results(column, row).values())
+
+    def label(self, row: str) -> str:
+        """Return what a row is called in tables: the grid's name for it, the paper's, its own."""
+        return self.labels.get(row) or label(row)
+
+    def named(self, row: str) -> str:
+        """Return a row's name with the loss where the board has both families."""
+        both = len({loss(other) for other in self.rows}) > 1
+        return f"{self.label(row)}, {loss(row)}" if both else self.label(row)
 
     def common_seeds(self, setting: str) -> list[int]:
         """Return the seeds that every place of a setting has which has any result.
@@ -89,6 +110,7 @@ def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]
         points=points,
         is_sweep=grid.kind == "sweep",
         reference=grid.reference,
+        labels=grid.labels,
     )
     check_shared(board, is_fixed=grid.protocol == "paper")
     return board
@@ -101,19 +123,56 @@ def column_of(cell: GridCell) -> str:
 
 
 def board_of_results(known: Mapping[str, RunResult]) -> Board:
-    """Return a board of whatever results there are: data and noise as columns, methods as rows."""
+    """Return a board of whatever results there are: conditions as columns, methods as rows.
+
+    Both are named by the values in which they differ, and only by those.
+    """
+    results = list(known.values())
+    columns = _told_apart([(_data_in_words(r), _conditions(r)) for r in results], ", ", " ")
+    methods = [(r.recipe.method.name, r.recipe.method.options()) for r in results]
     found: dict[Place, dict[int, RunResult]] = {}
-    for result in known.values():
-        method = {**result.recipe["method"]}
-        name = str(method.pop("name"))
-        row = ",".join([name, *(f"{key}={value}" for key, value in sorted(method.items()))])
-        noise = result.recipe["noise"]
-        column = f"{result.recipe['data']['name']} {noise.get('setting', noise['name'])}"
-        found.setdefault((column, row), {})[result.seed] = result
-    columns = tuple(sorted({column for column, _ in found}))
-    rows = tuple(sorted({row for _, row in found}))
-    data = tuple(sorted({str(r.recipe["data"]["name"]) for r in known.values()}))
-    return Board("results", "All results", data, columns, rows, found)
+    for column, row, result in zip(columns, _told_apart(methods, ",", "="), results, strict=True):
+        found.setdefault((column, row), {})[result.recipe.seed] = result
+    data = tuple(sorted({result.recipe.data.name for result in results}))
+    ordered = tuple(sorted(set(columns))), tuple(sorted({row for _, row in found}))
+    return Board("results", "All results", data, *ordered, found)
+
+
+def _data_in_words(result: RunResult) -> str:
+    noise = result.recipe.noise
+    return f"{result.recipe.data.name} {noise.options().get('setting', noise.name)}"
+
+
+def _conditions(result: RunResult) -> dict[str, Any]:
+    """Return all of a recipe that methods of one column have in common."""
+    left_out = ("title", "seed", "method", "methods", "engine")
+    values = result.recipe.shared().items()
+    return dict(flat_items({key: value for key, value in values if key not in left_out}))
+
+
+def _told_apart(
+    things: Sequence[tuple[str, Mapping[str, Any]]], between: str, sign: str
+) -> list[str]:
+    """Return each name with those of its values in which things of this name differ.
+
+    The loss is always told: methods are compared within its family.
+    """
+    differing: dict[str, set[str]] = {}
+    for name, _ in things:
+        alike = [values for other, values in things if other == name]
+        keys = {key for values in alike for key in values}
+        differing[name] = {k for k in keys if len({repr(v.get(k)) for v in alike}) > 1} | {"loss"}
+    return [
+        between.join(
+            [name]
+            + [
+                f"{key.rpartition('.')[2]}{sign}{value}"
+                for key, value in sorted(values.items())
+                if key in differing[name]
+            ]
+        )
+        for name, values in things
+    ]
 
 
 # -- may they be compared? ------------------------------------------------------------------------
@@ -142,7 +201,7 @@ def check_shared(board: Board, is_fixed: bool) -> None:
 
 
 def _is_clean(result: RunResult) -> bool:
-    return str(result.recipe["method"]["name"]).lower() == CLEAN
+    return result.recipe.method.name.lower() == CLEAN
 
 
 def _check_same(

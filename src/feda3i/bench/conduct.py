@@ -3,63 +3,119 @@
 from __future__ import annotations
 
 import json
-import os
-import queue
 import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Mapping, Sequence
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from feda3i.bench.branching import family_of, last_shared, remove_unfinished
+from feda3i.bench.branching import family_of, last_shared, remove_unfinished, run_or_branch
 from feda3i.bench.grid import GridCell
-from feda3i.bench.progress import Progress
-from feda3i.bench.result import SUFFIX, RunResult, collect
-from feda3i.bench.schedule import Task, left, order, startable, wanted_by, workers_for
-from feda3i.pool import ENVIRONMENT, cores
+from feda3i.bench.result import SUFFIX, RunResult, collect, result_of
+from feda3i.core.cases import Federation
+from feda3i.engine.console import Silent
+from feda3i.errors import FedA3IError, RunError, summary
+from feda3i.pool import Pool, cores
 from feda3i.ram import available
+from feda3i.recipe import Recipe
 
 BRANCHES = ".branches"
 PROCESS = 700 * 2**20
 """Bytes of a process that trains a small network on some hundred cases."""
+KEPT = 2
+"""Federations that a process keeps in memory: runs of one setting come one after the other."""
+LOOK = 2.0
+"""Seconds between two looks at the runs under way."""
+OFTEN = 60.0
+"""Seconds between two lines about them."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to do."""
+
+    cell: GridCell
+    family: str  # runs of one family may begin with each other's rounds
+    shared: int  # the last round that it may take from another of its family
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run's folder and result."""
+        return self.cell.name
+
+    @property
+    def rounds(self) -> int:
+        """Return its number of rounds."""
+        return self.cell.recipe.rounds
+
+    @property
+    def kind(self) -> str:
+        """Return what runs that take about the same time for a round have in common."""
+        return f"{self.cell.setting.split()[0]} {self.cell.row}"
 
 
 @dataclass(frozen=True)
 class Agenda:
-    """What a bench has to do: one cell per distinct run, and the existing results."""
+    """What a bench has to do: one task per distinct run, and the existing results."""
 
-    cells: dict[str, GridCell]  # by name, as are the tasks
-    tasks: dict[str, Task]
+    tasks: dict[str, Task]  # by name
     known: Mapping[str, RunResult]
     unusable: tuple[str, ...] = ()
 
     @property
     def done(self) -> list[str]:
         """Return the names of the runs that have a result."""
-        return [name for name, cell in self.cells.items() if cell.digest in self.known]
+        return [name for name, task in self.tasks.items() if task.cell.digest in self.known]
 
     def missing(self) -> list[Task]:
-        """Return the runs that are left, in the order that they are begun in."""
+        """Return the runs that are left, family by family, the longest shared beginning first."""
         done = set(self.done)
-        return order([task for name, task in self.tasks.items() if name not in done])
+        tasks = [task for name, task in self.tasks.items() if name not in done]
+        place = {family: k for k, family in enumerate(dict.fromkeys(t.family for t in tasks))}
+        return sorted(tasks, key=lambda task: (place[task.family], -task.shared))
+
+    def seconds(self) -> dict[str, float]:
+        """Return core seconds per round by kind of run, from existing results of this grid."""
+        found = {}
+        for name in self.done:
+            machine = self.known[self.tasks[name].cell.digest].machine
+            found[self.tasks[name].kind] = machine.seconds_per_round * machine.cores
+        return {kind: seconds for kind, seconds in found.items() if seconds > 0}
+
+    def test_of(self, cell: GridCell) -> str | None:
+        """Return the hash of the test cases that results on the same data were scored on."""
+        data = cell.recipe.shared()["data"]
+        known = (r for r in self.known.values() if r.data == data)
+        return next((result.hashes.get("test") for result in known), None)
 
 
 def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
     """Return the agenda of these cells; the same run in two places counts once."""
     known, unusable = collect([results]) if results.is_dir() else ({}, [])
     unique = {cell.digest: cell for cell in reversed(cells)}
-    named = {unique[cell.digest].name: unique[cell.digest] for cell in cells}
-    tasks = {name: _task(cell) for name, cell in named.items()}
-    return Agenda(named, tasks, known, tuple(unusable))
+    chosen = (unique[cell.digest] for cell in cells)
+    tasks = {c.name: Task(c, family_of(c.recipe), last_shared(c.recipe)) for c in chosen}
+    return Agenda(tasks, known, tuple(unusable))
 
 
-def _task(cell: GridCell) -> Task:
-    recipe = cell.recipe
-    kind = f"{cell.setting.split()[0]} {cell.row}"
-    return Task(cell.name, family_of(recipe), last_shared(recipe), recipe.rounds, kind)
+def left(tasks: Sequence[Task], seconds: Mapping[str, float]) -> float:
+    """Return the core seconds of these runs; shared rounds count once.
+
+    Kinds that were not measured take the mean of the others.
+    """
+    usual = sum(seconds.values()) / len(seconds) if seconds else 0.0
+    total, ran = 0.0, dict.fromkeys((task.family for task in tasks), 0)
+    for task in tasks:
+        rounds = task.rounds - min(task.shared, ran[task.family])
+        ran[task.family] = max(ran[task.family], task.shared)
+        total += rounds * seconds.get(task.kind, usual)
+    return total
 
 
 def side_by_side(agenda: Agenda) -> int:
@@ -73,7 +129,7 @@ def side_by_side(agenda: Agenda) -> int:
 
     needs = [PROCESS]
     for task in agenda.missing():
-        recipe = agenda.cells[task.name].recipe
+        recipe = task.cell.recipe
         device = recipe.engine.device
         if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
             return 1
@@ -85,176 +141,198 @@ def side_by_side(agenda: Agenda) -> int:
     return max(1, min(cores(), available() // max(needs)))
 
 
-Told = tuple["Process", dict[str, Any]]
-START = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "sys.path += [p for p in sys.argv[1:] if p not in sys.path]; "
-    "from feda3i.bench.player import main; main()"
-)
-"""Ctrl-C is the parent's to handle. What this process can import comes after all that is installed,
-and nothing from the working directory (-P)."""
+# -- in a worker process --------------------------------------------------------------------------
 
 
-class Process:
-    """One worker process; its messages go into a queue shared by all of them."""
+class Order(NamedTuple):
+    """A run that a worker process is to do, and where what belongs to it lies."""
 
-    def __init__(self, told: queue.Queue[Told]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", START, *map(os.path.abspath, sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT},
-            text=True,
-            encoding="utf-8",
+    recipe: Recipe
+    path: Path
+    branches: Path
+    wanted: list[int]
+    """Rounds whose checkpoints others of the family begin with."""
+    result: Path
+    test: str | None
+    """SHA-256 of the test cases that other results were scored on."""
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    dice: float = 0.0
+    seconds: float = 0.0  # of one core, per round
+    failed: str = ""  # why it did, if it did
+
+
+_federations: dict[str, Federation] = {}
+
+
+def play(order: Order) -> Outcome:
+    """Finish one run and write its result; what fails is told, not raised."""
+    try:
+        result = _result(order)
+    except FedA3IError as error:
+        return Outcome(failed=str(error))
+    except OSError as error:  # such as a full disk
+        return Outcome(failed=f"{error.filename or order.path}: {error.strerror or error}")
+    except Exception as error:  # one run must not end the others
+        traceback.print_exc()
+        return Outcome(failed=f"this is a bug in feda3i: {summary(error)}")
+    return Outcome(result.last(), result.machine.seconds_per_round * result.machine.cores)
+
+
+def _result(order: Order) -> RunResult:
+    federation = _federation(order.recipe)
+    found = federation.test.digest()
+    if order.test not in (None, found):
+        raise RunError(
+            f"the results in '{order.result.parent}' were scored on other test cases (SHA-256 "
+            f"{str(order.test)[:12]}) than these ({found[:12]}); give the same data, or another "
+            f"folder with --results"
         )
-        self._told = told
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def give(self, order: Mapping[str, Any]) -> None:
-        """Send an order."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            pass  # it died: the listener tells
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._told.put((self, json.loads(line)))
-        code = self._process.wait()
-        self._told.put((self, {"died": code}))
-
-    def stop(self) -> None:
-        """End the process, in whatever round it is."""
-        self._process.kill()
-        self._process.wait()
+    run_or_branch(
+        order.recipe, order.path, federation, order.branches, order.wanted, listener=Silent()
+    )
+    result = result_of(order.path, federation)
+    result.write(order.result)
+    return result
 
 
-class Conductor:
-    """Start runs as cores become free, and note how they end.
+def _federation(recipe: Recipe) -> Federation:
+    """Return the cases of a recipe; those of the last settings are kept."""
+    from feda3i.simulation.federation import federation_of
 
-    At most ``cores`` processes train at once, ``each`` of them for one run: by default one, and
-    more only when there are not enough runs.
+    values = recipe.to_dict()
+    data, noise = values["data"], values["noise"]
+    is_fixed = "seed" in data and (noise["name"] == "none" or "seed" in noise)
+    key = json.dumps([data, noise, None if is_fixed else recipe.seed], sort_keys=True)
+    federation = _federations.pop(key, None) or federation_of(recipe)
+    _federations[key] = federation  # as the last one
+    for old in list(_federations)[:-KEPT]:
+        del _federations[old]
+    return federation
+
+
+def new_worker() -> Pool[Order, Outcome]:
+    """Return a process that executes one run after the other, so that libraries load once.
+
+    A process of its own for each run under way: one that dies costs its run alone.
     """
+    return Pool(play, 1, apart=True)
 
-    def __init__(
-        self,
-        agenda: Agenda,
-        out: Path,
-        results: Path,
-        progress: Progress,
-        cores: int = 1,
-        each: int | None = None,
-    ) -> None:
-        self._agenda, self._out, self._results = agenda, out, results
-        self._tasks = agenda.tasks
-        self._progress, self._cores, self._each = progress, cores, each
-        self._told: queue.Queue[Told] = queue.Queue()
-        self._idle: list[Process] = []
-        self._busy: dict[Process, str] = {}
-        self._rounds: dict[str, int] = {}
-        self._slots: dict[str, int] = {}
-        self._seconds = times_of(agenda)
-        self.failed: dict[str, str] = {}
 
-    def play(self) -> None:
-        """Play all runs that are missing."""
-        self._out.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(self._out)
-        waiting = self._agenda.missing()
-        try:
-            while waiting or self._busy:
-                self._start(waiting)
-                self._hear()
-                self._show(waiting)
-                self._tidy(waiting)
-        finally:
-            for process in [*self._idle, *self._busy]:
-                process.stop()
+# -- in the process of the bench ------------------------------------------------------------------
 
-    def _start(self, waiting: list[Task]) -> None:
-        while True:
-            free = self._cores - sum(self._slots.values())
-            ready = startable(waiting, self._rounds, self._tasks)
-            if free < 1 or not ready:
-                return
-            task = ready[0]
-            waiting.remove(task)
-            workers = workers_for(free, len(ready), self._each)
-            process = self._idle.pop() if self._idle else Process(self._told)
-            self._busy[process] = task.name
-            self._rounds[task.name], self._slots[task.name] = 0, workers
-            process.give(self._order(task, workers, waiting))
 
-    def _order(self, task: Task, workers: int, waiting: Sequence[Task]) -> dict[str, Any]:
-        recipe = self._agenda.cells[task.name].recipe
+@dataclass
+class _Running:
+    """A run under way, the rest of its family, and the worker that does them."""
+
+    task: Task
+    rest: list[Task]
+    worker: Pool[Order, Outcome]
+
+
+def conduct(
+    agenda: Agenda,
+    out: Path,
+    results: Path,
+    say: Say,
+    jobs: int = 1,
+    each: int | None = None,
+    new_worker: Callable[[], Pool[Order, Outcome]] = new_worker,
+) -> dict[str, str]:
+    """Execute the runs that are missing, and return why some failed, by name.
+
+    At most ``jobs`` runs go on at once, each with ``each`` processes: by default one, and more
+    only when there are fewer families of runs than cores. The runs of a family come one after the
+    other.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(out)
+    missing = agenda.missing()
+    families: dict[str, list[Task]] = {}
+    for task in missing:
+        families.setdefault(task.family, []).append(task)
+    waiting = list(families.values())
+    running: dict[Future[list[Outcome]], _Running] = {}
+    failed: dict[str, str] = {}
+    seconds, number, shown = agenda.seconds(), len(agenda.done), time.monotonic()
+
+    def start(family: list[Task], worker: Pool[Order, Outcome]) -> None:
+        task, rest = family[0], family[1:]
+        wanted = {other.shared for other in rest if 0 < other.shared <= task.shared}
+        workers = each or max(1, cores() // (1 + len(running) + len(waiting)))
+        recipe = task.cell.recipe
         if recipe.engine.workers == "auto":
             engine = recipe.engine.model_copy(update={"workers": workers})
             recipe = recipe.model_copy(update={"engine": engine})
-        return {
-            "recipe": recipe.to_dict(),
-            "path": str(self._out / task.name),
-            "branches": str(self._out / BRANCHES),
-            "result": str(self._results / f"{task.name}{SUFFIX}"),
-            "wanted": wanted_by(task, waiting),
-            "test_sha256": expected_test(self._agenda, self._agenda.cells[task.name]),
-        }
+        result = results / f"{task.name}{SUFFIX}"
+        order = Order(
+            *(recipe, out / task.name, out / BRANCHES, sorted(wanted), result),
+            test=agenda.test_of(task.cell),
+        )
+        running[worker.submit(order)] = _Running(task, rest, worker)
 
-    def _hear(self) -> None:
-        process, told = self._told.get()
-        name = self._busy.get(process)
-        if name is None:  # a process that was idle died: nothing is lost
-            self._idle = [other for other in self._idle if other is not process]
-            return
-        if "round" in told:
-            self._rounds[name] = int(told["round"])
-            if told.get("seconds"):
-                self._seconds[self._tasks[name].kind] = told["seconds"] * self._slots[name]
-        if "done" in told:
-            self._end(process, name, f"Dice {told['done']:.4f}")
-        elif "failed" in told:
-            self.failed[name] = str(told["failed"])
-            self._end(process, name, f"FAILED: {told['failed']}")
-        elif "died" in told:
-            why = f"its process ended with code {told['died']}"
-            self.failed[name] = f"{why}; start the bench again to continue from there"
-            self._end(process, name, f"FAILED: {why}", is_alive=False)
-
-    def _end(self, process: Process, name: str, text: str, is_alive: bool = True) -> None:
-        del self._busy[process], self._rounds[name], self._slots[name]
-        if is_alive:
-            self._idle.append(process)
-        self._progress.finished(name, text)
-
-    def _show(self, waiting: Sequence[Task]) -> None:
-        seconds = left(waiting, self._rounds, self._tasks, self._seconds) / self._cores
-        rounds = {name: f"round {n}/{self._tasks[name].rounds}" for name, n in self._rounds.items()}
-        self._progress.under_way(rounds, seconds)
-
-    def _tidy(self, waiting: Sequence[Task]) -> None:
-        """Drop checkpoints of families that are complete."""
-        alive = {task.family for task in waiting} | {self._tasks[n].family for n in self._rounds}
-        for family in (self._out / BRANCHES).glob("*"):
-            if family.name not in alive:
-                shutil.rmtree(family, ignore_errors=True)
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                start(waiting.pop(0), new_worker())
+            for future in wait(running, timeout=LOOK, return_when=FIRST_COMPLETED).done:
+                one = running.pop(future)
+                outcome, number = _outcome(future), number + 1
+                seconds |= {one.task.kind: outcome.seconds} if outcome.seconds else {}
+                ended = f"FAILED: {outcome.failed}" if outcome.failed else f"{outcome.dice:.4f}"
+                say(f"[{number}/{len(agenda.tasks)}] {one.task.name}  {ended}")
+                if outcome.failed:
+                    failed[one.task.name] = outcome.failed
+                is_alive = not isinstance(future.exception(), BrokenProcessPool)
+                if not one.rest:  # the checkpoints of a family serve nobody else
+                    shutil.rmtree(out / BRANCHES / one.task.family, ignore_errors=True)
+                family = one.rest or (waiting.pop(0) if waiting else [])
+                if not (family and is_alive):
+                    one.worker.close()
+                if family:
+                    start(family, one.worker if is_alive else new_worker())
+            if running and time.monotonic() - shown >= OFTEN:
+                shown = time.monotonic()
+                say(_under_way(list(running.values()), waiting, out, seconds, number, agenda, jobs))
+    finally:
+        for one in running.values():
+            one.worker.close()  # in whatever round it is: repeating the command goes on from there
+    return failed
 
 
-def times_of(agenda: Agenda) -> dict[str, float]:
-    """Return core seconds per round by kind of run, from existing results of this grid."""
-    found: dict[str, float] = {}
-    for name in agenda.done:
-        machine = agenda.known[agenda.cells[name].digest].machine
-        workers = machine.get("workers")
-        spent = float(machine.get("seconds_per_round") or 0)
-        found[agenda.tasks[name].kind] = spent * (workers if isinstance(workers, int) else 1)
-    return {kind: seconds for kind, seconds in found.items() if seconds > 0}
+def _outcome(future: Future[list[Outcome]]) -> Outcome:
+    try:
+        return future.result()[0]
+    except BrokenProcessPool:
+        return Outcome(failed="its process died; start the bench again to continue from there")
 
 
-def expected_test(agenda: Agenda, cell: GridCell) -> str | None:
-    """Return the hash of the test cases that results with the same data section were scored on."""
-    for result in agenda.known.values():
-        if result.recipe["data"] == cell.recipe.shared()["data"]:
-            return result.hashes["test"]
-    return None
+def _under_way(
+    running: Sequence[_Running],
+    waiting: Sequence[Sequence[Task]],
+    out: Path,
+    seconds: Mapping[str, float],
+    number: int,
+    agenda: Agenda,
+    jobs: int,
+) -> str:
+    """Return a line: runs done, time left, and the round that each run under way is in."""
+    tasks = [task for one in running for task in (one.task, *one.rest)]
+    rounds = {one.task.name: _rounds(out / one.task.name) for one in running}
+    played = sum(rounds[o.task.name] * seconds.get(o.task.kind, 0) for o in running)
+    rest = left([*tasks, *(task for family in waiting for task in family)], seconds) - played
+    clock = f", {timedelta(seconds=int(max(rest, 0) / jobs))} left" if seconds else ""
+    now = "; ".join(f"{o.task.name} round {rounds[o.task.name]}/{o.task.rounds}" for o in running)
+    return f"{number}/{len(agenda.tasks)} runs done{clock} ({now})"
+
+
+def _rounds(path: Path) -> int:
+    """Return how many rounds a run has written into its log."""
+    try:
+        return (path / "events.jsonl").read_bytes().count(b'"event": "round"')
+    except OSError:
+        return 0

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from feda3i.bench.board import Board
-from feda3i.bench.tables import CEILING, FLOOR, named, surveyed_runs
+from feda3i.bench.result import COLLAPSED
+from feda3i.bench.tables import CEILING, FLOOR, surveyed_runs
 from feda3i.report.canvas import BLUE, GREY, ORANGE, colours, pyplot, save
 
 Line = list[tuple[float, float, float]]
@@ -37,7 +38,7 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
     settings = list(dict.fromkeys(setting for setting, _ in board.points.values()))
     palette = dict(zip(settings, colours(len(settings)), strict=True))
     for (setting, row), line in found.items():
-        _draw_line(axes, line, f"{setting}, {named(board, row)}", palette[setting], row)
+        _draw_line(axes, line, f"{setting}, {board.named(row)}", palette[setting], row)
     axes.set(xlabel=AXES.get(key, key), ylabel="test Dice, last round")
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8, title=_band_in_words(board), title_fontsize=8)
@@ -79,7 +80,7 @@ def draw_scores(board: Board, folder: Path, name: str = "") -> list[Path]:
     )
     for axes, column in zip(panels[0], columns, strict=True):
         _draw_panel(axes, board, column, rows)
-    panels[0][0].set_yticks(range(len(rows)), [named(board, row) for row in rows], fontsize=8)
+    panels[0][0].set_yticks(range(len(rows)), [board.named(row) for row in rows], fontsize=8)
     panels[0][0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel("test Dice in the last round, %; lines: FedAvg, clean masks", fontsize=8)
     return _save(figure, folder / (name or board.name))
@@ -96,7 +97,8 @@ def _draw_panel(axes: Any, board: Board, column: str, rows: Sequence[str]) -> No
         if means[row] < left:
             axes.plot(left, place, marker="<", color=colour, markersize=5, clip_on=False)
             axes.annotate(
-                *(f"{means[row]:.0f}", (left, place)),
+                "collapsed" if means[row] < 100 * COLLAPSED else f"{means[row]:.0f}",
+                (left, place),
                 xytext=(6, 0),
                 textcoords="offset points",
                 va="center",
@@ -187,8 +189,9 @@ def gains(boards: Iterable[Board]) -> list[tuple[str, float, float]]:
         for column, _, _, result, gain in surveyed_runs(board):
             if gain is not None:
                 setting = board.points.get(column, (column, ()))[0]
-                before, after = result.why["residual_bias_fedavg"], result.why["residual_bias"]
-                found.setdefault(id(result), (setting, abs(before) - abs(after), gain))
+                before, after = map(result.fact, ("residual_bias_fedavg", "residual_bias"))
+                taken = abs(before or 0.0) - abs(after or 0.0)
+                found.setdefault(id(result), (setting, taken, gain))
     return list(found.values())
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -31,6 +32,8 @@ from feda3i.values import keywords_of
 GridPoint = tuple[tuple[str, Any], ...]
 """Keys that vary, each with the value that it has at a place of the grid."""
 FOLDER = Path(__file__).parent / "grids"
+MOST = 20_000
+"""Runs of a grid; more are surely a slip."""
 CLEAN = "clean"
 """The reference row that trains on clean masks."""
 
@@ -63,6 +66,8 @@ class Grid(StrictSection):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     rows: Annotated[tuple[str, ...], Field(min_length=1)] = ("fedavg", "feda3i")
     """Methods with their options: ``fedavg``, ``feda3i,loss=dc``."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """What rows of your own are called in tables, ``{"mine,k=2" = "Mine"}``."""
     once: tuple[str, ...] = ()
     """Rows that are run with the first seed only."""
     reference: str = ""
@@ -183,6 +188,10 @@ def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
     if grid.needs_data and missing and real is None:
         words = " ".join(f"data.{name}=PATH" for name in missing)
         raise RecipeError(f"the grid '{grid.name}' needs real data; add {words}")
+    count = len(grid.rows) * len(grid.settings) * len(grid.seeds)
+    count *= math.prod(len(values) for values in grid.vary.values())
+    if count > MOST:
+        raise RecipeError(f"a grid: expected at most {MOST:,} runs, found {count:,}")
     points = [
         tuple(
             pair

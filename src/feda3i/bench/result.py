@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
 
 from feda3i import quality
 from feda3i.bench.grid import identity
@@ -20,51 +28,109 @@ from feda3i.engine.events import Event, read_events
 from feda3i.engine.loop import summarise_scores
 from feda3i.engine.notes import final_notes
 from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import RecipeError, RunError
+from feda3i.errors import FedA3IError, RecipeError, RunError
 from feda3i.files import write_file
-from feda3i.recipe import validate
+from feda3i.recipe import Recipe, validate
 
-FORMAT = 1
 SUFFIX = ".json"
+COLLAPSED = 0.02
+"""Mean Dice below which a model predicts next to nothing: that is no score."""
 GONE = {"merge": "mean", "trim": 0.2}
 """Engine keys of version 0.1: a result that has them as they were by default is still good."""
+Dice = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a finished run says."""
+def _recipe_in(values: Any) -> Recipe:
+    """Return the recipe of a result, also of one that version 0.1 wrote."""
+    if isinstance(values, Recipe):
+        return values
+    if not isinstance(values, dict) or not isinstance(values.get("engine", {}), dict):
+        raise ValueError("expected a recipe")
+    engine = {k: v for k, v in values.get("engine", {}).items() if GONE.get(k) != v}
+    try:
+        return validate({**values, "engine": engine})
+    except RecipeError as error:
+        raise ValueError(str(error)) from None
 
-    recipe: dict[str, Any]  # the whole recipe, without the places of the machine
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe without the places of the machine, as its result holds it."""
+    return {key: value for key, value in recipe.shared().items() if key != "methods"}
+
+
+class Machine(BaseModel):
+    """Where and when a run was made, and how long it took."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    created: str = ""
+    seconds: float = 0.0
+    rounds_played: int = 0
+    seconds_per_round: float = 0.0
+    workers: int | str = 1
+    processor: dict[str, Any] = {}
+    packages: dict[str, Any] = {}
+    machine: str = ""
+
+    @property
+    def cores(self) -> int:
+        """Return how many cores it used."""
+        return self.workers if isinstance(self.workers, int) else 1
+
+    def in_words(self) -> str:
+        """Return processor and library in words."""
+        name, kind = self.processor.get("name", "?"), self.processor.get("instructions", "?")
+        return f"{name} ({kind}), {self.machine}, torch {self.packages.get('torch', '?')}"
+
+
+class RunResult(BaseModel):
+    """What a finished run says; also the format of its file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    recipe: Annotated[Recipe, BeforeValidator(_recipe_in), PlainSerializer(_plain)]
     hashes: dict[str, str]
     """Of data, test cases, partition, noisy masks, initial weights, order of cases, model."""
-    dice: dict[int, float]  # mean test Dice by round, for the rounds that were scored
+    dice: Annotated[dict[int, Dice], Field(min_length=1)]
+    """Mean test Dice by round, for the rounds that were scored."""
     scores: dict[str, float]  # means of all scores after the last round
     # Dice after the last round of every test case, and mean over the training cases of every site
     # against the clean masks
-    cases: dict[str, float]
-    sites: dict[str, float]
-    why: dict[str, Any] = field(default_factory=dict)  # of the weights (``reasons_of``)
-    notes: list[str] = field(default_factory=list)
-    machine: dict[str, Any] = field(default_factory=dict)
+    cases: dict[str, Dice]
+    sites: dict[str, Dice]
+    why: dict[str, float | str | None] = {}  # of the weights (``reasons_of``)
+    notes: list[str] = []
+    machine: Machine = Machine()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Return the hash of the recipe as this version of feda3i understands it."""
-        return identity(validate(self.recipe))
+        return identity(self.recipe)
 
     @property
-    def seed(self) -> int:
-        """Return the training seed."""
-        return int(self.recipe["seed"])
+    def data(self) -> dict[str, Any]:
+        """Return the section of the recipe that says which cases these are."""
+        return dict(self.recipe.shared()["data"])
 
     def last(self, rounds: int = 1) -> float:
         """Return the mean Dice of the last rounds that were scored."""
         values = [self.dice[number] for number in sorted(self.dice)][-rounds:]
         return sum(values) / len(values)
 
+    def fact(self, key: str) -> float | None:
+        """Return a number that is known about the weights."""
+        value = self.why.get(key)
+        return value if isinstance(value, float) else None
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Return whether the model ended up predicting next to nothing."""
+        return self.last() < COLLAPSED
+
     def to_text(self) -> str:
         """Return the file's text: JSON, one line per entry, long tables in one line each."""
-        values = {"format": FORMAT, **asdict(self)}
+        values = self.model_dump()
         rows = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()]
         return "{\n" + ",\n".join(rows) + "\n}\n"
 
@@ -77,15 +143,13 @@ class RunResult:
 def read(path: Path) -> RunResult:
     """Read a result; ``RunError`` if it is none."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if values.pop("format") != FORMAT:
-            raise RunError(f"'{path}' was written by another version of feda3i; run it again")
-        values["dice"] = {int(number): float(dice) for number, dice in values["dice"].items()}
-        engine = values["recipe"]["engine"]
-        values["recipe"]["engine"] = {k: v for k, v in engine.items() if GONE.get(k) != v}
-        return RunResult(**values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"'{path}' is not the result of a run: {error}") from None
+        return RunResult.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"'{path}' cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise RunError(f"'{path}' is not the result of a run: {place}: {first['msg']}") from None
 
 
 def result_of(path: Path, federation: Federation | None = None) -> RunResult:
@@ -104,7 +168,7 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     mu = offsets_of(data["notes"].get("annotators", {}))
     why = reasons_of(rounds, data["sites"], mu)
     return RunResult(
-        recipe={k: v for k, v in recipe.shared().items() if k != "methods"},
+        recipe=recipe,
         hashes=_hashes(manifest, folder.done.read_text(encoding="utf-8").strip()),
         dice={int(e["round"]): round(e["dice"], 6) for e in rounds if e.get("dice") is not None},
         scores={k: round(v, 6) for k, v in summarise_scores(scored["test"]).items()},
@@ -112,14 +176,16 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
         sites=_sites(scored.get("train", []), federation),
         why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
         notes=list(final_notes(folder.events)),
-        machine={
-            "created": manifest["created"],
-            "seconds": round(sum(e["seconds"] for e in rounds), 1),
-            "rounds_played": len(played),
-            "seconds_per_round": _per_round(played),
-            "workers": recipe.engine.workers,
-            **{key: manifest[key] for key in ("feda3i", "packages", "processor", "machine")},
-        },
+        machine=Machine.model_validate(
+            {
+                "created": manifest["created"],
+                "seconds": round(sum(e["seconds"] for e in rounds), 1),
+                "rounds_played": len(played),
+                "seconds_per_round": _per_round(played),
+                "workers": recipe.engine.workers,
+                **{key: manifest[key] for key in ("feda3i", "packages", "processor", "machine")},
+            }
+        ),
     )
 
 
@@ -250,7 +316,7 @@ def collect(places: Iterable[Path]) -> tuple[dict[str, RunResult], list[str]]:
             try:
                 result = read(path) if path.suffix == SUFFIX else result_of(path)
                 found[result.digest] = result
-            except (RunError, RecipeError) as error:
+            except FedA3IError as error:
                 left.append(str(error))
     return found, left
 

@@ -47,9 +47,20 @@ def bootstrap(values: ArrayLike, draws: int = DRAWS) -> tuple[float, float]:
     """
     array = np.asarray(values, dtype=np.float64)
     index = rng(0, "bootstrap", len(array)).integers(len(array), size=(draws, len(array)))
-    means = array[index].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(array[index].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return Student's 95 % interval of the mean over seeds; ``None`` with one seed.
+
+    >>> interval([1.0, 2.0, 3.0])
+    (-0.484, 4.484)
+    """
+    if len(values) < 2:
+        return None
+    reach = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return round(float(np.mean(values) - reach), 3), round(float(np.mean(values) + reach), 3)
 
 
 def wilcoxon(differences: ArrayLike) -> float:

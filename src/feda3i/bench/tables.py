@@ -6,9 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 
 from feda3i.bench.board import Board, column_of
-from feda3i.bench.paper import label, loss, published
+from feda3i.bench.paper import loss, published
 from feda3i.bench.result import RunResult
-from feda3i.bench.stats import Spread, compare, gap_closed, holm, mean_ranks, spearman
+from feda3i.bench.stats import (
+    Paired,
+    Spread,
+    compare,
+    gap_closed,
+    holm,
+    interval,
+    mean_ranks,
+    spearman,
+)
 from feda3i.bench.text_table import Table
 
 LAST = 5
@@ -36,33 +45,32 @@ def tables_of(board: Board) -> list[Table]:
     return [table for table in made if table.rows]
 
 
-def named(board: Board, row: str) -> str:
-    """Return a row's name with the loss where the board has both families."""
-    both = len({loss(other) for other in board.rows}) > 1
-    return f"{label(row)}, {loss(row)}" if both else label(row)
-
-
 def scores(board: Board, rounds: int) -> Table:
     """Return Dice (%) as mean and standard deviation over seeds; the best of a column is bold."""
     best = {column: best_of(board, column, rounds) for column in board.columns}
     rows = []
     for row in board.rows:
-        cells = [board.score(column, row, rounds) for column in board.columns]
-        if any(cells):
-            texts = [
-                _percent(cell, is_bold=row in best[column])
-                for column, cell in zip(board.columns, cells, strict=True)
-            ]
-            rows.append((named(board, row), *texts))
+        cells = [_cell(board, c, row, rounds, row in best[c]) for c in board.columns]
+        if set(cells) != {"-"}:
+            rows.append((board.named(row), *cells))
+    results = [result for found in board.found.values() for result in found.values()]
     what = "in the last round" if rounds == 1 else f"mean of the last {rounds} scored rounds"
-    seeds = sorted({s for found in board.found.values() for s in found})
     return Table(
         f"{board.name}-last{rounds}",
-        f"Test Dice (%) {what}, {_seeds_in_words(seeds)}.",
+        f"Test Dice (%) {what}, {_seeds_in_words(sorted({r.recipe.seed for r in results}))}.",
         ("method", *board.columns),
-        tuple(rows),
+        tuple(rows) if min(len(result.dice) for result in results) >= rounds else (),
         _counts(board),
     )
+
+
+def _cell(board: Board, column: str, row: str, rounds: int = 1, is_bold: bool = False) -> str:
+    """Return the score of a place, and how many of its runs have none because they collapsed."""
+    lost, count = board.collapsed(column, row), len(board.results(column, row))
+    if lost and lost == count:
+        return "collapsed"
+    text = _percent(board.score(column, row, rounds), is_bold)
+    return f"{text} ({lost} of {count} collapsed)" if lost else text
 
 
 def _seeds_in_words(seeds: Sequence[int]) -> str:
@@ -75,7 +83,7 @@ def _counts(board: Board) -> str:
     """Say where a cell has fewer seeds than the others."""
     counts = {place: len(found) for place, found in board.found.items()}
     most = max(counts.values(), default=0)
-    fewer = [f"{label(row)} {column}: {n}" for (column, row), n in counts.items() if n < most]
+    fewer = [f"{board.label(row)} {column}: {n}" for (column, row), n in counts.items() if n < most]
     return f"Fewer than {most} seeds: {'; '.join(fewer)}." if fewer else ""
 
 
@@ -111,7 +119,7 @@ def sweep_table(board: Board) -> Table:
     return Table(
         f"{board.name}-sweep",
         "Test Dice (%) in the last round, mean ± standard deviation over training seeds.",
-        ("setting", key, *(named(board, row) for row in board.rows)),
+        ("setting", key, *(board.named(row) for row in board.rows)),
         tuple(rows),
         seeds_of_sweep(board),
     )
@@ -129,11 +137,11 @@ def beside_paper(board: Board) -> Table:
     columns = [c for c in board.columns if any(published(row, c) for row in board.rows)]
     rows = []
     for row in board.rows:
-        ours = [board.score(column, row) for column in columns]
         paper = [published(row, column) for column in columns]
-        if any(o and p for o, p in zip(ours, paper, strict=True)):
-            cells = [f"{_percent(o)} / {_percent(p)}" for o, p in zip(ours, paper, strict=True)]
-            rows.append((named(board, row), *cells))
+        if any(p and board.results(c, row) for c, p in zip(columns, paper, strict=True)):
+            mine = [_cell(board, column, row) for column in columns]
+            cells = [f"{text} / {_percent(p)}" for text, p in zip(mine, paper, strict=True)]
+            rows.append((board.named(row), *cells))
     return Table(
         f"{board.name}-paper",
         "Ours / the paper's Dice (%). The scale differs: compare orders and signs, not digits.",
@@ -154,8 +162,8 @@ def ordering(board: Board) -> Table:
             expected = max(paper, key=paper.__getitem__)
             winners = [r for r in paper if ours[r] == max(ours[other] for other in paper)]
             rho = spearman([ours[r] for r in paper], list(paper.values()))
-            yes = "yes" if expected in winners else f"no: {label(winners[0])}"
-            rows.append((column, family, str(len(paper)), label(expected), yes, _number(rho)))
+            yes = "yes" if expected in winners else f"no: {board.label(winners[0])}"
+            rows.append((column, family, str(len(paper)), board.label(expected), yes, _number(rho)))
     return Table(
         f"{board.name}-order",
         "Does the order of the paper hold? Spearman's rank correlation of our ranking of the "
@@ -174,14 +182,28 @@ def _ranks(board: Board) -> str:
         ranks = mean_ranks({column: found for column, found in ours.items() if found})
         if len(ranks) > 1:
             best = sorted(ranks.items(), key=lambda item: item[1])
-            texts.append(f"{family}: " + ", ".join(f"{label(r)} {rank:.1f}" for r, rank in best))
+            texts.append(
+                f"{family}: " + ", ".join(f"{board.label(r)} {rank:.1f}" for r, rank in best)
+            )
     return f"Mean rank over settings, 1 is best. {'; '.join(texts)}." if texts else ""
 
 
 def _means(board: Board, column: str, family: str) -> dict[str, float]:
-    """Return the mean Dice of a loss family's rows in a column, without the ceiling."""
+    """Return the mean Dice of a loss family's rows in a column, without the ceiling.
+
+    A run that collapsed counts as 0: it is the last of its column.
+    """
     members = [row for row in board.rows if row != CEILING[family] and loss(row) == family]
-    return {row: score.mean for row in members if (score := board.score(column, row))}
+    found = {row: board.results(column, row).values() for row in members}
+    return {row: sum(r.last() for r in runs) / len(runs) for row, runs in found.items() if runs}
+
+
+def reference_of(board: Board, family: str) -> str:
+    """Return the row that the others of a loss family are compared with."""
+    if board.reference:
+        return board.reference
+    has_usual = any(board.results(column, REFERENCE[family]) for column in board.columns)
+    return REFERENCE[family] if has_usual else FLOOR[family]
 
 
 def differences(board: Board) -> Table:
@@ -190,28 +212,39 @@ def differences(board: Board) -> Table:
     for column in board.columns:
         found = []
         for row in board.rows:
-            reference = board.reference or REFERENCE[loss(row)]
-            if row in (reference, CEILING[loss(row)]):
+            reference = reference_of(board, loss(row))
+            if row in (reference, CEILING[loss(row)]) or board.collapsed(column, row):
                 continue
             pair = compare(board.cases(column, row), board.cases(column, reference))
             if pair is not None:
                 found.append((row, pair))
         for (row, pair), p in zip(found, holm([pair.p for _, pair in found]), strict=True):
             by_seed = ", ".join(f"{100 * value:+.1f}" for value in pair.by_seed.values())
-            interval = f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]"
-            rows.append((column, named(board, row), by_seed, interval, probability(p)))
-    whom = label(board.reference or REFERENCE["CE"])
+            rows.append(
+                (
+                    *(column, board.named(row), by_seed, _over_seeds(pair)),
+                    f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]",
+                    probability(p),
+                )
+            )
+    whom = board.label(reference_of(board, "CE"))
     family = "" if board.reference else " of the same loss family"
     return Table(
         f"{board.name}-differences",
         f"{whom} minus each method{family}, points of Dice in the last round; positive: {whom} is "
         "better.",
-        ("setting", "against", "by seed", "over test cases [95 %]", "p"),
+        ("setting", "against", "by seed", "seeds [95 %]", "test cases [95 %]", "p"),
         tuple(rows),
-        "Over test cases: means over seeds, bootstrap interval, Wilcoxon's signed-rank test with "
-        "Holm's correction within a setting. It says whether the difference is there on this test "
-        "set, not whether another training would have it: see the seeds.",
+        "Over seeds: Student's interval of the mean. Over test cases: means over seeds, bootstrap "
+        "interval, Wilcoxon's signed-rank test with Holm's correction within a setting. It says "
+        "whether the difference is there on this test set, not whether another training would "
+        "have it: see the seeds.",
     )
+
+
+def _over_seeds(pair: Paired) -> str:
+    ends = interval([100 * value for value in pair.by_seed.values()])
+    return "-" if ends is None else f"[{ends[0]:+.1f}, {ends[1]:+.1f}]"
 
 
 def gaps(board: Board) -> Table:
@@ -222,7 +255,7 @@ def gaps(board: Board) -> Table:
             continue
         cells = [gap(board, column, row) for column in board.columns]
         if any(not math.isnan(value) for value in cells):
-            rows.append((named(board, row), *(_number(value) for value in cells)))
+            rows.append((board.named(row), *(_number(value) for value in cells)))
     return Table(
         f"{board.name}-gap",
         "Share of the gap between FedAvg and training on clean masks, both with the same loss, "
@@ -237,31 +270,31 @@ def gap(board: Board, column: str, row: str) -> float:
     names = (row, FLOOR[loss(row)], CEILING[loss(row)])
     found = [board.results(column, name) for name in names]
     seeds = sorted(set.intersection(*(set(one) for one in found)))
-    if not seeds:
+    if not seeds or board.collapsed(column, row):
         return math.nan
     means = [sum(one[seed].last() for seed in seeds) / len(seeds) for one in found]
     return gap_closed(*means)
+
+
+FACTS = {
+    "warm_up_dice": "{:.2f}",
+    "grouped_right": "{:.2f}",
+    "residual_bias": "{:+.1f}",
+    "residual_bias_fedavg": "{:+.1f}",
+    "effective_sites": "{:.1f}",
+    "agreement": "{:.2f}",
+}
+"""What a result knows of its survey, and how it is printed."""
 
 
 def why_table(board: Board) -> Table:
     """Return how sites were grouped in each run of FedA3I, and what it gained."""
     rows = []
     for column, row, seed, result, gain in surveyed_runs(board):
-        facts = result.why
-        rows.append(
-            (
-                column,
-                named(board, row),
-                str(seed),
-                _number(facts.get("warm_up_dice")),
-                _number(facts.get("grouped_right")),
-                f"{facts['residual_bias']:+.1f}",
-                f"{facts['residual_bias_fedavg']:+.1f}",
-                f"{facts['effective_sites']:.1f}",
-                _number(facts.get("agreement")),
-                "-" if gain is None else f"{gain:+.1f}",
-            )
-        )
+        known = {key: result.fact(key) for key in FACTS}
+        facts = ["-" if (v := known[k]) is None else text.format(v) for k, text in FACTS.items()]
+        gained = "-" if gain is None else f"{gain:+.1f}"
+        rows.append((column, board.named(row), str(seed), *facts, gained))
     return Table(
         f"{board.name}-why",
         "What the survey found: Dice of the model that asked, share of sites grouped by the sign "
@@ -283,7 +316,7 @@ def surveyed_runs(board: Board) -> Iterator[tuple[str, str, int, RunResult, floa
     for column in board.columns:
         for row in board.rows:
             for seed, result in board.results(column, row).items():
-                if "residual_bias" in result.why:
+                if result.fact("residual_bias") is not None:
                     plain = board.results(column, FLOOR[loss(row)]).get(seed)
                     gain = None if plain is None else 100 * (result.last() - plain.last())
                     yield column, row, seed, result, gain
@@ -293,7 +326,7 @@ def missing_lines(board: Board, most: int = 6) -> list[str]:
     """Return in words which runs have no result yet."""
     if not board.missing:
         return []
-    names = [f"{column_of(c)} {named(board, c.row)} seed {c.seed}" for c in board.missing]
+    names = [f"{column_of(c)} {board.named(c.row)} seed {c.seed}" for c in board.missing]
     shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
     return [f"Missing runs: {len(names)} ({'; '.join(shown)})."]
 

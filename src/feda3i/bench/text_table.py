@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from feda3i.files import csv_text
 
-_LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "->": r"$\to$"}
+_LATEX = {
+    **{sign: rf"\{sign}" for sign in "&%#_${}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"±": r"$\pm$", "->": r"$\to$", "<": "$<$", ">": "$>$"},
+}
+_SIGNS = re.compile("|".join(map(re.escape, sorted(_LATEX, key=len, reverse=True))))
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,10 @@ class Table:
 def latex(text: str) -> str:
     r"""Return text with LaTeX's signs escaped and bold marks turned into commands.
 
-    >>> print(latex("**N_S** 50 %"))
-    \textbf{N\_S} 50 \%
+    >>> print(latex("**N_S** 50 %"), latex("< 0.001"))
+    \textbf{N\_S} 50 \% $<$ 0.001
     """
-    for sign, command in _LATEX.items():
-        text = text.replace(sign, command)
+    text = _SIGNS.sub(lambda found: _LATEX[found[0]], text)
     return re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
 
 

@@ -68,7 +68,7 @@ def bench(
         _estimate(loaded, agenda, jobs)
     else:
         _play(agenda, out, results, jobs, quiet)
-        print(f"all {len(agenda.cells)} runs done; see: feda3i tables {results} --grid {source}")
+        print(f"all {len(agenda.tasks)} runs done; see: feda3i tables {results} --grid {source}")
 
 
 def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell]:
@@ -88,59 +88,56 @@ def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell
 
 
 def _list(agenda: Agenda) -> None:
-    for name, cell in agenda.cells.items():
+    for name, task in agenda.tasks.items():
+        cell = task.cell
         result = agenda.known.get(cell.digest)
         state = "missing" if result is None else f"{result.last():.4f}"
         print(f"{state:8}  {cell.setting:12}  {cell.row:32}  seed {cell.seed}  {name}")
-    print(f"{len(agenda.done)} of {len(agenda.cells)} runs done")
+    print(f"{len(agenda.done)} of {len(agenda.tasks)} runs done")
 
 
 def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     """Print what is to do; a step of each kind of run that no result tells of is measured."""
-    from feda3i.bench.conduct import times_of
-    from feda3i.bench.schedule import left
+    from feda3i.bench.conduct import left
     from feda3i.commands.dry_run import duration, seconds_of_round
     from feda3i.pool import cores
 
     missing = agenda.missing()
     print(f"{grid.name}: {grid.title}")
     print(
-        f"runs      {len(agenda.cells)}, of them {len(agenda.done)} done and {len(missing)} to do"
+        f"runs      {len(agenda.tasks)}, of them {len(agenda.done)} done and {len(missing)} to do"
     )
     played = sum(task.rounds for task in missing)
-    shared = played - left(missing, {}, {}, {task.kind: 1.0 for task in missing})
+    shared = played - left(missing, {task.kind: 1.0 for task in missing})
     print(f"rounds    {played}, of them {shared:.0f} shared with another run and not trained")
-    seconds = times_of(agenda)
+    seconds = agenda.seconds()
     for task in missing:
         if task.kind not in seconds:
-            seconds[task.kind] = seconds_of_round(agenda.cells[task.name].recipe)
+            seconds[task.kind] = seconds_of_round(task.cell.recipe)
     used = min(jobs or cores(), cores())
-    total = duration(left(missing, {}, {}, seconds) / used)
+    total = duration(left(missing, seconds) / used)
     print(f"time      about {total} on {used} cores; more if the machine has other work")
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
-    from feda3i.bench.conduct import Conductor, side_by_side
-    from feda3i.bench.progress import Progress
+    from feda3i.bench.conduct import conduct, side_by_side
     from feda3i.pool import cores
 
-    done, total = len(agenda.done), len(agenda.cells)
+    def say(line: str) -> None:
+        if not quiet:
+            print(line, file=sys.stderr, flush=True)
+
     _announce(agenda)
+    say(f"{len(agenda.tasks)} runs, {len(agenda.done)} of them done; results in {results}")
     each = None if jobs is None else max(1, cores() // jobs)
-    limit = side_by_side(agenda) if jobs is None else jobs * (each or 1)
-    progress = Progress(total, done, quiet)
-    progress.note(f"{total} runs, {done} of them done; results in {results}")
-    conductor = Conductor(agenda, out, results, progress, cores=limit, each=each)
     try:
-        conductor.play()
+        failed = conduct(agenda, out, results, say, jobs or side_by_side(agenda), each)
     except KeyboardInterrupt:
         print("\ninterrupted; repeat the command to continue", file=sys.stderr)
         sys.exit(130)
-    finally:
-        progress.end()
-    if conductor.failed:
-        for name, why in conductor.failed.items():
-            print(f"failed: {name}: {why}", file=sys.stderr)
+    for name, why in failed.items():
+        print(f"failed: {name}: {why}", file=sys.stderr)
+    if failed:
         sys.exit(1)
 
 
@@ -150,7 +147,7 @@ def _announce(agenda: Agenda) -> None:
 
     told: set[str] = set()
     for task in agenda.missing():
-        recipe = agenda.cells[task.name].recipe
+        recipe = task.cell.recipe
         names = {str(code) for code in named_code(recipe)}
         if names - told:
             announce(recipe)

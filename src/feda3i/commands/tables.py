@@ -43,7 +43,7 @@ def tables(
             f"expected results of finished runs in {', '.join(map(str, places))}, found none"
         )
     if out is not None:
-        from feda3i.bench.bench_page import bench_page
+        from feda3i.bench.page import bench_page
 
         out.mkdir(parents=True, exist_ok=True)
         write_file(out / "index.html", bench_page(boards).encode())
@@ -71,8 +71,9 @@ def _write(board: Board, made: Sequence[Table], out: Path) -> None:
     from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
     from feda3i.bench.tables import to_markdown
     from feda3i.files import write_file
+    from feda3i.recipe.naming import slug
 
-    stem = f"{board.name}-{'-'.join(board.data)}"
+    stem = slug("-".join([board.name, *board.data]))
     folder = out / stem
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / f"{stem}.md", to_markdown(board, made).encode())

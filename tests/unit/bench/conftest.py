@@ -1,11 +1,12 @@
 """A grid of seconds, and workers that play in this process."""
 
-import json
+from concurrent.futures import Future
 
 import pytest
 
-from feda3i.bench import conduct
-from feda3i.bench.player import Player
+from feda3i.bench.conduct import agenda_of, conduct
+from feda3i.bench.conduct import play as play_order
+from feda3i.bench.grid import expand, load_grid
 
 GRID = """
 title = "tiny"
@@ -20,29 +21,18 @@ set = [
 """
 
 
-class Pipe:
-    """The end of a pipe that gives every line to a queue."""
-
-    def __init__(self, process, told):
-        self.process, self.told = process, told
-
-    def write(self, text):
-        self.told.put((self.process, json.loads(text)))
-
-
 class Here:
-    """A worker process that is none: it plays as soon as it gets an order."""
+    """A worker that is no process: it plays as soon as it gets an order."""
 
     orders: list = []  # noqa: RUF012 - shared on purpose: a test reads it
 
-    def __init__(self, told):
-        self.player = Player(Pipe(self, told))
-
-    def give(self, order):
+    def submit(self, order):
         Here.orders.append(order)
-        self.player.play(order)
+        future = Future()
+        future.set_result([play_order(order)])
+        return future
 
-    def stop(self):
+    def close(self):
         pass
 
 
@@ -54,25 +44,24 @@ def grid_file(tmp_path_factory):
 
 
 @pytest.fixture
-def here(monkeypatch):
-    """Play runs in this process and return the orders given."""
-    monkeypatch.setattr(conduct, "Process", Here)
-    Here.orders = []
-    return Here.orders
+def play():
+    """Return what plays an agenda in this process: it returns the orders given and the failures."""
+
+    def played(agenda, folder):
+        Here.orders = []
+        places = folder / "out", folder / "res"
+        failed = conduct(agenda, *places, lambda line: None, new_worker=Here)
+        return Here.orders, failed
+
+    return played
 
 
 @pytest.fixture(scope="module")
 def played(grid_file, tmp_path_factory):
     """Return a folder with the grid's results, ``res``, and its runs, ``out``."""
-    from feda3i.bench.grid import expand, load_grid
-    from feda3i.bench.progress import Progress
-
     folder = tmp_path_factory.mktemp("played")
-    agenda = conduct.agenda_of(expand(load_grid(str(grid_file))), folder / "res")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conduct, "Process", Here)
-        progress = Progress(len(agenda.cells), 0, quiet=True)
-        conductor = conduct.Conductor(agenda, folder / "out", folder / "res", progress, cores=2)
-        conductor.play()
-        assert not conductor.failed
+    agenda = agenda_of(expand(load_grid(str(grid_file))), folder / "res")
+    said = []
+    assert not conduct(agenda, folder / "out", folder / "res", said.append, 2, new_worker=Here)
+    assert said[-1].startswith("[5/5] ")
     return folder

@@ -28,6 +28,12 @@ def test_rows_that_are_run_once_have_the_first_seed_only(grid_file):
     assert [cell.seed for cell in cells if cell.row == "clean"] == [4, 5]
 
 
+def test_a_grid_of_too_many_runs_is_refused_before_they_are_made(grid_file):
+    grid_with_many = grid.load_grid(str(grid_file), [f"seeds={list(range(200_000))}"])
+    with pytest.raises(RecipeError, match="at most 20,000 runs, found 1,000,000"):
+        grid.expand(grid_with_many)
+
+
 def test_small_grids_warm_up_as_long_as_the_paper():
     for name in ("table2-small", "table3-small", "figure_r-small", "small40"):
         for cell in grid.expand(grid.load_grid(name, ["rows=['feda3i']", "seeds=[0]"])):

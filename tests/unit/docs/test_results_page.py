@@ -16,8 +16,27 @@ Page = make_results.Page
 
 
 def test_pages_of_results_are_made_from_the_results():
-    for path, text in make_results.pages(make_results.made()).items():
+    made = make_results.made()
+    own = {make_results.TABLES / f"{name}.md": text for name, text in made.tables().items()}
+    for path, text in {**make_results.pages(made), **own}.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run docs/make_results.py"
+    assert set(own) == set(make_results.TABLES.iterdir())
+
+
+def test_a_page_says_where_the_method_gains_and_what_people_reach():
+    text = make_results.pages(make_results.made())[DOCS / "results.md"]
+    first = text.split("\n\n")[1]
+    assert "It holds where the whole 95 % interval" in first
+    assert "SKIN N_E CE" in first.partition("**Holds**")[2].partition("**Not shown**")[0]
+    assert text.count(make_results.HUMANS) > 3
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [((0.1, 2), "holds"), ((-1, 2), "not shown"), ((-2, -1), "loses"), (None, "one seed only")],
+)
+def test_an_interval_of_gains_is_judged(ends, verdict):
+    assert make_results.judged(ends) == verdict
 
 
 def test_every_figure_of_the_pages_is_there():

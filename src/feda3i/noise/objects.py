@@ -1,0 +1,183 @@
+"""Noise beyond the contour: objects left out, objects made up, objects given another class.
+
+An object is an 8-connected part of one class with at least 15 pixels. All uniform numbers are drawn
+in a fixed order, first for the case, then for its objects by class and place, used or not: a larger
+rate only adds errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.errors import DataError
+from feda3i.geometry import label_components
+from feda3i.noise.model import (
+    Annotator,
+    Mask,
+    check_integer,
+    check_mask,
+    check_number,
+    check_options,
+    classes_of,
+)
+from feda3i.seeding import Draws, generator
+
+SMALLEST = 15  # pixels of an object; specks are no decision of an annotator
+PLACES = 20  # tried for an object that is made up
+GAP = 5  # pixels at least between it and what is there
+IN_FRAME = 0.8  # share of it that must be
+
+Region = NDArray[np.bool_]
+
+
+def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
+    """Yield class and region of each object, by class and then in scan order.
+
+    >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1; mask[12:18, 2:8] = 2; mask[0, 19] = 1
+    >>> [(value, int(region.sum())) for value, region in objects_of(mask)]
+    [(1, 36), (2, 36)]
+    """
+    for value in classes_of(mask):
+        labels, count = label_components((mask == value).view(np.uint8))
+        for label in range(1, count + 1):
+            region = labels == label
+            if region.sum() >= SMALLEST:
+                yield value, region
+
+
+class _OfAnnotator:
+    """Noise that has rates of its own: how far an annotator draws off the contour is not used."""
+
+    @classmethod
+    def for_annotator(cls, annotator: Annotator, **options: Any) -> Self:
+        """Return the noise with these options."""
+        check_options(cls, options)
+        return cls(**options)
+
+
+@dataclass(frozen=True)
+class Omission(_OfAnnotator):
+    """Leave out each object with rate ``objects``, and empty whole cases with rate ``cases``.
+
+    ``keep_one`` retains the largest object of a case that is not emptied.
+
+    >>> mask = np.zeros((40, 40), np.uint8); mask[2:12, 2:12] = 1; mask[20:30, 20:30] = 1
+    >>> int(Omission(objects=1.0, cases=0.0)(mask, np.random.default_rng(0)).sum())
+    100
+    """
+
+    objects: float = 0.4
+    cases: float = 0.1
+    keep_one: bool = True
+
+    def __post_init__(self) -> None:
+        check_number("objects", self.objects, low=0.0, high=1.0)
+        check_number("cases", self.cases, low=0.0, high=1.0)
+
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
+        """Return the mask without the objects that were overlooked."""
+        check_mask(mask)
+        rng = generator(rng)
+        is_emptied = rng.random() < self.cases
+        found = [region for _, region in objects_of(mask)]
+        is_missed = rng.random(len(found)) < self.objects
+        if is_emptied:
+            return np.zeros_like(mask)
+        if self.keep_one and is_missed.all() and found:
+            is_missed[int(np.argmax([region.sum() for region in found]))] = False
+        noisy = mask.copy()
+        for region, missed in zip(found, is_missed, strict=True):
+            noisy[region] = noisy[region] * (not missed)
+        return noisy
+
+
+@dataclass(frozen=True)
+class Addition(_OfAnnotator):
+    """Make up 1 to ``most`` objects with rate ``cases``: copies of others, turned and mirrored.
+
+    Parameters
+    ----------
+    donors
+        Masks of other cases of the site, whose objects are copied; by default those of the case.
+    """
+
+    cases: float = 0.3
+    most: int = 2
+    donors: tuple[Mask, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_number("cases", self.cases, low=0.0, high=1.0)
+        check_integer("most", self.most, 1, 100)
+
+    def with_donors(self, masks: Sequence[Mask]) -> Self:
+        """Return the same noise with these masks to copy objects from."""
+        return replace(self, donors=tuple(masks))
+
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
+        """Return the mask with what is not there; as it is where nothing fits."""
+        check_mask(mask, dimensions=(2,))
+        rng = generator(rng)
+        is_hit, count = rng.random() < self.cases, int(rng.integers(1, self.most + 1))
+        known = [one for donor in (self.donors or (mask,)) for one in objects_of(donor)]
+        noisy = mask.copy()
+        for _ in range(count if is_hit and known else 0):
+            value, region = known[int(rng.integers(len(known)))]
+            _place(noisy, value, _turned(region, rng), rng)
+        return noisy
+
+
+def _turned(region: Region, rng: np.random.Generator) -> Region:
+    """Return an object in its tight box, turned by quarters and perhaps mirrored."""
+    rows, cols = np.nonzero(region)
+    tight = region[rows.min() : rows.max() + 1, cols.min() : cols.max() + 1]
+    turned = np.rot90(tight, int(rng.integers(4)))
+    return turned[:, ::-1] if rng.random() < 0.5 else turned
+
+
+def _place(mask: Mask, value: int, shape: Region, rng: np.random.Generator) -> None:
+    """Draw an object into a mask where nothing is near, if one of a few places is free."""
+    rows, cols = np.nonzero(shape)
+    for down, right in rng.integers(0, mask.shape, size=(PLACES, 2)):
+        at = rows + down - shape.shape[0] // 2, cols + right - shape.shape[1] // 2
+        seen = (at[0] >= 0) & (at[0] < mask.shape[0]) & (at[1] >= 0) & (at[1] < mask.shape[1])
+        if seen.mean() < IN_FRAME:
+            continue
+        down_to, right_to = (max(0, int(a.min()) - GAP) for a in at)
+        around = mask[down_to : at[0].max() + GAP + 1, right_to : at[1].max() + GAP + 1]
+        if not around.any():
+            mask[at[0][seen], at[1][seen]] = value
+            return
+
+
+@dataclass(frozen=True)
+class Swap(_OfAnnotator):
+    """Give each object with rate ``objects`` another class, all others alike.
+
+    >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1
+    >>> int(Swap(objects=1.0, classes=2)(mask, np.random.default_rng(0)).max())
+    2
+    """
+
+    objects: float = 0.3
+    classes: int = 2
+
+    def __post_init__(self) -> None:
+        check_number("objects", self.objects, low=0.0, high=1.0)
+        check_integer("classes (swap needs two)", self.classes, 2, 255)
+
+    def __call__(self, mask: Mask, rng: Draws) -> Mask:
+        """Return the mask with the foreground as it is and some classes exchanged."""
+        check_mask(mask)
+        if classes_of(mask)[-1:] > [self.classes]:
+            raise DataError(f"expected classes up to {self.classes}, found {classes_of(mask)[-1]}")
+        rng, noisy = generator(rng), mask.copy()
+        for value, region in objects_of(mask):
+            hit, other = rng.random(), int(rng.integers(1, self.classes))
+            if hit < self.objects:
+                noisy[region] = other + (other >= value)
+        return noisy

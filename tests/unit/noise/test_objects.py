@@ -1,0 +1,91 @@
+"""Objects left out, made up and given another class."""
+
+import numpy as np
+import pytest
+
+from feda3i.errors import DataError, RecipeError
+from feda3i.noise import Annotator, build_model
+from feda3i.noise.objects import Addition, Omission, Swap, objects_of
+from feda3i.seeding import rng
+
+
+def scene(classes=1):
+    """Return six squares of 8, 9, ... pixels a side, of classes in turn."""
+    mask = np.zeros((96, 96), np.uint8)
+    for k in range(6):
+        row, col = 4 + 32 * (k // 3), 4 + 30 * (k % 3)
+        mask[row : row + 8 + k, col : col + 8 + k] = 1 + k % classes
+    return mask
+
+
+def count(mask):
+    return len(list(objects_of(mask)))
+
+
+@pytest.mark.parametrize(
+    "model", [Omission(0.0, 0.0), Addition(0.0), Swap(0.0)], ids=lambda m: type(m).__name__
+)
+def test_a_rate_of_nothing_changes_nothing(model):
+    assert np.array_equal(model(scene(2), rng(0, "a")), scene(2))
+
+
+def test_omission_only_takes_away_and_a_larger_rate_takes_more():
+    mask = scene()
+    for seed in range(20):
+        some = Omission(0.3, 0.1)(mask, rng(seed, "o"))
+        more = Omission(0.8, 0.4)(mask, rng(seed, "o"))
+        assert (some <= mask).all()
+        assert (more <= some).all()
+
+
+def test_omission_keeps_the_largest_unless_told_otherwise():
+    kept = Omission(1.0, 0.0)(scene(), rng(0, "o"))
+    assert [int(region.sum()) for _, region in objects_of(kept)] == [13 * 13]
+    assert not Omission(1.0, 0.0, keep_one=False)(scene(), rng(0, "o")).any()
+
+
+def test_rates_are_those_that_were_asked_for():
+    draws = 400
+    left = [count(Omission(0.4, 0.0, keep_one=False)(scene(), rng(k, "r"))) for k in range(draws)]
+    share, error = 1 - sum(left) / (6 * draws), (0.4 * 0.6 / (6 * draws)) ** 0.5
+    assert abs(share - 0.4) < 4 * error
+    emptied = [not Omission(0.0, 0.1)(scene(), rng(k, "c")).any() for k in range(draws)]
+    assert abs(np.mean(emptied) - 0.1) < 4 * (0.09 / draws) ** 0.5
+
+
+def test_addition_contains_what_is_there_and_keeps_its_distance():
+    mask = np.zeros((96, 96), np.uint8)
+    mask[10:20, 10:20] = 1
+    noisy = Addition(1.0, most=1)(mask, rng(0, "a"))
+    assert (noisy >= mask).all()
+    assert count(noisy) == 2
+    donor = np.zeros((96, 96), np.uint8)
+    donor[5:45, 5:9] = 1
+    added = Addition(1.0, most=1).with_donors([donor])(mask, rng(0, "a"))
+    assert (added != mask).sum() > 0.8 * 160
+    assert not Addition(1.0)(np.zeros((96, 96), np.uint8), rng(0, "a")).any(), "no donor"
+    full = np.ones((96, 96), np.uint8)
+    assert np.array_equal(Addition(1.0)(full, rng(0, "a")), full), "nothing fits"
+
+
+def test_swap_keeps_the_foreground_and_changes_every_object_at_rate_one():
+    mask = scene(3)
+    noisy = Swap(1.0, classes=3)(mask, rng(0, "s"))
+    assert np.array_equal(noisy > 0, mask > 0)
+    assert (noisy[mask > 0] != mask[mask > 0]).all()
+    assert set(np.unique(noisy)) <= {0, 1, 2, 3}
+
+
+def test_swap_needs_two_classes_and_those_that_are_there():
+    with pytest.raises(RecipeError, match="swap needs two"):
+        Swap(classes=1)
+    with pytest.raises(DataError, match="expected classes up to 2, found 3"):
+        Swap()(scene(3), rng(0, "s"))
+
+
+@pytest.mark.parametrize("name", ["omit", "add", "swap"])
+def test_a_recipe_names_them(name):
+    model = build_model(name, Annotator(3.0, 1.0))
+    assert model(scene(2), rng(0, name)).shape == scene().shape
+    with pytest.raises(RecipeError, match="has no option 'rate'"):
+        build_model(name, Annotator(3.0, 1.0), {"rate": 1})
