@@ -35,8 +35,8 @@ from feda3i.recipe import Recipe, validate
 SUFFIX = ".json"
 COLLAPSED = 0.02
 """Mean Dice below which a model predicts next to nothing: that is no score."""
-GONE = {"merge": "mean", "trim": 0.2}
-"""Engine keys of version 0.1: a result that has them as they were by default is still good."""
+GONE = {"merge": "mean", "trim": 0.2, "guard": "off", "guard_factor": 3.0}
+"""Engine keys as version 0.1 had them by default: a local run with them is one of today's."""
 Dice = Annotated[float, Field(ge=0, le=1)]
 
 

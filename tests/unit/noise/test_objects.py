@@ -32,8 +32,8 @@ def test_a_rate_of_nothing_changes_nothing(model):
 def test_omission_only_takes_away_and_a_larger_rate_takes_more():
     mask = scene()
     for seed in range(20):
-        some = Omission(0.3, 0.1)(mask, rng(seed, "o"))
-        more = Omission(0.8, 0.4)(mask, rng(seed, "o"))
+        some = Omission(0.3, 0.1, keep_one=False)(mask, rng(seed, "o"))
+        more = Omission(0.8, 0.4, keep_one=False)(mask, rng(seed, "o"))
         assert (some <= mask).all()
         assert (more <= some).all()
 
