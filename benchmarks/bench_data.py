@@ -20,10 +20,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cv2
 import numpy as np
+from feda3i.prepare.own import prepare_folder
 from PIL import Image
 
 from feda3i.data.folder import load_folder
-from feda3i.prepare.own import prepare_folder
 from feda3i.reading.decode import Options
 
 CASES = int(os.environ.get("BENCH_CASES", "2000"))

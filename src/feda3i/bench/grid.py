@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from feda3i.data.torch_items import gives_items
 from feda3i.datasets import REGISTRY as DATA
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
@@ -296,8 +295,7 @@ def _data_change(setting: Setting, grid: Grid, real: set[str]) -> list[str]:
 def _fixed(recipe: Recipe, seed: int) -> Recipe:
     """Return the recipe with data and noise of a fixed seed, where it has not set them itself."""
     values = recipe.to_dict()
-    make = DATA.get(recipe.data.name)
-    if gives_items(make) or "seed" in keywords_of(make):
+    if "seed" in keywords_of(DATA.get(recipe.data.name)):
         values["data"].setdefault("seed", seed)
     if recipe.noise.name != "none":
         values["noise"].setdefault("seed", seed)

@@ -11,7 +11,6 @@ from pydantic import PydanticUserError, ValidationError, validate_call
 from feda3i.core.cases import Federation
 from feda3i.core.holdout import with_validation
 from feda3i.data.folder import Folder
-from feda3i.data.torch_items import Items, federation_of_items, gives_items
 from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError, RecipeError, check_option, summary
 from feda3i.reading.options import mistakes
@@ -69,44 +68,21 @@ def load_data(recipe: Recipe) -> Federation:
     """Return the clean federation of a recipe."""
     name = recipe.data.name
     make = REGISTRY.get(name)
-    if REGISTRY.is_code(name) and not (declares(make, Federation) or gives_items(make)):
+    if REGISTRY.is_code(name) and not declares(make, Federation):
         raise RecipeError(
-            f"dataset '{name}': expected a torch Dataset, or a function declared '-> Federation' "
-            f"or '-> Dataset', found {make!r}"
+            f"dataset '{name}': expected a function declared '-> Federation', found {make!r}"
         )
-    options = {**recipe.data.options()}
-    if gives_items(make):
-        federation: Any = _of_items(name, make, options, recipe.seed)
-    else:
-        federation = _call(name, make, options, keywords_of(make), recipe.seed)
-        federation = federation.federation() if isinstance(federation, Folder) else federation
+    found = _call(name, make, {**recipe.data.options()}, recipe.seed)
+    federation = found.federation() if isinstance(found, Folder) else found
     if not isinstance(federation, Federation):
         raise DataError(f"dataset '{name}' must return a Federation, found {type(federation)!r}")
     return federation
 
 
-def _of_items(name: str, make: Any, options: dict[str, Any], seed: int) -> Federation:
-    """Make a federation of a torch data set: its own options first, all others divide the cases."""
-    data, own = make, []
-    ours = keywords_of(Items)
-    if callable(make):
-        own = keywords_of(make)
-        mine = {key: value for key, value in options.items() if key in own}
-        data = _call(name, make, mine, [*own, *ours], seed, own)
-    rest = {key: value for key, value in options.items() if key not in own}
-    return federation_of_items(data, _call(name, Items, rest, [*own, *ours], seed, ours))
-
-
-def _call(
-    name: str,
-    make: Any,
-    options: dict[str, Any],
-    known: list[str],
-    seed: int,
-    own: list[str] | None = None,
-) -> Any:
+def _call(name: str, make: Any, options: dict[str, Any], seed: int) -> Any:
     """Call a data set with its options; unknown options are errors."""
-    if "seed" in (known if own is None else own):
+    known = keywords_of(make)
+    if "seed" in known:
         options.setdefault("seed", seed)
     for option in options:
         check_option(f"dataset '{name}'", option, known)

@@ -2,37 +2,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from data_files import plain_tree, save
-from feda3i.datasets import REGISTRY
-from feda3i.errors import DataError
+from data_files import lesion
+from feda3i import recipe
+from feda3i.errors import DataError, RecipeError
+from feda3i.simulation.federation import load_data
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "own_dataset.py"
-
-
-@pytest.fixture
-def cells(tmp_path):
-    root = plain_tree(tmp_path / "cells", 10, colour=False, height=32, width=32)
-    for who, shift, count in (("crowd", 2, 10), ("expert", 0, 6)):
-        for number in range(count):
-            mask = np.asarray(Image.open(root / "masks" / f"case{number}.png"))
-            save(root / "annotators" / who / f"case{number}.png", np.roll(mask, shift, axis=0))
-    return root
+EXAMPLE = f"{Path(__file__).parents[3] / 'examples' / 'own_dataset.py'}:npz_sites"
 
 
-def test_the_example_makes_a_site_of_every_annotator(cells):
-    make = REGISTRY.get(f"{EXAMPLE}:annotators")
-    federation = make(cells, test=3, size=32)
-    assert federation.names() == ["crowd", "expert"]
-    assert len(federation.test) == 3
-    tested = set(federation.test.ids)
+def load(folder, *more):
+    return load_data(recipe.load("demo", [f"data={EXAMPLE}", f"data.path={folder}", *more]))
+
+
+def test_the_example_makes_a_site_of_every_file(tmp_path):
+    drawn = {"north": range(3), "south": range(3, 7), "test": range(7, 9)}
+    cases = {name: [lesion(seed, 32, 32) for seed in seeds] for name, seeds in drawn.items()}
+    for name, own in cases.items():
+        images, masks = (np.stack(part) for part in zip(*own, strict=True))
+        np.savez(tmp_path / f"{name}.npz", images=images, masks=masks.astype(np.uint8))
+    federation = load(tmp_path, 'data.classes=["mole"]')
+    assert federation.names() == ["north", "south"]
+    assert federation.classes == ("mole",)
+    assert len(federation.test) == 2
     for name in federation.names():
-        index = federation.sites[name]
         site = federation.site(name)
-        assert not tested & {case.split("/")[1] for case in site.ids}
-        moved = np.roll(federation.clean_masks[index], 2 if name == "crowd" else 0, axis=1)
-        np.testing.assert_array_equal(site.masks, moved)
-    assert federation.train.digest() == make(cells, test=3, size=32).train.digest()
-    with pytest.raises(DataError, match="too few"):
-        make(cells, test=10, size=32)
+        np.testing.assert_array_equal(site.images, [image for image, _ in cases[name]])
+        np.testing.assert_array_equal(site.masks, [mask for _, mask in cases[name]])
+    with pytest.raises(RecipeError, match="no option 'pat', did you mean 'path'"):
+        load(tmp_path, "data.pat=1")
+    (tmp_path / "test.npz").unlink()
+    with pytest.raises(DataError, match="found \\['north', 'south'\\]"):
+        load(tmp_path)
