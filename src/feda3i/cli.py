@@ -29,7 +29,7 @@ from feda3i.commands.predict import predict
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
-from feda3i.failures import Visible, command_of, message_of
+from feda3i.failures import Visible, command_of, insistent_ctrl_c, message_of
 
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((noise, "noise"), (deploy, "deploy")):
@@ -70,7 +70,8 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr)):
         try:
-            app(prog_name="feda3i")
+            with insistent_ctrl_c():
+                app(prog_name="feda3i")
         except KeyboardInterrupt:
             _fail("interrupted", 130)
         except Exception as error:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -39,6 +42,24 @@ class Visible:
 def raw_stderr() -> TextIO:
     """Return standard error for what draws on a terminal."""
     return getattr(sys.stderr, "raw", sys.stderr)
+
+
+@contextmanager
+def insistent_ctrl_c() -> Iterator[None]:
+    """Press Ctrl-C again if it was lost where Python cannot raise it, such as in a destructor."""
+
+    def again(lost: Any) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            main = threading.main_thread().ident or 0
+            threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
+        else:
+            before(lost)
+
+    before, sys.unraisablehook = sys.unraisablehook, again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 _DISK_FULL = {

@@ -93,7 +93,8 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
             ["export", OUT, "--to", "monai-bundle", "--out", f"{OUT}/x"],
         )
     )
-    return Odd("run folder", command, is_long=True, about=f"{name}: {about}")
+    # torch does not let Ctrl-C through while it exports: it gets the time that it needs
+    return Odd("run folder", command, is_long=command[0] != "export", about=f"{name}: {about}")
 
 
 def _results(folder: Path, good: Path, draw: Random) -> Odd:

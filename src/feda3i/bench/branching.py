@@ -59,9 +59,8 @@ def _plain_rounds(name: str, options: str, rounds: int) -> int:
 def family_of(recipe: Recipe) -> str:
     """Return a name that recipes have in common if one may begin with the rounds of the other."""
     values = without_machine(recipe.shared())
-    # A longer run cannot begin with one that measures statistics in its last round, nor with one
-    # whose learning rate falls towards its last round.
-    is_alike = recipe.model.statistics != "exact-last" and recipe.train.schedule == "constant"
+    # A longer run cannot begin with one whose learning rate falls towards its last round.
+    is_alike = recipe.train.schedule == "constant"
     for key in ("title", "methods", *(["rounds"] if is_alike else [])):
         values.pop(key, None)
     if last_shared(recipe) > 0:

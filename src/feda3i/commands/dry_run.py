@@ -149,7 +149,7 @@ def seconds_of_run(job: Job, federation: Federation, train: float, score: float)
     share = max(sum(sizes) / workers, max(sizes))  # no round ends before its largest site has
     # The last round also scores the training cases, and a survey looks at them once.
     passes = 1 + bool(job.method.wire.survey)
-    passes += sum(job.measures(number) for number in range(1, recipe.rounds + 1))
+    passes += recipe.rounds * (recipe.model.statistics == "exact")
     scored = math.ceil(recipe.rounds / recipe.evaluate.every) * len(federation.test)
     scored += passes * sum(sizes)
     return recipe.rounds * recipe.train.epochs * share * train + scored * score / workers

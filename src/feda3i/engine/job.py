@@ -43,11 +43,6 @@ class Job:
     def method(self) -> Method:
         """Return the method with the recipe's hyper-parameters."""
         method = make_method(self.recipe.method.name, self.recipe.method.options())
-        if self.recipe.validation.share and self.recipe.model.statistics == "exact-last":
-            raise RecipeError(
-                'validation.share with model.statistics = "exact-last": the best round may not be '
-                'the last one, and only the last would be measured; use statistics = "exact"'
-            )
         if self.recipe.train.augment != "none" and not method.follows_augmentation:
             raise RecipeError(
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
@@ -106,11 +101,6 @@ class Job:
                 f"'{self.recipe.method.name}' scores networks of its own, not the merged one that "
                 f"would be measured; leave the key out"
             )
-
-    def measures(self, round: int) -> bool:
-        """Return whether the sites measure BatchNorm's statistics after this round."""
-        kind = self.recipe.model.statistics
-        return kind == "exact" or (kind == "exact-last" and round == self.recipe.rounds)
 
     @property
     def layout(self) -> Layout:

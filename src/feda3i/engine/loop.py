@@ -68,7 +68,7 @@ class Round:
             kind = RunError if self.guard is None else UnsoundError
             raise kind(f"round {self.number}: of the merged network, {error}") from None
         self.server.params = params
-        if self.job.measures(self.number):
+        if self.job.recipe.model.statistics == "exact":
             self._measure()
         self.method.digest(self.server, replies)
         share = replies.share_of_cases()

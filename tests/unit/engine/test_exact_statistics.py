@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from feda3i.core.statistics import norms_of
-from feda3i.engine.events import read_events
 from feda3i.engine.model_file import read_model
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import RecipeError
@@ -15,7 +14,7 @@ from listeners import StopAfter
 from short import SHORT
 from stepping import Steps
 
-EXACT, LAST = "model.statistics=exact", "model.statistics=exact-last"
+EXACT = "model.statistics=exact"
 
 
 def tensors_of(result):
@@ -41,20 +40,6 @@ def test_exact_statistics_are_those_of_all_images_whatever_the_sites(tiny_recipe
     mean, variance = entering.mean((0, 2, 3)), entering.var((0, 2, 3), correction=0)
     np.testing.assert_allclose(tensors["inc.1.running_mean"], mean, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(tensors["inc.1.running_var"], variance, rtol=1e-4)
-
-
-def test_once_at_the_end_changes_nothing_before(tiny_recipe, tmp_path):
-    averaged = run(tiny_recipe(), tmp_path / "averaged")
-    last = run(tiny_recipe(LAST), tmp_path / "last")
-    scores = [
-        [event.get("dice") for event in read_events(result.path / "events.jsonl", "round")]
-        for result in (averaged, last)
-    ]
-    assert scores[0][:-1] == scores[1][:-1]
-    one, two = tensors_of(averaged), tensors_of(last)
-    for name, tensor in one.items():
-        same = np.array_equal(tensor, two[name])
-        assert same != is_statistic(name), name
 
 
 @pytest.mark.slow

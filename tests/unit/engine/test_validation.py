@@ -14,7 +14,7 @@ from feda3i.engine.results import load_run
 from feda3i.engine.run import run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.validation import Best, BestWatch, score_of
-from feda3i.errors import RecipeError, RunError, WireError
+from feda3i.errors import RunError, WireError
 from feda3i.recipe.sections import ValidationSection
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
@@ -149,13 +149,3 @@ def test_a_run_without_validation_has_no_best_model(tmp_path):
     assert result.best is None
     with pytest.raises(RunError, match=r"no best model.*validation\.share"):
         load_run(result.path).predictor(best=True)
-
-
-def test_statistics_of_the_last_round_only_do_not_fit(tmp_path):
-    changed = Subject("fedavg", {}).recipe(
-        rounds=1,
-        validation={"share": 0.25},
-        model={"name": "unet", "width": 4, "statistics": "exact-last"},
-    )
-    with pytest.raises(RecipeError, match="the best round may not be the last"):
-        run(changed, tmp_path / "run", federation=tiny_federation())
