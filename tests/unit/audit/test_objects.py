@@ -1,0 +1,184 @@
+"""Objects left out, made up and of another class: counts, intervals and who stands out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from feda3i.audit.objects import Counts, count_case, flags, judge_objects, sure_objects, wilson
+from feda3i.errors import DataError
+from feda3i.noise.objects import Addition, Omission, Swap
+from feda3i.seeding import rng
+
+SIDE = 128
+SITES = [f"site-{k}" for k in range(7)]
+
+
+def scene(*scope):
+    """Return six squares of two classes, somewhere each in a field of its own."""
+    draw, mask = rng(0, "scene", *scope), np.zeros((SIDE, SIDE), np.uint8)
+    for k in range(6):
+        row, col = (
+            int(at) + draw.integers(4, 20) for at in np.array(divmod(k, 3)) * (SIDE // 2, SIDE // 3)
+        )
+        mask[row : row + 10 + k, col : col + 12] = 1 + k % 2
+    return mask
+
+
+def boxes(*places, value=1, side=64):
+    """Return a mask with boxes from (row, column) to (row, column)."""
+    mask = np.zeros((side, side), np.uint8)
+    for top, left, bottom, right in places:
+        mask[top:bottom, left:right] = value
+    return mask
+
+
+ONE = boxes((8, 8, 18, 18))
+
+
+@pytest.mark.parametrize(
+    ("drawn", "seen", "expected"),
+    [
+        (ONE, ONE, Counts(1, 1, 1, 0, 1, 0)),
+        (0 * ONE, ONE, Counts(1, 0, 0, 0, 1, 1)),
+        (ONE, 0 * ONE, Counts(0, 1, 0, 0, 1, 0)),
+        (2 * ONE, ONE, Counts(1, 1, 1, 1, 1, 0)),
+        (0 * ONE, 0 * ONE, Counts(cases=1)),
+        # 10 x 10 boxes moved by 8 share 20 of 180 pixels (IoU 0.11), by 9 they share 10 of 190
+        (ONE, np.roll(ONE, 8, 0), Counts(1, 1, 1, 0, 1, 0)),
+        (ONE, np.roll(ONE, 9, 0), Counts(1, 1, 0, 0, 1, 0)),
+        # parts that touch at a corner are one object; specks below 15 px at 256 are none
+        (boxes((8, 8, 12, 12), (12, 12, 16, 16)), 0 * ONE, Counts(0, 1, 0, 0, 1, 0)),
+        (boxes((0, 0, 2, 7), side=256), boxes((0, 0, 3, 5), side=256), Counts(1, 0, 0, 0, 1, 0)),
+        # two objects of the site on one of the model's: the larger IoU is the pair
+        (ONE - boxes((12, 8, 14, 18)), ONE, Counts(1, 2, 1, 0, 1, 0)),
+    ],
+)
+def test_objects_of_a_case_are_counted(drawn, seen, expected):
+    assert count_case(drawn, seen) == expected
+
+
+def test_objects_of_volumes_are_counted():
+    drawn = np.zeros((16, 32, 32), np.uint8)
+    drawn[2:8, 4:12, 4:12] = 1
+    seen = drawn.copy()
+    seen[10:14, 20:28, 20:28] = 2
+    assert count_case(drawn, seen) == Counts(2, 1, 1, 0, 1, 0)
+
+
+def test_masks_of_two_shapes_are_refused():
+    with pytest.raises(DataError, match="expected two masks of one shape"):
+        count_case(ONE, ONE[:10])
+
+
+def test_a_model_is_sure_of_an_object_by_its_mean_probability():
+    guess = boxes((0, 0, 8, 8)) + boxes((20, 0, 28, 8)) + boxes((40, 0, 48, 8), value=2)
+    chance = np.where(guess > 0, np.float32(0.75), np.float32(0.1)) * np.ones((2, 1, 1), np.float32)
+    chance[0, 20:24] = 0.6  # mean of the second object: 0.675
+    chance[1, 40:48] = 0.7 + 1e-3
+    assert np.array_equal(sure_objects(guess, chance), guess - boxes((20, 0, 28, 8)))
+
+
+@pytest.mark.parametrize(("part", "whole"), [(0, 5), (3, 10), (30, 100), (7, 7), (1, 40)])
+def test_the_interval_is_wilsons(part, whole):
+    expected = binomtest(part, whole).proportion_ci(method="wilson")
+    assert wilson(part, whole) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_interval_of_the_method_s_description():
+    assert [round(end, 3) for end in (*wilson(3, 10), *wilson(30, 100))] == [
+        0.108,
+        0.603,
+        0.219,
+        0.396,
+    ]
+
+
+def federation(noisy=(), model=0.0, cases=20):
+    """Return each site's counts; some sites have noise, and the model errs alike everywhere."""
+    found = {}
+    for site in SITES:
+        total = Counts()
+        for k in range(cases):
+            truth = scene(site, k)
+            drawn = dict(noisy).get(site, lambda mask, draw: mask)(truth, rng(k, site, "noise"))
+            seen = Omission(model, 0.0)(truth, rng(k, site, "blind"))
+            total += count_case(drawn, Addition(model)(seen, rng(k, site, "dreams")))
+        found[site] = total
+    return found
+
+
+def flagged(counts):
+    return {(one.site, one.kind) for one in judge_objects(counts) if one.is_flagged}
+
+
+@pytest.mark.parametrize("model", [0.0, 0.15])
+@pytest.mark.parametrize(
+    ("noise", "kind"),
+    [
+        (Omission(0.4, 0.0), "missing"),
+        (Omission(0.0, 0.4), "empty"),
+        (Addition(1.0), "extra"),
+        (Swap(0.3), "swapped"),
+    ],
+)
+def test_the_site_with_planted_errors_stands_out_and_no_other(noise, kind, model):
+    found = flagged(federation({"site-3": noise}.items(), model))
+    also = {("site-3", "missing")} if kind == "empty" else set()
+    assert found == {("site-3", kind)} | also
+
+
+@pytest.mark.parametrize("model", [0.0, 0.15])
+def test_sites_without_noise_do_not_stand_out(model):
+    assert not flagged(federation(model=model))
+
+
+GOOD = Counts(predicted=50, drawn=50, matched=48, wrong=1, cases=20, empty=0)
+BAD = replace(GOOD, matched=30, cases=20)
+
+
+def test_a_finding_says_what_was_found_and_where_the_others_are():
+    [first, *_] = judge_objects({"a": BAD, "b": GOOD, "c": GOOD, "d": GOOD})
+    assert first.share == pytest.approx(0.4)
+    assert first.middle == pytest.approx(0.04)
+    assert first.said == (
+        "misses 40 % (28 to 54 %) of the objects that the model sees; the middle of the sites 4 %"
+    )
+    assert set(flags([first])) == {"a"}
+
+
+def test_of_three_sites_the_middle_is_one_and_of_two_nobody_stands_out():
+    three = judge_objects({"a": BAD, "b": GOOD, "c": GOOD})
+    assert "the middle one of three sites 4 %" in three[0].said
+    assert flagged({"a": BAD, "b": GOOD, "c": GOOD}) == {("a", "missing"), ("a", "extra")}
+    two = judge_objects({"a": BAD, "b": GOOD})
+    assert not flags(two)
+    assert "too few sites to compare with" in two[0].said
+
+
+def test_one_odd_object_is_no_habit():
+    perfect = Counts(50, 50, 50, 0, 20, 0)
+    assert not flagged({"a": replace(perfect, matched=49), "b": perfect, "c": perfect})
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (Counts(0, 0, 0, 0, 20, 0), "there is nothing to count"),
+        (replace(BAD, cases=9), "it has 9 cases, 10 are needed"),
+        (Counts(), "it has 0 cases, 10 are needed"),
+    ],
+)
+def test_what_cannot_be_rated_says_why_and_does_not_count_for_the_others(counts, said):
+    [first, *_] = judge_objects({"a": counts, "b": GOOD, "c": GOOD})
+    assert (first.share, first.is_flagged, first.said) == (None, False, said)
+    assert not flagged({"a": counts, "b": BAD, "c": GOOD})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"matched": 60}, {"wrong": 49}, {"empty": 21}, {"predicted": -1}, {"drawn": 47}]
+)
+def test_counts_that_do_not_fit_together_are_refused(wrong):
+    with pytest.raises(DataError, match="site-9: expected counts of objects"):
+        judge_objects({"site-9": replace(GOOD, **wrong)})
