@@ -62,8 +62,8 @@ def make(
 ) -> Setting:
     """Return cases drawn by the seed, divided among sites; ``mu`` is in px at 256.
 
-    ``noise`` is a setting of the paper, ``all-over`` (all draw U(0, 20) px too large), or
-    ``clean``.
+    ``noise`` is a setting of the paper, ``all-over`` (all draw U(0, 20) px too large), ``careful``
+    (N(0, 2) px), or ``clean``.
     """
     pool, held_out = _read(data, size)
     draw = rng(seed, "offset", Path(data).name)
@@ -78,10 +78,19 @@ def make(
     if noise == "clean":
         federation = federation.with_masks(train.masks)
         return Setting(federation, pool.take(order[sites * cases : needed]), np.zeros(sites))
-    annotators = annotators_of_setting(NOISE[noise], list(index), (size, size), seed)
+    if noise == "careful":
+        annotators = _careful(list(index), size / 256, seed)
+    else:
+        annotators = annotators_of_setting(NOISE[noise], list(index), (size, size), seed)
     drawn = apply_noise(train.masks, train.ids, index, annotators, seed=seed)
     mu = np.array([_mu(annotators[name]) for name in sorted(index)])
     return Setting(federation.with_masks(drawn.masks), pool.take(order[sites * cases : needed]), mu)
+
+
+def _careful(names: list[str], scale: float, seed: int) -> dict[str, Annotator]:
+    """Return annotators who draw as good ones do: 2 px too far out or in, and wobble by as much."""
+    mu = rng(seed, "careful").normal(0.0, 2.0, len(names))
+    return {n: Annotator(m * scale, 2.0 * scale, scale) for n, m in zip(names, mu, strict=True)}
 
 
 def _mu(annotator: Annotator) -> float:

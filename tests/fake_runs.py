@@ -111,6 +111,6 @@ def _row(case, dice, draw):
 def _rating(names, mu):
     def survey(value):
         q = [[0.3 + 0.1 * max(value, 0), 0.3 + 0.1 * max(-value, 0)]]
-        return SiteSurvey.from_dict({"mean": q, "contour": q, "cases": [8]})
+        return SiteSurvey.from_dict({"q": q, "cases": [8]})
 
-    return rate_sites({site: survey(value) for site, value in mu.items()}, rule="sign")
+    return rate_sites({site: survey(value) for site, value in mu.items()})

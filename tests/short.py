@@ -7,7 +7,6 @@ SHORT: dict[str, dict[str, object]] = {
     "fedcorr": {"t1": 1, "t2": 1},
     "feddm": {"probes": 4, "stop": 2},
     "fednoro": {"s1": 1, "end": 3},
-    "redraw": {"fewest": 2, "then": "feda3i", "options": {"t1": 1, "safe": False}},
     "rmd": {"t1": 2, "warp_from": 1, "weight": 0.5},
 }
 

@@ -2,13 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
+
+from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Missing, Order, Plan
+from feda3i.core.ragged import Ragged
 from feda3i.engine.console import Silent
 from feda3i.engine.host import SiteHost
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
 from feda3i.methods.base import Method
+from feda3i.quality import SIDE, shift_mask
 from feda3i.recipe import validate
 from feda3i.simulation.views import as_trained
 from feda3i.testing import tiny_federation
@@ -45,10 +50,13 @@ class Lossy(LocalTransport):
 class Steps:
     """A run that stands still between rounds."""
 
-    def __init__(self, folder, name, options=None, federation=None, *, rounds=4, **train):
-        self.folder = folder
+    def __init__(
+        self, folder, name, options=None, federation=None, *, rounds=4, given=None, **train
+    ):
+        self.folder, self.listener = folder, Silent()
         self.federation = tiny_federation() if federation is None else federation
-        self.job = job_of(recipe(name, options, rounds=rounds, **train), self.federation)
+        given = recipe(name, options, rounds=rounds, **train) if given is None else given
+        self.job = job_of(given, self.federation)
         self.federation = as_trained(self.federation, self.job.recipe.method.name)
         self.transport = Lossy(self.job, self.federation, folder)
         self.server = self.job.server(self.transport.sites())
@@ -67,12 +75,13 @@ class Steps:
         for _ in range(rounds):
             self.round += 1
             event = Round(
-                self.job, self.server, self.transport, self.round, Silent(), self.folder
+                self.job, self.server, self.transport, self.round, self.listener, self.folder
             ).run()
         return event
 
     def lose(self, site, round, *tasks):
-        self.transport.lost |= {(site, round, task) for task in tasks or ("survey", "act", "fit")}
+        tasks = tasks or ("offsets", "survey", "act", "fit")
+        self.transport.lost |= {(site, round, task) for task in tasks}
 
     def station(self):
         return SiteHost(
@@ -84,7 +93,7 @@ class Steps:
         order = Order("fit", self.round + 1, name, self.server.params, settings)
         station = self.station()
         station.predictor.load(order.params)
-        site = station._site(order, station.recall(order))
+        site = station._redrawn(station._site(order, station.recall(order)), order)
         site.method = self.method  # for tests that call its hooks
         return site
 
@@ -130,3 +139,24 @@ class GatheredFedAvg(Method):
 
 
 GATHERED = f"{__file__}:GatheredFedAvg"
+
+
+SIDES = ((40, 64), (96, 80), (56, 48), (72, 72), (44, 48), (90, 96), (64, 64), (80, 60))
+
+
+def discs_of_sizes(scale=1.0, dtype=np.uint8, count=8):
+    """Return two sites of discs in images of unlike sizes; the first draws 24 px (at 256) off."""
+    images, clean, drawn = [], [], []
+    for k in range(2 * count):
+        shape = SIDES[k % 8]
+        grid = np.indices(shape) - np.array([n / 2 + k % 3 for n in shape]).reshape(2, 1, 1)
+        inside = np.hypot(*grid) < 0.22 * min(shape)
+        offset = 24.0 * max(shape) / SIDE if k < count else 0.0
+        images.append((scale * np.where(inside, 160, 60)[..., None]).astype(dtype))
+        clean.append(inside.astype(np.uint8))
+        drawn.append(shift_mask(inside, offset).astype(np.uint8))
+    names = tuple(f"c{k}" for k in range(2 * count))
+    cases = Cases(names, Ragged.of(images), Ragged.of(drawn))
+    sites = {"site-1": np.arange(count), "site-2": np.arange(count, 2 * count)}
+    test = replace(cases.take(np.arange(1)), ids=("t",))
+    return Federation(cases, sites, test, clean_masks=Ragged.of(clean))

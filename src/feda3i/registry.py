@@ -158,5 +158,6 @@ def modules_of(package: str, attribute: str) -> dict[str, str]:
     """Return ``{file name: "package.module:attribute"}`` for a package without importing it."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
-    stems = sorted(file.stem for folder in folders for file in Path(folder).glob("[a-z]*.py"))
-    return {s.replace("_", "-"): f"{package}.{s}:{attribute}" for s in stems if s != "base"}
+    files = sorted(file for folder in folders for file in Path(folder).glob("[a-z]*.py"))
+    stems = [file.stem for file in files if f"\n{attribute} = " in file.read_text("utf-8")]
+    return {s.replace("_", "-"): f"{package}.{s}:{attribute}" for s in stems}

@@ -60,11 +60,11 @@ def _regions() -> list[np.ndarray]:
     return [region for mask in skin().train.masks for region in quality.boundary_regions(mask)]
 
 
-def _groups(rule: str) -> list[np.ndarray]:
+def _groups() -> list[np.ndarray]:
     draw = rng(0, "golden", "groups")
     larger = draw.normal((0.9, 0.3), 0.05, (9, 2))
     smaller = draw.normal((0.4, 0.7), 0.05, (6, 2))
-    labels = quality.group_sites(np.concatenate([larger, smaller]), rule=rule, seed=0).labels
+    labels = quality.group_sites(np.concatenate([larger, smaller]), seed=0).labels
     return [np.array(labels, dtype="S8")]
 
 
@@ -84,7 +84,7 @@ THINGS: dict[str, Callable[[], list[np.ndarray]]] = {
     "annotators": _annotators,
     **{f"partition {p}": partial(_partition, p) for p in ("iid", "by-source", "dirichlet")},
     "regions": _regions,
-    **{f"groups by {rule}": partial(_groups, rule) for rule in ("mixture", "difference", "sign")},
+    "groups by mixture": _groups,
 }
 
 

@@ -51,11 +51,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "feddm": ("feddm", {"probes": 4, "stop": 4, "ratio": 0.1}, 1),
     "fedavg, dice": ("fedavg", {"loss": "dc"}, 1),
     "feda3i, safe": ("feda3i", {"t1": 1}, 1),
-    "feda3i, two classes": (
-        "feda3i",
-        {"t1": 1, "safe": False, "statistic": "both", "rule": "difference"},
-        2,
-    ),
+    "feda3i, two classes": ("feda3i", {"t1": 1, "safe": False}, 2),
 }
 """Method, options and foreground classes of each row."""
 

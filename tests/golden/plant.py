@@ -187,12 +187,6 @@ PLANTS = (
         ),
     ),
     Plant(
-        "redraw: contours move the wrong way",
-        "redraw",
-        "feda3i.quality:correction",
-        times(-1.0),
-    ),
-    Plant(
         "IOP-FL: alpha weighs the last network instead of the history",
         "iopfl",
         "feda3i.methods.iopfl:IOPFL.moved",
@@ -249,7 +243,7 @@ PLANTS = (
     Plant(
         "FedDM lets updates cancel",
         "feddm",
-        "feda3i.methods.parts.deconflict:add_pair",
+        "feda3i.methods.deconflict:add_pair",
         lambda f: lambda a, b: a + b,
     ),
     Plant(
@@ -295,7 +289,7 @@ PLANTS = (
     Plant(
         "RMD: each network learns from the pixels of its own choice",
         "rmd",
-        "feda3i.methods.parts.coteaching:_OTHER",
+        "feda3i.methods.coteaching:_OTHER",
         lambda pairs: ((0, 0), (1, 1)),
     ),
     Plant(

@@ -65,7 +65,7 @@ def test_methods_take_no_flags_as_numbers():
         make_method("feda3i", {"t1": True})
     with pytest.raises(RecipeError, match=r"method.scales: expected a number, found false"):
         make_method("adele", {"scales": [1.0, False]})
-    assert make_method("feda3i", {"bic_guard": True, "safe": False})
+    assert make_method("feda3i", {"safe": False})
 
 
 def test_depth_has_a_limit():

@@ -240,8 +240,7 @@ def _material(folder: RunFolder) -> Material:
         )
     event, recipe = surveys[-1], folder.recipe()
     rating = Rating.from_dict(event["survey"])
-    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
-    if any(part.offset is None or not np.isfinite(part.offset).any() for part in parts):
+    if any(part.offset is None or not np.isfinite(part.offset).any() for part in rating.parts):
         raise RunError(
             f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
             f"Run FedA3I with method.safe=true, or look at the survey: feda3i report {folder.path}"
@@ -256,8 +255,9 @@ def _material(folder: RunFolder) -> Material:
         ),
         unit=f"px of cases of {size} px",
         margin=MARGIN * size,
-        classes=tuple(map(str, names)) or tuple(f"class {part.class_number}" for part in parts),
-        surveyed=[_numbers(part, rating.sites, cases) for part in parts],
+        classes=tuple(map(str, names))
+        or tuple(f"class {part.class_number}" for part in rating.parts),
+        surveyed=[_numbers(part, rating.sites, cases) for part in rating.parts],
         notes=OF_SURVEYS,
         seed=recipe.seed,
     )

@@ -15,9 +15,10 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["survey", "act", "fit", "measure"]
-"""The method's three tasks in a round, and the engine's own: measure the running statistics."""
-TASKS: tuple[Task, ...] = ("survey", "act", "fit", "measure")
+Task = Literal["offsets", "survey", "act", "fit", "measure"]
+"""The method's three tasks in a round, and the engine's own: tell how far masks are drawn outside
+the borders in the images, measure the running statistics."""
+TASKS: tuple[Task, ...] = ("offsets", "survey", "act", "fit", "measure")
 """In the order in which a round asks for them."""
 
 

@@ -10,7 +10,12 @@ from feda3i.core.layout import Layout
 from feda3i.core.messages import Order, Reply, Task, Wire
 from feda3i.errors import DivergedError, WireError, nearest, shown
 
+OFFSETS = ("offset", "offset_error", "offset_cases", "offset_radius")
+"""What a site tells of its contours, by class: pixels at 256, and a number of cases."""
+MOVE = "move"
+"""The engine's own setting: by how many pixels at 256 a site moves its contours, by class."""
 ALWAYS: dict[Task, tuple[str, ...]] = {
+    "offsets": OFFSETS,
     "fit": ("loss",),
     "survey": (),
     "act": (),
@@ -45,7 +50,8 @@ def check_order(order: Order, wire: Wire, layout: Layout) -> None:
 
 def check_order_names(order: Order, wire: Wire) -> None:
     """Raise ``WireError`` unless an order holds declared settings and networks only."""
-    _declared(f"an order for site {order.site}", "setting", list(order.settings), wire.settings)
+    settings = (*wire.settings, MOVE)
+    _declared(f"an order for site {order.site}", "setting", list(order.settings), settings)
     _declared(f"an order for site {order.site}", "network", list(order.networks), wire.networks)
 
 
@@ -61,9 +67,10 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     if reply.task == "measure":
         statistics.check_statistics(where, reply.numbers, layout)
     else:
+        lists = OFFSETS if reply.task == "offsets" else ()
         for name, value in reply.numbers.items():
-            entries = classes if name in wire.per_class else wire.lists.get(name)
-            _check_number(f"{where}, '{name}'", value, entries, reply.task == "fit")
+            entries = classes if name in (*wire.per_class, *lists) else wire.lists.get(name)
+            _check_number(f"{where}, '{name}'", value, entries, reply.task != "survey")
             if name.endswith("_cases"):
                 _check_counts(f"{where}, '{name}'", value if isinstance(value, list) else [value])
     check_whole(f"{where}, the number of cases", reply.cases, 1, MAX_CASES)

@@ -11,6 +11,7 @@ import math
 import re
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from feda3i.core.predictor import DeviceStack, room_on
 from feda3i.core.site import CaseFacts, Site
 from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
-from feda3i.core.wire import check_order, check_reply
+from feda3i.core.wire import MOVE, check_order, check_reply
+from feda3i.engine import redrawing
 from feda3i.engine.job import Job
 from feda3i.errors import RunError, WireError
 from feda3i.files import make_private, write_file
@@ -50,6 +52,7 @@ class SiteHost:
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
         self._facts: dict[int, CaseFacts] = {}
+        self._moved: dict[str, tuple[list[float], Site]] = {}
         device, whole = self.predictor.device, not job.format.patches
         room = room_on(device) if whole else 0
         self._resident = {
@@ -66,9 +69,9 @@ class SiteHost:
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
         self.predictor.load(order.params)
-        memory = {} if order.task == "measure" else self.recall(order)
+        memory = {} if order.task in ("measure", "offsets") else self.recall(order)
         had_memory = bool(memory)
-        site = self._site(order, memory)
+        site = self._redrawn(self._site(order, memory), order)
         numbers: Numbers = {}
         if order.task == "fit":
             numbers = method.fit(site)
@@ -76,6 +79,8 @@ class SiteHost:
             numbers = method.survey(site)
         elif order.task == "act":
             method.act(site)
+        elif order.task == "offsets":
+            numbers |= redrawing.tell(site)
         else:
             numbers = self._measure(site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
@@ -110,6 +115,17 @@ class SiteHost:
             facts=self._facts,
             resident=self._resident,
         )
+
+    def _redrawn(self, site: Site, order: Order) -> Site:
+        """Return the site with its contours where the order wants them; they move once."""
+        by = order.settings.get(MOVE)
+        if not by or order.task == "measure":
+            return site
+        if self._moved.get(site.name, ([], None))[0] != by:
+            moved = redrawing.redrawn(site, by)
+            self._moved[site.name] = (by, moved)
+        kept = self._moved[site.name][1]
+        return replace(site, masks=kept.masks, facts=kept.facts)
 
     # -- memory -----------------------------------------------------------------------------------
 

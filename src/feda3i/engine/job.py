@@ -94,8 +94,7 @@ class Job:
 
     def _check_statistics(self, network: nn.Module, layout: Layout) -> None:
         check_norms(network, layout)
-        method = getattr(self.method, "other", self.method)  # redraw scores what its method does
-        if type(method).models is not Method.models:
+        if type(self.method).models is not Method.models:
             raise RecipeError(
                 f'model.statistics = "{self.recipe.model.statistics}": method '
                 f"'{self.recipe.method.name}' scores networks of its own, not the merged one that "

@@ -18,6 +18,7 @@ from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, T
 from feda3i.core.server import Gathered, Server
 from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order_names, check_reply
+from feda3i.engine import redrawing
 from feda3i.engine.console import Listener
 from feda3i.engine.events import EventLog
 from feda3i.engine.guarding import Guard, UnsoundError
@@ -54,6 +55,8 @@ class Round:
         """Do all of it; ``server.params`` and ``server.state`` are then those after it."""
         started = time.perf_counter()
         self.server.facts = {}
+        if redrawing.is_wanted(self.job.recipe):
+            self._redraw()
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
             self._survey(plan)
@@ -84,6 +87,15 @@ class Round:
             "seconds": round(time.perf_counter() - started, 3),
             **self.server.facts,
         }
+
+    def _redraw(self) -> None:
+        """Ask new sites how far they draw outside the borders, and say who moves by how much."""
+        if "redraw" not in self.server.state:
+            redrawing.begin(self.server, self.job.recipe)
+        if new := redrawing.unasked(self.server):
+            told = self._ask_all("offsets", new, Plan(), self.server.params)
+            for line in redrawing.take(self.server, told, self.job.recipe):
+                self.listener.note(line)
 
     def _survey(self, plan: Plan) -> None:
         sites = self.sites_of(plan.survey)
@@ -161,6 +173,7 @@ class Round:
         yield from (Missing(site, barred[site]) for site in sites if site in barred)
         for site in (site for site in sites if site not in barred):
             settings = {**plan.settings, **plan.site_settings.get(site, {})}
+            settings |= redrawing.move_of(self.server, site)
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
             orders.append(Order(task, self.number, site, params, settings, networks))
             check_order_names(orders[-1], wire)

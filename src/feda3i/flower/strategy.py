@@ -35,7 +35,6 @@ from feda3i.core.messages import Floats, cap_shares
 from feda3i.core.wire import MAX_CASES
 from feda3i.errors import RecipeError, WireError, printable, shown
 from feda3i.quality import Rating, SiteSurvey, balance_by_offset, mix_by_stage, rate_sites
-from feda3i.quality.grouping import Rule
 from feda3i.quality.weights import Mass
 
 EARLY, SURVEY = "feda3i-early", "survey"
@@ -105,15 +104,15 @@ class FedA3I(FedAvg):
         Rounds of FedAvg before the survey (10).
     safe
         Balance the sites within bounds, as the engine does by default; ``False`` is the paper's
-        rule, to which ``rule``, ``r`` and ``seed`` belong.
+        rule, to which ``r`` and ``seed`` belong.
     max_share
         The most that quality lets one node weigh at a stage (0.4); a node with a larger share of
         all cases keeps that share. 1: no cap.
     stages
         Groups of parameters from input to output: beginnings of their names, or a function from
         all names to a number 0, 1, ... each. By default the part of a name before the first dot.
-    rule, r, seed
-        How sites are grouped, the mass of the larger group, and the seed of the mixture.
+    r, seed
+        The mass of the larger group, and the seed of the mixture that groups the sites.
     power, scale, bias
         Of the ramp from quantity to quality (Eq. 7).
     options
@@ -124,7 +123,6 @@ class FedA3I(FedAvg):
     safe: bool = True
     max_share: float = 0.4
     stages: Stages = None
-    rule: Rule = "mixture"
     r: Mass = 0.5
     seed: int = 0
     power: float = 1.0
@@ -231,7 +229,7 @@ class FedA3I(FedAvg):
         if self.safe:
             self.rating = balance_by_offset(found, self.cases)
         else:
-            self.rating = rate_sites(found, rule=self.rule, r=self.r, seed=self.seed)
+            self.rating = rate_sites(found, r=self.r, seed=self.seed)
 
     def _read(self, reply: Message) -> _Answer:
         if reply.has_error():
@@ -258,7 +256,7 @@ class FedA3I(FedAvg):
 
 
 _SETTINGS = frozenset(
-    ("safe", "max_share", "stages", "rule", "r", "seed", "power", "scale", "bias")
+    ("safe", "max_share", "stages", "r", "seed", "power", "scale", "bias")
 )
 
 

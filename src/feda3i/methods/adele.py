@@ -61,8 +61,8 @@ from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError
 from feda3i.methods.base import Method
-from feda3i.methods.parts.corrected import current_masks, remember_masks
-from feda3i.methods.parts.curves import FEWEST, has_bent
+from feda3i.methods.corrected import current_masks, remember_masks
+from feda3i.methods.curves import FEWEST, has_bent
 
 SMALLEST = 32
 """Sides below this are not made smaller: a U-Net cannot train on a single smaller image."""

@@ -18,26 +18,23 @@ Safe by default
     and those who draw smaller to hold each other in check, and no site gets less than a quarter of
     its share, four times its share, or more than 40 % of the say. With fewer than four sites
     nothing changes unless the images of three show their borders. safe = false is the paper's own
-    rule; its recipes set it, and r, weighting, rule, statistic, floor, ceiling, shrink and
-    bic_guard belong to it.
+    rule; its recipes set it, and r and weighting belong to it.
 What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; in answer to the survey,
-    per class: the mean inner and outer loss (with the statistic "contour" both per pixel of contour
-    instead, with "both" all four; the others are sent as not-a-number), how many cases had a
-    contour, and, if safe, how many pixels outside the model's contour the site draws (median over
-    its cases) and how many outside the border that its images show (not-a-number if they do not
-    tell), both with the standard error.
+    per class: the mean inner and outer loss, how many cases had a contour, and, if safe, how many
+    pixels outside the model's contour the site draws (median over its cases) and how many outside
+    the border that its images show (not-a-number if they do not tell), both with the standard
+    error.
 Cost
     FedAvg plus one evaluation of the training cases per survey and, if safe, about three distance
     transforms per case.
 Departures
     Where the paper and its code are silent or would stop (a group of one site or of none, equal
     strengths, missing sites, empty masks, several classes), feda3i.quality says what happens and
-    the event log says why. The mixture is seeded and started ten times. Other grouping rules,
-    statistics and bounds are options; the defaults are the paper's. t1 = "auto" starts when the
-    training loss has settled, because a survey with an unfinished model says nothing.
+    the event log says why. The mixture is seeded and started ten times. t1 = "auto" starts when
+    the training loss has settled, because a survey with an unfinished model says nothing.
 """
 
 from __future__ import annotations
@@ -54,20 +51,16 @@ from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Site
 from feda3i.methods.base import Method
-from feda3i.methods.parts.measured import edges_at, shared_scale, side_of
-from feda3i.quality.grouping import Rule
+from feda3i.methods.measured import edges_at, shared_scale, side_of
 
 Share = Annotated[float, Field(ge=0, le=1)]
 PAIRS = {
-    "mean": ("inner_loss", "outer_loss"),
-    "contour": ("inner_per_contour", "outer_per_contour"),
+    "q": ("inner_loss", "outer_loss"),
     "offset": ("offset", "offset_error"),
     "edge": ("edge", "edge_error"),
 }
 """What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
-LOSSES = (*PAIRS["mean"], *PAIRS["contour"])
-SURVEY = (*LOSSES, "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
-PAPER_OPTIONS = ("r", "rule", "statistic", "floor", "ceiling", "shrink", "bic_guard")
+SURVEY = (*PAIRS["q"], "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
 
 
 class FedA3I(Method):
@@ -82,37 +75,21 @@ class FedA3I(Method):
         Balance the sites within bounds, so that no site is silenced or dominates; ``False`` is the
         paper's rule.
     r
-        The say of the group that draws larger, 0..1; ``"share"`` is the group's share of the sites,
-        ``"pooled"`` has no groups' masses at all (two readings of "IntraGW only").
+        The weight of the group that draws larger, 0..1; ``"share"``: the group's share of sites.
     weighting
         ``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
         ``"fedavg"`` no quality at all.
-    rule, statistic
-        How sites are grouped, and by which numbers; see ``feda3i.quality``.
     power, scale, bias
         Of the ramp: ``alpha_j = scale * ((j - 1) / (L - 1)) ** power + bias``.
-    floor, ceiling, shrink
-        Bounds of a quality weight in equal parts, and how far it is drawn to the quantity weight.
-    bic_guard
-        Make one group of all sites if the mixture does not explain them better than one Gaussian.
-    repeat_every
-        Survey again every this many rounds; 0: only once, as in the paper.
     """
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
     safe: bool = True
-    r: Share | Literal["share", "pooled"] = 0.5
+    r: Share | Literal["share"] = 0.5
     weighting: Literal["full", "intra", "fedavg"] = "full"
-    rule: Rule = "mixture"
-    statistic: Literal["mean", "contour", "both"] = "mean"
     power: Annotated[float, Field(gt=0)] = 1.0
     scale: Share = 1.0
     bias: Share = 0.0
-    floor: Share = 0.0
-    ceiling: Annotated[float, Field(ge=1)] | None = None
-    shrink: Share = 0.0
-    bic_guard: bool = False
-    repeat_every: Annotated[int, Field(ge=0)] = 0
     settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
@@ -129,21 +106,12 @@ class FedA3I(Method):
             raise ValueError("weighting = 'intra' means r = 'share'; another r has no effect")
         if self.t1 != "auto" and self.settled != 0.05:
             raise ValueError("settled has an effect with t1 = 'auto' only")
-        if self.safe:
-            self._check_safe()
-        return self
-
-    def _check_safe(self) -> None:
-        """Refuse options that would have no effect."""
-        fields = type(self).model_fields
-        chosen = [name for name in PAPER_OPTIONS if getattr(self, name) != fields[name].default]
-        if self.weighting == "intra":
-            chosen.append("weighting")
-        if chosen:
+        if self.safe and (self.r != 0.5 or self.weighting == "intra"):
             raise ValueError(
-                f"{', '.join(chosen)} belong to the paper's rule and have no effect while "
-                f"safe = true; set safe = false as well, or leave them out"
+                "r and weighting = 'intra' belong to the paper's rule and have no effect while "
+                "safe = true; set safe = false as well, or leave them out"
             )
+        return self
 
     # -- server -----------------------------------------------------------------------------------
 
@@ -153,10 +121,7 @@ class FedA3I(Method):
         if t1 is None or round <= t1 or not self._uses_quality():
             return Plan()
         state = server.state
-        is_due = round == t1 + 1 or (
-            self.repeat_every > 0 and (round - t1 - 1) % self.repeat_every == 0
-        )
-        if is_due:
+        if round == t1 + 1:
             state["surveys"], state["early"] = {}, server.params
         # Sites that were away or joined later are asked with the same early model as the others:
         # later models have begun to learn the noise, so that their answers could not be compared.
@@ -191,27 +156,14 @@ class FedA3I(Method):
             weights = rating.weights(rating.sites, list(counts.values()))
             server.state["keeps_shares"] = bool(np.array_equal(weights, size))
         else:
-            rating = self._by_groups(server, found, counts)
+            seed = int(server.rng("grouping").integers(2**31))
+            rating = quality.rate_sites(
+                found, r="share" if self.weighting == "intra" else self.r, seed=seed
+            )
         server.state["rating"] = rating.to_dict()
         server.state["doubts"] = quality.doubts(rating)
         said = quality.say_lines(rating, rating.sites, list(counts.values()))
         server.record(survey=rating.to_dict(), said=said)
-
-    def _by_groups(
-        self, server: Server, found: dict[str, quality.SiteSurvey], counts: dict[str, float]
-    ) -> quality.Rating:
-        return quality.rate_sites(
-            found,
-            statistic=self.statistic,
-            rule=self.rule,
-            r="share" if self.weighting == "intra" else self.r,
-            seed=int(server.rng("grouping").integers(2**31)),
-            counts=counts,
-            floor=self.floor,
-            ceiling=self.ceiling,
-            shrink=self.shrink,
-            bic_guard=self.bic_guard,
-        )
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
@@ -255,8 +207,7 @@ class FedA3I(Method):
         )
         unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
         parts = {
-            "mean": unused if self.statistic == "contour" else found.mean,
-            "contour": unused if self.statistic == "mean" else found.contour,
+            "q": found.q,
             "offset": unused if found.offset is None else found.offset * shared_scale(site),
             "edge": np.array([(one.offset, one.error) for one in edges_at(site)])
             if self.safe

@@ -55,8 +55,7 @@ from feda3i.core.messages import Numbers, Plan, Replies, Wire
 from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-from feda3i.methods.fedprox import squared_distance
-from feda3i.methods.parts.corrected import (
+from feda3i.methods.corrected import (
     current_masks,
     highest,
     pack_masks,
@@ -64,7 +63,8 @@ from feda3i.methods.parts.corrected import (
     remember_masks,
     unpack_cases,
 )
-from feda3i.methods.parts.two_groups import high_group, min_max
+from feda3i.methods.fedprox import squared_distance
+from feda3i.methods.two_groups import high_group, min_max
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -55,9 +55,9 @@ from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-from feda3i.methods.parts.deconflict import deconflicted_mean, groups_of
-from feda3i.methods.parts.foreseen import foresee, foreseen
-from feda3i.methods.parts.peers import choose_peers
+from feda3i.methods.deconflict import deconflicted_mean, groups_of
+from feda3i.methods.foreseen import foresee, foreseen
+from feda3i.methods.peers import choose_peers
 
 SMALLEST_VARIANCE = 1e-6
 HISTORY = 0.99

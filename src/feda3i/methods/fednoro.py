@@ -49,8 +49,8 @@ from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-from feda3i.methods.parts.foreseen import foresee, foreseen
-from feda3i.methods.parts.two_groups import vote_high_group
+from feda3i.methods.foreseen import foresee, foreseen
+from feda3i.methods.two_groups import vote_high_group
 
 TEMPERATURE = 0.8
 """Divides the teacher's logits; values below one sharpen its predictions."""

@@ -50,8 +50,8 @@ from torch import Tensor, nn
 from feda3i.core.messages import Numbers
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-from feda3i.methods.parts.coteaching import distil, exchange
-from feda3i.methods.parts.warps import Warp, Warps, draw_deformation, draw_flips
+from feda3i.methods.coteaching import distil, exchange
+from feda3i.methods.warps import Warp, Warps, draw_deformation, draw_flips
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NOISE = 0.02

@@ -6,7 +6,8 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 
 from feda3i.quality.balance import Balance, balance_sites
 from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
-from feda3i.quality.grouping import RULES, Grouping, group_sites, strengths
+from feda3i.quality.effects import Effects, site_effects, spread_of_sites
+from feda3i.quality.grouping import Grouping, group_sites, strengths
 from feda3i.quality.measure import (
     Offset,
     agreement,
@@ -14,20 +15,20 @@ from feda3i.quality.measure import (
     edge_offsets,
     measure_edges,
     measure_model,
+    rescaled,
 )
 from feda3i.quality.offset import contour_offset, site_offset
-from feda3i.quality.rating import Part, Rating, balance_by_offset, rate_sites, restrict
+from feda3i.quality.rating import Part, Rating, balance_by_offset, rate_sites
 from feda3i.quality.regions import Regions, boundary_regions, find_regions
 from feda3i.quality.say import doubts, say_lines
-from feda3i.quality.shift import correction, redraw, shift_mask
-from feda3i.quality.survey import STATISTICS, SiteSurvey, learning_difficulty, survey_site
+from feda3i.quality.shift import redraw, shift_mask
+from feda3i.quality.survey import SiteSurvey, learning_difficulty, survey_site
 from feda3i.quality.weights import effective_sites, mix_by_stage, shares, site_weights, stage_ramp
 
 __all__ = [
-    "RULES",
     "SIDE",
-    "STATISTICS",
     "Balance",
+    "Effects",
     "Grouping",
     "Offset",
     "Part",
@@ -41,7 +42,6 @@ __all__ = [
     "calibrate_offset",
     "colour_profile",
     "contour_offset",
-    "correction",
     "doubts",
     "edge_offset",
     "edge_offsets",
@@ -55,12 +55,14 @@ __all__ = [
     "mix_by_stage",
     "rate_sites",
     "redraw",
-    "restrict",
+    "rescaled",
     "say_lines",
     "shares",
     "shift_mask",
+    "site_effects",
     "site_offset",
     "site_weights",
+    "spread_of_sites",
     "stage_ramp",
     "strengths",
     "survey_site",

@@ -172,6 +172,12 @@ class Evidence:
         unit = np.eye(self.channels)
         return np.where(is_known[..., None, None], covariance + RIDGE * unit, unit)
 
+    @property
+    def radius(self) -> float:
+        """Return the median over cases of the deepest pixel's distance to the contour."""
+        is_empty = self._sums[:, 1:, 0] == 0
+        return float(REACH - np.median(is_empty.argmin(axis=1)))
+
     def band(self, centre: int) -> FloatArray:
         """Return ``(case, 2 * NEAR + 1)`` evidence around a shift, all within one band."""
         if centre not in self._bands:

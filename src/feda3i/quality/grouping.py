@@ -7,25 +7,26 @@ also found where there are none, so every result says in words how it came about
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import RecipeError, check_choice
-from feda3i.quality.gaussians import Mixture, Split
+from feda3i.errors import RecipeError
 from feda3i.quality.numbers import FloatArray, from_json, to_json
+from feda3i.seeding import derive
 
 Label = Literal["larger", "smaller", "all", "unrated"]
-Rule = Literal["mixture", "sign", "difference", "midrange", "none"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 # No mean cross-entropy of a usable model is near this; beyond it covariances lose their digits.
 LARGEST_Q = 1e6
 DOUBTFUL = 0.5
 """With less agreement than this, one start more often gives other groups than these."""
+RESTARTS = 20
+"""Single starts of a mixture that are compared with the best of several."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,12 @@ class Grouping:
     labels: tuple[Label, ...]
     """One per site: ``"larger"``, ``"smaller"``, ``"all"`` (one group only) or ``"unrated"``."""
     posterior: FloatArray
-    """``(site,)`` probability of the larger group; 0 or 1 for rules without a mixture, ``NaN``
-    where there is no such group."""
+    """``(site,)`` probability of the larger group; ``NaN`` where there is no such group."""
     strength: FloatArray
     """``(site,)`` how far a mask is off within its group (Eq. 5): q1 - q2 in the larger group, q2 -
     q1 in the smaller one, their absolute value in a single group."""
-    # What was asked for (``"balance"``: sides of the centre, not groups), and the path taken in
-    # words
-    rule: Rule | Literal["balance"]
-    reason: str
+    rule: Literal["mixture", "balance"]  # ``"balance"``: sides of the centre, not groups
+    reason: str  # the path taken, in words
     agreement: float = math.nan
     """Share of single starts of the mixture that give these groups; ``NaN`` without a mixture."""
 
@@ -88,14 +86,7 @@ class Grouping:
 
 
 def group_sites(
-    q: ArrayLike,
-    rule: Rule = "mixture",
-    seed: int = 0,
-    *,
-    initialisations: int = 10,
-    iterations: int = 100,
-    bic_guard: bool = False,
-    smallest_group: int = 1,
+    q: ArrayLike, seed: int = 0, *, initialisations: int = 10, iterations: int = 100
 ) -> Grouping:
     """Divide sites by their difficulties; the order of sites does not matter.
 
@@ -104,43 +95,34 @@ def group_sites(
     q
         ``(site, 2)`` inner and outer difficulty. Rows that are not finite, negative or above 1e6
         make a site unrated.
-    rule
-        ``"mixture"``: two Gaussians on (q1, q2), as in the paper. ``"difference"``: two Gaussians
-        on q1 - q2. ``"sign"``: sign of q1 - q2. ``"midrange"``: middle of the range of
-        log(q1 / q2). ``"none"``: one group.
     seed
         Of the mixture's initialisations.
     initialisations, iterations
         Of the mixture; five times the first and ten times the second if it does not converge.
-    bic_guard
-        Use one group where one Gaussian explains the sites better than two.
-    smallest_group
-        Use one group if one of the two would have fewer members.
 
-    >>> group_sites([[0.9, 0.2], [0.2, 0.8], [0.8, 0.3]], rule="sign").labels
-    ('larger', 'smaller', 'larger')
+    >>> group_sites([[0.9, 0.2], [0.2, 0.8]]).labels
+    ('larger', 'smaller')
     """
-    check_choice("grouping rule", rule, RULES)
     q = check_q(q)
     rated, remark = _rated(q)
     # A fit may depend on the order of its rows, so they always come in the same one.
     positions = np.flatnonzero(rated)
     positions = positions[np.lexsort((q[positions, 1], q[positions, 0]))]
-    fit = Mixture(seed, initialisations, iterations, bic_guard)
-    split = _split(q[positions], rule, fit)
-    split = _guard(split, smallest_group)
+    larger, reason, agreement = _split(q[positions], seed, initialisations, iterations)
+    if larger is not None and len({*(larger > 0.5)}) < 2:
+        larger, reason = None, f"{reason}: a group is empty, inter-group weighting off"
 
     labels: list[Label] = ["unrated"] * len(q)
     posterior = np.full(len(q), np.nan)
     for row, position in enumerate(positions):
-        if split.larger is None:
+        if larger is None:
             labels[position] = "all"
         else:
-            posterior[position] = split.larger[row]
-            labels[position] = "larger" if split.larger[row] > 0.5 else "smaller"
-    reason = "; ".join(part for part in (split.reason, remark) if part)
+            posterior[position] = larger[row]
+            labels[position] = "larger" if larger[row] > 0.5 else "smaller"
+    reason = "; ".join(part for part in (reason, remark) if part)
     strength = strengths(q, labels)
-    return Grouping(tuple(labels), posterior, strength, rule, reason, split.agreement)
+    return Grouping(tuple(labels), posterior, strength, "mixture", reason, agreement)
 
 
 def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:
@@ -186,67 +168,73 @@ def _rated(q: FloatArray) -> tuple[NDArray[np.bool_], str]:
     return kinds == "", remark
 
 
-def _split(q: FloatArray, rule: Rule, fit: Mixture) -> Split:
-    """Divide rated rows by one rule; few or identical rows never reach it."""
+def _split(
+    q: FloatArray, seed: int, initialisations: int, iterations: int
+) -> tuple[FloatArray | None, str, float]:
+    """Divide rated rows.
+
+    Returned are the posterior of the larger group (``None``: one group), how it was found, and the
+    share of single starts of the mixture that divide the rows alike.
+    """
     if len(q) == 0:
-        return Split(None, "no site could be rated")
+        return None, "no site could be rated", math.nan
     if len(q) == 1:
-        return Split(None, "one rated site, one group")
+        return None, "one rated site, one group", math.nan
     if np.ptp(q, axis=0).max() == 0:
-        return Split(None, "all sites have the same difficulties, one group")
-    if rule in ("mixture", "difference") and len(q) == 2:
-        second = q[1, 0] - q[1, 1] >= q[0, 0] - q[0, 1]
-        larger = np.array([not second, second], dtype=np.float64)
-        return Split(larger, "two rated sites, one in each group")
-    return _RULES[rule](q, fit)
-
-
-def _by_mixture(q: FloatArray, fit: Mixture) -> Split:
-    return fit(q, q[:, 0] - q[:, 1], "two Gaussians on (q1, q2)")
-
-
-def _by_difference(q: FloatArray, fit: Mixture) -> Split:
+        return None, "all sites have the same difficulties, one group", math.nan
     difference = q[:, 0] - q[:, 1]
-    if np.ptp(difference) <= 1e-12 * max(1.0, float(np.abs(difference).max())):
-        return Split(None, "all sites have the same q1 - q2, one group")
-    return fit(difference[:, None], difference, "two Gaussians on q1 - q2")
+    if len(q) == 2:
+        second = difference[1] >= difference[0]
+        larger = np.array([not second, second], dtype=np.float64)
+        return larger, "two rated sites, one in each group", math.nan
+    what, start = "two Gaussians on (q1, q2)", derive(seed, "gmm") % 2**32
+    model = fit_gaussians(q, 2, start, initialisations=initialisations, iterations=iterations)
+    if model is None or not model.converged_:
+        initialisations, what = (
+            5 * initialisations,
+            f"{what}, {5 * initialisations} initialisations",
+        )
+        model = fit_gaussians(
+            q, 2, start, initialisations=initialisations, iterations=10 * iterations
+        )
+    if model is None or not model.converged_:
+        failed = "could not be fitted" if model is None else "did not converge"
+        above = (difference > np.median(difference)).astype(np.float64)
+        return above, f"two Gaussians {failed}, split at the median of q1 - q2", math.nan
+    larger = _larger(model, q)
+    same = 0
+    for number in range(RESTARTS):
+        restart = derive(seed, "gmm-restart", number) % 2**32
+        single = fit_gaussians(q, 2, restart, iterations=iterations)
+        same += single is not None and np.array_equal(_larger(single, q) > 0.5, larger > 0.5)
+    return larger, what, same / RESTARTS
 
 
-def _by_sign(q: FloatArray, fit: Mixture) -> Split:
-    return Split((q[:, 0] >= q[:, 1]).astype(float), "sign of q1 - q2")
+def _larger(model: Any, rows: FloatArray) -> FloatArray:
+    """Return the posterior of the component with more q1 - q2, ``(site,)``."""
+    component = int(np.argmax(model.means_[:, 0] - model.means_[:, 1]))
+    return np.asarray(model.predict_proba(rows)[:, component], dtype=np.float64)
 
 
-def _by_midrange(q: FloatArray, fit: Mixture) -> Split:
-    # A loss of exactly zero has no logarithm; 1e-12 is below the resolution of any logit.
-    ratio = np.log(np.maximum(q[:, 0], 1e-12)) - np.log(np.maximum(q[:, 1], 1e-12))
-    middle = (ratio.min() + ratio.max()) / 2
-    if np.ptp(ratio) <= 1e-12:  # equal but for the rounding of two logarithms
-        return Split(None, "all sites have the same q1 / q2, one group")
-    return Split((ratio > middle).astype(float), "middle of the range of log(q1 / q2)")
+def fit_gaussians(
+    rows: FloatArray, components: int, seed: int, *, initialisations: int = 1, iterations: int = 100
+) -> Any:
+    """Return scikit-learn's mixture, converged or not; ``None`` if a covariance has no inverse."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
 
-
-def _by_none(q: FloatArray, fit: Mixture) -> Split:
-    return Split(None, "one group by request")
-
-
-_RULES: dict[Rule, Callable[[FloatArray, Mixture], Split]] = {
-    "mixture": _by_mixture,
-    "difference": _by_difference,
-    "sign": _by_sign,
-    "midrange": _by_midrange,
-    "none": _by_none,
-}
-
-
-def _guard(split: Split, smallest_group: int) -> Split:
-    """Turn inter-group weighting off where a group is empty or smaller than allowed."""
-    if split.larger is None:
-        return split
-    larger = int((split.larger > 0.5).sum())
-    smallest = min(larger, len(split.larger) - larger)
-    if smallest == 0:
-        return Split(None, f"{split.reason}: a group is empty, inter-group weighting off")
-    if smallest < smallest_group:
-        why = f"a group has {smallest} of at least {smallest_group} sites"
-        return Split(None, f"{split.reason}: {why}, inter-group weighting off")
-    return split
+    model = GaussianMixture(
+        components,
+        covariance_type="full",
+        reg_covar=1e-6,
+        init_params="kmeans",
+        n_init=initialisations,
+        max_iter=iterations,
+        random_state=seed,
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # callers judge the result
+            return model.fit(rows)
+    except ValueError:  # rows on one line, far from zero: their covariance lost its digits
+        return None

@@ -41,6 +41,7 @@ class Offset:
     error: float  # standard error of the offset in pixels; ``NaN`` if it cannot be told
     cases: int  # cases that contributed
     reason: str = ""  # why it cannot be told; empty if it can
+    radius: float = math.nan  # inner radius of the drawn objects, median over cases, in pixels
 
     @property
     def is_known(self) -> bool:
@@ -55,6 +56,11 @@ class Offset:
     def __post_init__(self) -> None:
         if self.is_known and not (math.isfinite(self.offset) and math.isfinite(self.error)):
             raise ValueError(f"expected finite numbers or a reason, found {self}")
+
+
+def rescaled(one: Offset, by: float) -> Offset:
+    """Return an offset in another unit, ``by`` of which are one pixel of this one's."""
+    return replace(one, offset=one.offset * by, error=one.error * by, radius=one.radius * by)
 
 
 def edge_offsets(images: ArrayLike, masks: ArrayLike) -> FloatArray:
@@ -120,7 +126,9 @@ def measure_edges(
         return Offset.unknown(number, "a few cases decide whether there is a border")
     sides = [longest_side(mask.shape, one) for mask, one in zip(drawn, sizes, strict=True)]
     scale = float(np.median(sides)) / SIDE
-    return Offset(-shift * scale, max(error * scale, SMALLEST_ERROR), number)
+    return Offset(
+        -shift * scale, max(error * scale, SMALLEST_ERROR), number, radius=evidence.radius * scale
+    )
 
 
 def _each(stack: ArrayLike) -> Iterable[Any]:
@@ -206,8 +214,9 @@ def calibrate_offset(measured: Offset, trusted: Offset, side: int) -> Offset:
     side
         Longest side of the images in pixels.
 
-    >>> calibrate_offset(Offset(5.0, 0.3, 16), Offset(2.0, 0.4, 32), side=256)
-    Offset(offset=3.0, error=0.5, cases=16, reason='')
+    >>> found = calibrate_offset(Offset(5.0, 0.3, 16), Offset(2.0, 0.4, 32), side=256)
+    >>> found.offset, found.error
+    (3.0, 0.5)
     """
     if not measured.is_known:
         return measured

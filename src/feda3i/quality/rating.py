@@ -1,6 +1,6 @@
 """The server's opinion of all sites, and the weights of those who take part in a round.
 
-One part per class and statistic; a site's weight is the mean over the parts in which it is rated.
+One part per class; a site's weight is the mean over the parts in which it is rated.
 """
 
 from __future__ import annotations
@@ -8,29 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import RecipeError, check_choice
+from feda3i.errors import RecipeError
 from feda3i.quality.balance import Balance, balance_sites
 from feda3i.quality.edges import SIDE
-from feda3i.quality.grouping import Grouping, Label, Rule, group_sites
+from feda3i.quality.grouping import Grouping, Label, group_sites
 from feda3i.quality.numbers import FloatArray, from_json, to_json
-from feda3i.quality.survey import STATISTICS, SiteSurvey, Statistic
+from feda3i.quality.survey import SiteSurvey
 from feda3i.quality.weights import GROUPS, Mass, effective_sites, shares, site_weights
 
 
 @dataclass(frozen=True)
 class Part:
-    """The sites judged by one statistic of one class (1 is the first foreground class).
+    """The sites judged by one class (1 is the first foreground class).
 
     ``offset`` and ``edge`` are ``(site, 2)``, pixels outside the model's contours and outside the
     borders in the images, with standard errors, where sites were balanced by them.
     """
 
-    statistic: Statistic
     class_number: int
     q: FloatArray
     grouping: Grouping
@@ -49,7 +48,6 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         """Return everything that was found, for the event log and the checkpoint."""
         return {
-            "statistic": self.statistic,
             "class_number": self.class_number,
             "q": to_json(self.q),
             "grouping": self.grouping.to_dict(),
@@ -63,7 +61,6 @@ class Part:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the part that ``to_dict`` wrote."""
         return cls(
-            statistic=data["statistic"],
             class_number=data["class_number"],
             q=from_json(data["q"]).reshape(-1, 2),
             grouping=Grouping.from_dict(data["grouping"]),
@@ -78,7 +75,7 @@ class Rating:
     """All sites' groups and quality weights; the result of one survey."""
 
     sites: tuple[str, ...]  # names, in the order of every ``(site,)`` array in the parts
-    parts: tuple[Part, ...]  # one per class and statistic
+    parts: tuple[Part, ...]  # one per class
 
     def weights(self, present: Sequence[str], counts: ArrayLike) -> FloatArray:
         """Return quality weights ``(present,)`` that sum to one.
@@ -109,56 +106,30 @@ class Rating:
         return cls(tuple(data["sites"]), tuple(Part.from_dict(part) for part in data["parts"]))
 
 
-def rate_sites(
-    surveys: Mapping[str, SiteSurvey | None],
-    *,
-    statistic: Statistic | Literal["both"] = "mean",
-    rule: Rule = "mixture",
-    r: Mass = 0.5,
-    seed: int = 0,
-    counts: Mapping[str, float] | None = None,
-    floor: float = 0.0,
-    ceiling: float | None = None,
-    shrink: float = 0.0,
-    **grouping: Any,
-) -> Rating:
-    """Group and weigh all sites, for every class and every statistic asked for.
+def rate_sites(surveys: Mapping[str, SiteSurvey | None], *, r: Mass = 0.5, seed: int = 0) -> Rating:
+    """Group and weigh all sites, for every class.
 
     Parameters
     ----------
     surveys
         What each site found; ``None`` for a site that could not be asked.
-    statistic
-        ``"both"`` averages the weights that the two statistics lead to.
-    rule, seed, grouping
-        As in ``group_sites``.
-    r, floor, ceiling, shrink
-        As in ``site_weights``.
-    counts
-        Cases of every site; needed for ``shrink``.
+    r, seed
+        As in ``site_weights`` and ``group_sites``.
 
     >>> survey = SiteSurvey.from_dict
     >>> rating = rate_sites({
-    ...     "a": survey({"mean": [[0.9, 0.2]], "contour": [[9, 2]], "cases": [8]}),
-    ...     "b": survey({"mean": [[0.2, 0.8]], "contour": [[2, 8]], "cases": [8]}),
+    ...     "a": survey({"q": [[0.9, 0.2]], "cases": [8]}),
+    ...     "b": survey({"q": [[0.2, 0.8]], "cases": [8]}),
     ...     "c": None,
     ... })
     >>> rating.weights(["a", "b", "c"], [1, 1, 2]).tolist()  # c is unrated: its share of cases
     [0.25, 0.25, 0.5]
     """
-    check_choice("survey statistic", statistic, (*STATISTICS, "both"))
-    asked = STATISTICS if statistic == "both" else (statistic,)
-    sites = tuple(surveys)
-    quantity = None if counts is None else [counts[name] for name in sites]
     parts = []
-    for one in asked:
-        for k, q in enumerate(_columns(surveys, one)):
-            groups = group_sites(q, rule, seed, **grouping)
-            weights = site_weights(
-                q, groups, r, floor=floor, ceiling=ceiling, shrink=shrink, quantity=quantity
-            )
-            parts.append(Part(one, k + 1, q, groups, weights))
-    return Rating(sites, tuple(parts))
+    for k, q in enumerate(_columns(surveys)):
+        groups = group_sites(q, seed)
+        parts.append(Part(k + 1, q, groups, site_weights(q, groups, r)))
+    return Rating(tuple(surveys), tuple(parts))
 
 
 def balance_by_offset(
@@ -178,7 +149,7 @@ def balance_by_offset(
     sites = tuple(surveys)
     quantity = [counts[name] for name in sites]
     parts = []
-    for k, q in enumerate(_columns(surveys, "mean")):
+    for k, q in enumerate(_columns(surveys)):
         offset, edge = np.full((2, len(sites), 2), np.nan)
         for row, survey in enumerate(surveys.values()):
             if survey is not None and survey.offset is not None:
@@ -191,7 +162,7 @@ def balance_by_offset(
         groups = _sides(found)
         rated = groups.is_rated()
         weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
-        parts.append(Part("mean", k + 1, q, groups, weights, offset, edge))
+        parts.append(Part(k + 1, q, groups, weights, offset, edge))
     return Rating(sites, tuple(parts))
 
 
@@ -206,38 +177,6 @@ def _sides(found: Balance) -> Grouping:
     ]
     unknown = np.full(len(away), np.nan)
     return Grouping(tuple(labels), unknown, np.abs(away), "balance", found.reason)
-
-
-def restrict(
-    weights: ArrayLike,
-    groups: Grouping | Sequence[Label],
-    counts: ArrayLike,
-    present: Sequence[int] | NDArray[np.intp] | None = None,
-) -> FloatArray:
-    """Return quality weights ``(present,)`` for the sites of one round; they sum to one.
-
-    Unrated sites get their share of the cases present. The rated ones divide the rest: each group
-    keeps its mass, a group alone takes all of it. A group of which only sites without weight came
-    counts as absent; if that leaves none, all sites get their share of the cases.
-
-    Parameters
-    ----------
-    weights
-        ``(site,)`` from ``site_weights``.
-    groups
-        The same as there.
-    counts
-        ``(site,)`` number of cases of all sites.
-    present
-        Positions of the sites that take part, in the order of the result; all by default.
-
-    >>> restrict([0.2, 0.3, 0.0, 0.5], ["larger"] * 2 + ["smaller"] * 2, [1, 1, 1, 1], [1, 3])
-    array([0.5, 0.5])
-    """
-    labels = groups.labels if isinstance(groups, Grouping) else tuple(groups)
-    here = np.arange(len(labels)) if present is None else np.asarray(present, dtype=np.intp)
-    size = shares(np.asarray(counts, dtype=np.float64)[here])
-    return _combine([(np.asarray(weights, dtype=np.float64), labels)], here, size)
 
 
 def _combine(
@@ -275,9 +214,9 @@ def _rescaled(
     return quality / total if total > 0 else None
 
 
-def _columns(surveys: Mapping[str, SiteSurvey | None], statistic: Statistic) -> list[FloatArray]:
+def _columns(surveys: Mapping[str, SiteSurvey | None]) -> list[FloatArray]:
     """Return one ``(site, 2)`` array per class, ``NaN`` where a site was not asked."""
-    tables = {name: one.q(statistic) for name, one in surveys.items() if one is not None}
+    tables = {name: one.q for name, one in surveys.items() if one is not None}
     classes = {len(table) for table in tables.values()}
     if len(classes) > 1:
         raise RecipeError(f"expected surveys of the same classes, found {sorted(classes)} classes")

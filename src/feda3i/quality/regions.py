@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.geometry import Box, box_around, depth, relative_sizes, touched_faces
+from feda3i.geometry import Box, box_around, depth, relative_sizes
 
 Mask = NDArray[np.bool_]
 
@@ -21,9 +21,6 @@ class Regions:
     shape: tuple[int, ...]  # size of the mask in space
     window: Box  # the part of the frame that holds both bands
     bits: NDArray[np.uint8]  # inner band, then outer band, each a padded bit plane of the window
-    contour: float
-    """Length of the contour in pixels: mean of the number of mask pixels next to the background and
-    of background pixels next to the mask."""
 
     def unpack(self) -> tuple[Mask, Mask]:
         """Return inner and outer band within the window, each flat."""
@@ -76,8 +73,7 @@ def find_regions(mask: Mask, spacing: Sequence[float] | None = None) -> Regions 
     if drawn.shape == mask.shape:  # otherwise some pixel beyond the window is farther than reach
         reach = min(reach, round(float(outside.max()) ** 2))
     limit = math.sqrt(reach + 0.5)
-    contour = (_touching(inside) + _touching(outside)) / 2
-    return Regions(mask.shape, window, _bits(mask, near, window, inside, outside, limit), contour)
+    return Regions(mask.shape, window, _bits(mask, near, window, inside, outside, limit))
 
 
 def _uneven_regions(mask: Mask, near: Box, sizes: Sequence[float]) -> Regions:
@@ -92,7 +88,7 @@ def _uneven_regions(mask: Mask, near: Box, sizes: Sequence[float]) -> Regions:
     if drawn.shape == mask.shape:
         reach = min(reach, float(outside.max()))
     bits = _bits(mask, near, window, inside, outside, reach * (1 + 1e-9))
-    return Regions(mask.shape, window, bits, float(touched_faces(drawn, sizes).sum()) / 2)
+    return Regions(mask.shape, window, bits)
 
 
 def _bits(
@@ -109,11 +105,6 @@ def _bits(
     np.less_equal(outside, limit, out=planes[1])
     planes[1] &= ~mask[window]
     return np.packbits(planes.reshape(2, -1), axis=1)
-
-
-def _touching(distance: NDArray[np.floating]) -> int:
-    """Count the pixels that share a side with the other kind: distance one, the next is 1.41."""
-    return int(np.count_nonzero(distance < 1.2) - np.count_nonzero(distance == 0))
 
 
 def _relative(near: Box, window: Box) -> Box:

@@ -31,10 +31,8 @@ def say_lines(
 
     >>> from feda3i.quality import SiteSurvey, balance_by_offset
     >>> def survey(offset):
-    ...     q = [[0.5, 0.5]]
-    ...     return SiteSurvey.from_dict(
-    ...         {"mean": q, "contour": q, "cases": [8], "offset": [[offset, 0.5]]}
-    ...     )
+    ...     found = {"q": [[0.5, 0.5]], "cases": [8], "offset": [[offset, 0.5]]}
+    ...     return SiteSurvey.from_dict(found)
     >>> drawn = {"a": -6.0, "b": -5.0, "c": -5.0, "d": 0.0, "e": 8.0}
     >>> counts = dict.fromkeys(drawn, 8)
     >>> rating = balance_by_offset({k: survey(v) for k, v in drawn.items()}, counts)
@@ -65,9 +63,9 @@ def doubts(rating: Rating) -> list[str]:
     The mixture is started several times and the likeliest fit counts. Where single starts mostly
     end elsewhere, the two groups are not plain in the sites' numbers.
     """
-    several = len({(part.statistic, part.class_number) for part in rating.parts}) > 1
+    several = len(rating.parts) > 1
     return [
-        f"the groups are doubtful{f' ({part.statistic}, class {part.class_number})' * several}: "
+        f"the groups are doubtful{f' (class {part.class_number})' * several}: "
         f"{part.grouping.agreement:.0%} of single starts of the mixture give them; a longer "
         f"warm-up (t1), more sites or safe = true help".replace("%", " %")
         for part in rating.parts
@@ -80,10 +78,10 @@ def why(rating: Rating, name: str) -> str:
     if name not in rating.sites:
         return "it was not surveyed"
     row = rating.sites.index(name)
-    several = len({part.class_number for part in rating.parts}) > 1
-    parts = [part for part in rating.parts if part.statistic == rating.parts[0].statistic]
+    several = len(rating.parts) > 1
     return "; ".join(
-        (f"class {part.class_number}: " if several else "") + _reason(part, row) for part in parts
+        (f"class {part.class_number}: " if several else "") + _reason(part, row)
+        for part in rating.parts
     )
 
 

@@ -5,17 +5,13 @@ The given masks are never changed: every function returns new ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from feda3i.geometry import label_components, relative_sizes, signed_distance
-from feda3i.quality.edges import SIDE
-from feda3i.quality.measure import Offset, calibrate_offset
 
-LEAST = 2.0  # pixels at 256: good annotators differ by as much, and b0 errs by it
 DEEPEST = 0.6  # of an object's inner radius: no object is shrunk further
 
 
@@ -53,43 +49,6 @@ def shift_mask(
     limit = np.maximum(by, -DEEPEST * depth)
     kept: NDArray[np.bool_] = drawn & (away <= limit[labels])
     return kept
-
-
-def correction(
-    measured: Offset, border: Offset | None, side: int, threshold: float, slack: float
-) -> float:
-    """Return by how many pixels a site's contours should move outwards; 0 if there is no reason.
-
-    A site that draws ``m`` pixels outside moves its contours by ``-m`` if that is beyond what is
-    chance and more than two pixels (at 256), and leaves them alone otherwise. Drawing every offset
-    towards zero by the threshold instead left large ones far off (``docs/offset.md``).
-
-    Parameters
-    ----------
-    measured
-        The site's offset from the border that its images show.
-    border
-        The same of trusted masks (b0); ``None`` if there are none.
-    side
-        Longest side of the images in pixels.
-    threshold
-        How many standard errors may be chance.
-    slack
-        Without trusted masks: how many pixels (at 256) from the border good annotators may draw.
-
-    >>> correction(Offset(9.0, 0.5, 16), None, 256, threshold=2, slack=4)
-    -9.0
-    >>> correction(Offset(3.0, 0.5, 16), None, 256, threshold=2, slack=4)
-    0.0
-    """
-    known = measured if border is None else calibrate_offset(measured, border, side)
-    if not known.is_known:
-        return 0.0
-    scale = side / SIDE
-    limit = max(threshold * known.error, LEAST * scale)
-    if border is None:
-        limit = math.hypot(threshold * known.error, max(slack, LEAST) * scale)
-    return -known.offset if abs(known.offset) > limit else 0.0
 
 
 def redraw(

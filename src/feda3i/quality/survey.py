@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from feda3i.errors import DataError, check_choice
+from feda3i.errors import DataError
 from feda3i.quality.numbers import FloatArray, from_json, to_json
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.regions import Regions, find_regions
@@ -22,8 +22,6 @@ from feda3i.quality.regions import Regions, find_regions
 if TYPE_CHECKING:
     from torch import Tensor
 
-Statistic = Literal["mean", "contour"]
-STATISTICS: tuple[Statistic, ...] = ("mean", "contour")
 RegionsCache = MutableMapping[tuple[int, int], "Regions | None"]
 
 
@@ -31,10 +29,8 @@ RegionsCache = MutableMapping[tuple[int, int], "Regions | None"]
 class SiteSurvey:
     """What one site found: inner and outer difficulty per class."""
 
-    mean: FloatArray
-    """``(class, 2)``: mean over cases of the mean loss in the band, as in the paper (Eq. 3, 4)."""
-    contour: FloatArray
-    """``(class, 2)``: mean over cases of the band's loss sum per pixel of contour."""
+    q: FloatArray
+    """``(class, 2)``: mean over cases of the mean loss in the band (Eq. 3, 4)."""
     cases: NDArray[np.int64]
     """``(class,)`` number of cases with a contour. No such case: ``NaN`` above."""
     offset: FloatArray | None = None
@@ -44,16 +40,10 @@ class SiteSurvey:
     """``(class, 2)``: the same outside the border that its images show (``measure_edges``); ``NaN``
     where that cannot be told."""
 
-    def q(self, statistic: Statistic = "mean") -> FloatArray:
-        """Return ``(class, 2)`` for one of the two statistics."""
-        check_choice("survey statistic", statistic, STATISTICS)
-        return self.mean if statistic == "mean" else self.contour
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON, ``None`` for what is undefined."""
         return {
-            "mean": to_json(self.mean),
-            "contour": to_json(self.contour),
+            "q": to_json(self.q),
             "cases": self.cases.tolist(),
             **({} if self.offset is None else {"offset": to_json(self.offset)}),
             **({} if self.edge is None else {"edge": to_json(self.edge)}),
@@ -63,8 +53,7 @@ class SiteSurvey:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the survey that ``to_dict`` wrote."""
         return cls(
-            mean=from_json(data["mean"]),
-            contour=from_json(data["contour"]),
+            q=from_json(data["q"]),
             cases=np.asarray(data["cases"], dtype=np.int64),
             offset=from_json(data["offset"]) if "offset" in data else None,
             edge=from_json(data["edge"]) if "edge" in data else None,
@@ -74,7 +63,6 @@ class SiteSurvey:
 def learning_difficulty(
     logits: ArrayLike | Tensor,
     mask: ArrayLike,
-    statistic: Statistic = "mean",
     spacing: Sequence[float] | None = None,
 ) -> tuple[float, float]:
     """Return the inner and the outer difficulty of one case, from logits.
@@ -85,9 +73,6 @@ def learning_difficulty(
         ``(*space)``, of the class in question; array or tensor.
     mask
         ``(*space)``, not zero where drawn.
-    statistic
-        ``"mean"``: mean cross-entropy over the band (paper). ``"contour"``: its sum divided by the
-        contour's length, which a wide band does not dilute.
     spacing
         Size of a pixel along each axis; ``None`` if all are equal.
 
@@ -106,12 +91,11 @@ def learning_difficulty(
         raise DataError(
             f"expected logits and mask of one shape, found {values.shape} and {drawn.shape}"
         )
-    check_choice("survey statistic", statistic, STATISTICS)
     regions = find_regions(drawn, spacing)
     if regions is None:
         return float("nan"), float("nan")
-    inner, outer = _difficulty(values, regions)[STATISTICS.index(statistic)]
-    return float(inner), float(outer)
+    inner, outer = _difficulty(values, regions).tolist()
+    return inner, outer
 
 
 def survey_site(
@@ -146,7 +130,7 @@ def survey_site(
     sizes = None if spacing is None else np.asarray(spacing, dtype=np.float64)
     cache = {} if cache is None else cache
     away: list[list[float]] = [[] for _ in range(classes)]
-    sums = np.zeros((classes, len(STATISTICS), 2))
+    sums = np.zeros((classes, 2))
     cases = np.zeros(classes, dtype=np.int64)
     position = 0
     for logits, masks in batches:
@@ -169,13 +153,13 @@ def survey_site(
                         away[k].append(contour_offset(given == k + 1, one[k] > 0, voxel))
             position += 1
     usable = cases >= max(fewest_cases, 1)
-    q = np.where(usable[:, None, None], sums / np.maximum(cases, 1)[:, None, None], np.nan)
+    q = np.where(usable[:, None], sums / np.maximum(cases, 1)[:, None], np.nan)
     offset = np.stack([site_offset(each, fewest_cases) for each in away]) if offsets else None
-    return SiteSurvey(mean=q[:, 0], contour=q[:, 1], cases=cases, offset=offset)
+    return SiteSurvey(q, cases, offset)
 
 
 def _difficulty(logits: NDArray[np.floating], regions: Regions) -> FloatArray:
-    """Return ``(statistic, side)`` of one case and class; ``inf`` where the model overflowed."""
+    """Return ``(side,)`` of one case and class; ``inf`` where the model overflowed."""
     if logits.shape != regions.shape:
         raise DataError(
             f"expected logits of shape {regions.shape} as cached, found {logits.shape}; "
@@ -184,9 +168,7 @@ def _difficulty(logits: NDArray[np.floating], regions: Regions) -> FloatArray:
     values = logits[regions.window].reshape(-1)
     inner, outer = regions.unpack()
     sides = (-values[inner], values[outer])  # bce(z, 1) = softplus(-z), bce(z, 0) = softplus(z)
-    sums = [_softplus_sum(side) for side in sides]
-    means = [total / side.size for total, side in zip(sums, sides, strict=True)]
-    return np.array([means, [total / regions.contour for total in sums]])
+    return np.array([_softplus_sum(side) / side.size for side in sides])
 
 
 def _softplus_sum(z: NDArray[np.floating]) -> float:

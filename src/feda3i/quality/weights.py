@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from feda3i.errors import RecipeError, nearest
+from feda3i.errors import RecipeError, shown
 from feda3i.quality.grouping import Grouping, Label, strengths
 from feda3i.quality.numbers import FloatArray
 
-Mass = float | Literal["share", "pooled"]
+Mass = float | Literal["share"]
 GROUPS: tuple[Label, ...] = ("larger", "smaller", "all")
 
 
@@ -35,10 +35,6 @@ def site_weights(
     q: ArrayLike,
     groups: Grouping | Sequence[Label],
     r: Mass = 0.5,
-    *,
-    floor: float = 0.0,
-    ceiling: float | None = None,
-    shrink: float = 0.0,
     quantity: ArrayLike | None = None,
 ) -> FloatArray:
     """Return quality weights ``(site,)`` of the rated sites (Eq. 6); they sum to one.
@@ -55,32 +51,35 @@ def site_weights(
         From ``group_sites``, or one label per site.
     r
         Mass of the larger group, in [0, 1]. ``"share"``: its share of the rated sites (the paper's
-        intra-group weighting alone). ``"pooled"``: no masses, each site's rank within its range of
-        strengths is normalised over both groups together.
-    floor, ceiling
-        Smallest and largest weight, as multiples of an equal part. The nearest weights within these
-        bounds are taken; group masses then follow.
-    shrink
-        Part in [0, 1] of the quantity weights mixed in, before the bounds.
+        intra-group weighting alone).
     quantity
-        ``(site,)`` number or share of cases; needed for ``shrink``, used if no site is rated.
+        ``(site,)`` number or share of cases, used if no site is rated; equal by default.
 
     >>> q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
     >>> site_weights(q, ["larger"] * 3 + ["smaller"] * 2).round(4).tolist()
     [0.0, 0.1842, 0.3158, 0.0, 0.5]
     """
     labels = groups.labels if isinstance(groups, Grouping) else tuple(groups)
-    _check_options(r, floor, ceiling, shrink, quantity)
+    if r != "share" and (isinstance(r, str) or not 0.0 <= r <= 1.0):
+        raise RecipeError(
+            f"r is the mass of the larger group: expected a number in [0, 1] or 'share', found "
+            f"{shown(r)}"
+        )
     s = strengths(q, labels)
-    rated = np.array([label in GROUPS for label in labels], dtype=np.bool_)
-    if not rated.any():
+    if not any(label in GROUPS for label in labels):
         return shares(np.ones(len(s)) if quantity is None else quantity)
-    weights = _pooled(s, labels) if r == "pooled" else _massed(s, labels, r)
-    if shrink > 0 and quantity is not None:
-        size = np.where(rated, np.asarray(quantity, dtype=np.float64), 0.0)
-        weights = (1 - shrink) * weights + shrink * shares(size)
-    if floor > 0 or ceiling is not None:
-        weights[rated] = _bounded(weights[rated], floor, math.inf if ceiling is None else ceiling)
+    weights = np.zeros(len(s))
+    members = {group: np.flatnonzero([one == group for one in labels]) for group in GROUPS}
+    members = {group: where for group, where in members.items() if len(where)}
+    if len(members) > 1 and "all" in members:
+        raise RecipeError("the label 'all' means one group; found it beside larger or smaller")
+    split = len(members.get("larger", ())), sum(len(where) for where in members.values())
+    mass = split[0] / split[1] if r == "share" else r
+    for group, where in members.items():
+        # One group only: it takes everything, whatever r says.
+        part = 1.0 if len(members) == 1 else mass if group == "larger" else 1.0 - mass
+        score = _scores(s[where])
+        weights[where] = part * score / math.fsum(score)
     return weights
 
 
@@ -151,32 +150,6 @@ def effective_sites(weights: ArrayLike) -> float:
     return float(1.0 / np.square(array).sum())
 
 
-def _massed(s: FloatArray, labels: Sequence[Label], r: float | str) -> FloatArray:
-    weights = np.zeros(len(s))
-    members = {group: np.flatnonzero([one == group for one in labels]) for group in GROUPS}
-    members = {group: where for group, where in members.items() if len(where)}
-    if len(members) > 1 and "all" in members:
-        raise RecipeError("the label 'all' means one group; found it beside larger or smaller")
-    split = len(members.get("larger", ())), sum(len(where) for where in members.values())
-    mass = split[0] / split[1] if r == "share" else float(r)
-    for group, where in members.items():
-        # One group only: it takes everything, whatever r says.
-        part = 1.0 if len(members) == 1 else mass if group == "larger" else 1.0 - mass
-        score = _scores(s[where])
-        weights[where] = part * score / math.fsum(score)
-    return weights
-
-
-def _pooled(s: FloatArray, labels: Sequence[Label]) -> FloatArray:
-    scores = np.zeros(len(s))
-    for group in GROUPS:
-        where = np.flatnonzero([one == group for one in labels])
-        if len(where):
-            score = _scores(s[where])
-            scores[where] = score / score.max()
-    return scores / math.fsum(scores)
-
-
 def _scores(s: FloatArray) -> FloatArray:
     """Return ``max s - s`` of one group, or ones if there is one site or all are equal."""
     top = s.max()
@@ -184,39 +157,3 @@ def _scores(s: FloatArray) -> FloatArray:
     if gaps.max() <= 1e-12 * max(1.0, abs(top)):
         return np.ones(len(s))
     return np.asarray(gaps)
-
-
-def _bounded(weights: FloatArray, floor: float, ceiling: float) -> FloatArray:
-    """Return the nearest weights (least squares) that sum to one within the bounds."""
-    low, high = floor / len(weights), min(ceiling / len(weights), 1.0)
-    left, right = low - weights.max(), high - weights.min()
-    for _ in range(100):  # one number is added to all before clipping: find it by halving
-        shift = (left + right) / 2
-        if math.fsum(np.clip(weights + shift, low, high)) < 1:
-            left = shift
-        else:
-            right = shift
-    bounded = np.clip(weights + right, low, high)
-    return np.asarray(bounded / math.fsum(bounded))
-
-
-def _check_options(
-    r: float | str, floor: float, ceiling: float | None, shrink: float, quantity: ArrayLike | None
-) -> None:
-    if isinstance(r, str):
-        if r not in ("share", "pooled"):
-            close = nearest(r, ("share", "pooled"))
-            raise RecipeError(
-                f"r: expected a number in [0, 1], share or pooled; found '{r}'{close}"
-            )
-    elif not 0.0 <= r <= 1.0:
-        raise RecipeError(f"r is the mass of the larger group: expected [0, 1], found {r}")
-    if not 0.0 <= floor <= 1.0 or (ceiling is not None and not ceiling >= 1.0):
-        raise RecipeError(
-            "floor and ceiling are multiples of an equal part: expected a floor in [0, 1] and a "
-            f"ceiling from 1, found {floor} and {ceiling}"
-        )
-    if not 0.0 <= shrink <= 1.0:
-        raise RecipeError(f"shrink: expected a number in [0, 1], found {shrink}")
-    if shrink > 0 and quantity is None:
-        raise RecipeError("shrink mixes in the quantity weights; give the number of cases per site")

@@ -60,8 +60,9 @@ def _split(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     own: dict[str, list[str]] = {}
     known = METHODS.names()
     for override in overrides:
-        name, _, rest = override.partition(".")
-        if "=" not in name and rest and METHODS.canonical(name.strip()) in known:
+        name, _, rest = override.strip().partition(".")
+        is_section = name in Recipe.model_fields  # redraw.on, though there is a method redraw
+        if "=" not in name and rest and not is_section and METHODS.canonical(name) in known:
             own.setdefault(METHODS.canonical(name.strip()), []).append(rest)
         else:
             common.append(override)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from feda3i.core.normalise import Over, Rule
 from feda3i.core.training import Training
@@ -21,7 +21,7 @@ SILENT_KEYS = {
     ),
 }
 """Keys by section that a recipe's plain values leave out where they are as by default."""
-SILENT_SECTIONS = ("validation",)
+SILENT_SECTIONS = ("validation", "redraw")
 """Whole sections that are left out likewise."""
 
 
@@ -173,6 +173,26 @@ class ValidationSection(StrictSection):
     """Scorings in a row without a better one after which the run stops; 0: it never does."""
 
 
+class RedrawSection(StrictSection):
+    """Masks redrawn before the method sees them, by how far each site draws beside the others."""
+
+    on: bool = False
+    """Move every site's contours by its own offset; ``method=redraw`` is short for FedAvg on these.
+    """
+    trusted: str | tuple[str, ...] = ()
+    """Whose masks are right: a folder of cases that the server can read, or names of sites."""
+    b0: tuple[Annotated[float, Field(allow_inf_nan=False)], ...] = ()
+    """In place of trusted masks, their offset from the border in the image: px at 256, by class."""
+    b0_error: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
+    """Standard error of ``b0``, px at 256."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.b0 and self.trusted:
+            raise ValueError("expected b0 or trusted, found both; leave one out")
+        return self
+
+
 class Recipe(StrictSection):
     """Everything that determines a run."""
 
@@ -189,6 +209,7 @@ class Recipe(StrictSection):
     methods: dict[str, dict[str, Any]] = {}
     """Options that a method takes when it is chosen with ``method=NAME``, by name."""
     train: Training = Training()
+    redraw: RedrawSection = RedrawSection()
     validation: ValidationSection = ValidationSection()
     evaluate: EvaluateSection = EvaluateSection()
     engine: EngineSection = EngineSection()
@@ -215,6 +236,8 @@ class Recipe(StrictSection):
         plain = self.to_dict()
         data = plain["data"].items()
         plain["data"] = {k: v for k, v in data if not (k in PLACES and isinstance(v, str))}
+        if isinstance(plain.get("redraw", {}).get("trusted"), str):
+            plain["redraw"] = {k: v for k, v in plain["redraw"].items() if k != "trusted"}
         return plain
 
     def digest(self) -> str:

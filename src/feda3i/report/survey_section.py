@@ -45,7 +45,7 @@ def _planes(run: RunFacts) -> Html:
     planes = []
     for one in rating.parts:
         several = len(rating.parts) > 1
-        which = f"class {one.class_number}, {one.statistic}: " if several else ""
+        which = f"class {one.class_number}: " if several else ""
         about = f"{which}survey in round {number} of {len(rating.sites)} sites"
         seen = _plane(rating, one, run.mu, about) | _strength(rating, one, run.mu)
         planes.append(part("survey_planes", seen))

@@ -10,7 +10,7 @@ import torch
 from feda3i.core.augment import PRESETS, Preset, change_values, draw_places
 from feda3i.core.training import Training
 from feda3i.errors import RecipeError
-from feda3i.methods.parts.corrected import current_masks, pack_masks
+from feda3i.methods.corrected import current_masks, pack_masks
 from feda3i.recipe import load
 from feda3i.testing import tiny_federation
 from stepping import Steps

@@ -36,7 +36,7 @@ def test_every_key_has_a_meaning_and_a_kind():
             ],
         ),
         ("data.size", ["(breast, folder, isic2017)", "skin_ns          256"]),
-        ("feda3i.r", ["method.r (feda3i)", "or share or pooled; default: 0.5"]),
+        ("feda3i.r", ["method.r (feda3i)", "or share; default: 0.5"]),
         ("nr_dice.gamma", ["method.gamma (nr-dice)", "number from 1 to 2; default: 1.5"]),
         ("rounds", ["whole number from 1 to 1,000,000", "demo             14"]),
         ("train", ["train.epochs", "train.betas"]),

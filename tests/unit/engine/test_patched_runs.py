@@ -23,13 +23,16 @@ REMEMBERING = {
     "fedcorr": "masks",
     "feddm": "peers",
     "fednoro": "noisy",
-    "redraw": "redrawn",
+    "redraw": "moved",
 }
 """Methods that keep something for every pixel of a case, and what shows that they came to it."""
 
 
-MOVING = {"fewest": 2, "threshold": 0.0, "slack": 0.0, "then": "adele", "options": SHORT["adele"]}
-"""Redraw that moves contours on the least evidence, then a method that remembers masks itself."""
+REDRAWN = {
+    "data": {"cases": 8},
+    "redraw": {"on": True, "b0": [0.0]},
+}
+"""Moved contours, before a method that remembers masks itself."""
 
 
 def patched(rounds=2, method="feda3i", options=None, **changes):
@@ -50,6 +53,13 @@ def patched(rounds=2, method="feda3i", options=None, **changes):
         values[key] = {**values.get(key, {}), **change}
     given = SHORT.get(method, {}) if options is None else options
     return tiny(rounds, 2, method, given, **values)
+
+
+def variant(rounds, name, **changes):
+    """Return the recipe of a method that remembers, or of one after masks were redrawn."""
+    if name == "redraw":
+        return patched(rounds, "adele", **REDRAWN, **changes)
+    return patched(rounds, name, **changes)
 
 
 def remembered(path):
@@ -129,24 +139,23 @@ def test_methods_train_on_patches(name, tmp_path):
 def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(name, tmp_path):
     pytest.importorskip("flwr")
     rounds = 4 if name in ("adele", "redraw") else 3
-    options = MOVING if name == "redraw" else SHORT[name]
-    one = run(patched(rounds, name, options), tmp_path / "one")
+    recipe = variant(rounds, name)
+    one = run(recipe, tmp_path / "one")
     found = remembered(one.path) | facts(one.path)
     assert REMEMBERING[name] in found
     assert name != "redraw" or "masks" in found  # those of the method that follows
     with pytest.raises(KeyboardInterrupt):
-        run(patched(rounds, name, options), tmp_path / "two", listener=_StopAfter(2))
+        run(recipe, tmp_path / "two", listener=_StopAfter(2))
     assert resume(tmp_path / "two").sha256 == one.sha256
-    network = Trial(tmp_path, patched(rounds, name, options), site_names(2)).play()
+    network = Trial(tmp_path, recipe, site_names(2)).play()
     assert network.sha256 == one.sha256
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REMEMBERING)
 def test_two_workers_remember_the_same(name, tmp_path):
-    options = MOVING if name == "redraw" else SHORT[name]
     found = [
-        run(patched(3, name, options, engine={"workers": n}), tmp_path / str(n)) for n in (1, 2)
+        run(variant(3, name, engine={"workers": n}), tmp_path / str(n)) for n in (1, 2)
     ]
     assert found[0].sha256 == found[1].sha256
 

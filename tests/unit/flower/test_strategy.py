@@ -92,7 +92,7 @@ def test_after_the_survey_stages_are_weighed_as_in_the_paper():
     assert sorted(number for number, _, _ in asked) == [0, 1, 2, 3, 4]
     assert {number for _, number, _ in asked} == {2}
     assert asked[0][2] == pytest.approx(np.full((2, 3), mean), rel=1e-6)
-    quality = site_weights(Q, group_sites(Q, "mixture", 0))
+    quality = site_weights(Q, group_sites(Q))
     expected = mix_by_stage(size, quality, 2)
     weights = np.array([strategy.weights[node] for node in sorted(strategy.weights)])
     assert weights == pytest.approx(expected)

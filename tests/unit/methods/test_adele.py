@@ -12,7 +12,7 @@ from feda3i.errors import RecipeError
 from feda3i.methods import adele
 from feda3i.methods.adele import at_scale, correct
 from feda3i.methods.base import make_method
-from feda3i.methods.parts.corrected import pack_masks
+from feda3i.methods.corrected import pack_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
 OFF = {"correct": [False]}

@@ -6,7 +6,7 @@ from at_site import site_of, unpack_masks
 from hypothesis import given
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from feda3i.methods.parts.corrected import (
+from feda3i.methods.corrected import (
     current_masks,
     pack_masks,
     remember_masks,

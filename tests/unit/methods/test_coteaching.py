@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feda3i import losses
-from feda3i.methods.parts.coteaching import distil, exchange, per_pixel, smallest
+from feda3i.methods.coteaching import distil, exchange, per_pixel, smallest
 
 
 def logits(seed, shape=(2, 1, 8, 8)):

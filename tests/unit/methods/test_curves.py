@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, curve_fit
 
-from feda3i.methods.parts.curves import Curve, bend, fit_curve, flat_head, has_bent
+from feda3i.methods.curves import Curve, bend, fit_curve, flat_head, has_bent
 
 
 def rising(constant, points=100):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from feda3i.core.layout import Layout
-from feda3i.methods.parts import deconflict
-from feda3i.methods.parts.deconflict import add_pair, deconflicted_mean, groups_of
+from feda3i.methods import deconflict
+from feda3i.methods.deconflict import add_pair, deconflicted_mean, groups_of
 from feda3i.models.stages import find_stages
 from feda3i.models.unet import UNet
 

@@ -11,7 +11,7 @@ from feda3i import quality, testing
 from feda3i.core.messages import Plan, Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.parts.measured import edges_at
+from feda3i.methods.measured import edges_at
 
 
 def play(federation, rounds=3, lose=("", ()), **options):
@@ -60,11 +60,6 @@ def test_the_survey_comes_once_after_t1(drawn):
     assert rounds[2]["weights"] == rounds[3]["weights"]
 
 
-def test_repeat_every_surveys_again(drawn):
-    rounds = rounds_of(play(drawn, rounds=5, t1=1, repeat_every=2))
-    assert ["survey" in event for event in rounds] == [False, True, False, True, False]
-
-
 def test_first_stage_is_quantity_and_last_is_quality(drawn):
     event = rounds_of(play(drawn, rounds=2, t1=1))[-1]
     rating = quality.Rating.from_dict(event["survey"])
@@ -89,7 +84,7 @@ def test_the_event_log_holds_what_the_survey_found(drawn):
 
 
 def test_r_one_silences_the_group_that_draws_smaller(drawn):
-    event = rounds_of(play(drawn, rounds=2, t1=1, r=1.0, rule="sign"))[-1]
+    event = rounds_of(play(drawn, rounds=2, t1=1, r=1.0))[-1]
     labels = dict(
         zip(
             event["survey"]["sites"], event["survey"]["parts"][0]["grouping"]["labels"], strict=True
@@ -133,16 +128,6 @@ def test_a_site_without_contours_keeps_its_share_of_cases(drawn):
     assert event["weights"]["site-1"] == pytest.approx([1 / 6] * 10)
 
 
-@pytest.mark.parametrize("rule", quality.RULES)
-@pytest.mark.parametrize("statistic", ["mean", "contour", "both"])
-def test_every_rule_and_statistic_gives_weights(drawn, rule, statistic):
-    event = rounds_of(play(drawn, rounds=2, t1=1, rule=rule, statistic=statistic))[-1]
-    weights = np.array(list(event["weights"].values()))
-    assert np.allclose(weights.sum(axis=0), 1)
-    assert (weights >= 0).all()
-    assert len(event["survey"]["parts"]) == (2 if statistic == "both" else 1)
-
-
 def test_several_classes_are_rated_one_by_one():
     event = rounds_of(play(testing.tiny_federation(sites=5, classes=2), rounds=2, t1=1))[-1]
     assert [part["class_number"] for part in event["survey"]["parts"]] == [1, 2]
@@ -164,9 +149,7 @@ def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn):
         ({"t1": 0}, "t1"),
         ({"r": 1.5}, "r"),
         ({"r": -0.1}, "r"),
-        ({"rule": "kmeans"}, "mixture"),
         ({"power": 0}, "power"),
-        ({"ceiling": 0.5}, "ceiling"),
         ({"tau": 1}, "no option 'tau'"),
     ],
     ids=str,
@@ -191,9 +174,8 @@ def answered(task, numbers):
 def test_by_default_nobody_is_silenced_or_crowned():
     # Two sites draw two pixels larger than the model, six a little smaller.
     offsets = [2.0, 2.2, -0.9, -0.8, -0.7, -0.7, -0.6, -0.5]
-    unused = {name: [math.nan] for name in ("inner_per_contour", "outer_per_contour")}
     surveys = [
-        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8], **unused}
+        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8]}
         | {"offset": [offset], "offset_error": [0.1], "edge": [math.nan], "edge_error": [math.nan]}
         for offset in offsets
     ]
@@ -231,7 +213,7 @@ def test_with_three_sites_the_safe_rule_is_fedavg_bit_by_bit(federation):
 
 @pytest.mark.parametrize(
     "options",
-    [{"r": 0.3}, {"rule": "sign"}, {"statistic": "both"}, {"floor": 0.1}, {"weighting": "intra"}],
+    [{"r": 0.3}, {"weighting": "intra"}],
     ids=str,
 )
 def test_options_of_the_papers_rule_are_refused_while_safe(options):

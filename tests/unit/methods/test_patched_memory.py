@@ -3,25 +3,20 @@
 Whole runs are played by ``test_patched_runs.py``, and resumed by ``testing.takes_patches``.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from feda3i.core.cases import Cases, Federation
 from feda3i.core.patches import shared_boxes
-from feda3i.core.ragged import Ragged
 from feda3i.engine.run import job_of
 from feda3i.losses import pixel_cross_entropy
 from feda3i.methods import feda3i
-from feda3i.methods.parts.corrected import current_masks, pack_masks, unpack_cases
-from feda3i.methods.parts.foreseen import foresee, foreseen
-from feda3i.metrics import dice
-from feda3i.quality import SIDE, redraw, shift_mask
+from feda3i.methods.corrected import current_masks, pack_masks, unpack_cases
+from feda3i.methods.foreseen import foresee, foreseen
+from feda3i.quality import SIDE
 from feda3i.testing import tiny_federation, uneven_federation
 from short import SHORT
-from stepping import Steps, played, recipe, with_noisy
+from stepping import Steps, discs_of_sizes, recipe, with_noisy
 
 PATCH = {"patch": [16, 20]}
 WHOLE = {"patch": [32, 32]}
@@ -193,107 +188,24 @@ def test_elr_remembers_the_pixels_that_it_has_seen(tmp_path):
     np.testing.assert_array_equal(site.memory["visits"], flat)
 
 
-# -- redraw ----------------------------------------------------------------------------------------
-
-DRAWN = {"site-1": 24.0, "site-2": 0.0}  # pixels at 256 of each case's longest side
-SIDES = ((40, 64), (96, 80), (56, 48), (72, 72), (44, 48), (90, 96))
-SHARP = {"fewest": 4}
-
-
-def disc_cases(scale=1.0, dtype=np.uint8, count=6):
-    """Return two sites of some discs each in images of unlike sizes; one site draws too large."""
-    images, clean, drawn = [], [], []
-    for k in range(2 * count):
-        shape = SIDES[k % 6]
-        grid = np.indices(shape) - np.array([n / 2 + k % 3 for n in shape]).reshape(2, 1, 1)
-        inside = np.hypot(*grid) < 0.22 * min(shape)
-        offset = DRAWN["site-1" if k < count else "site-2"] * max(shape) / SIDE
-        images.append((scale * np.where(inside, 160, 60)[..., None]).astype(dtype))
-        clean.append(inside.astype(np.uint8))
-        drawn.append(shift_mask(inside, offset).astype(np.uint8))
-    names = tuple(f"c{k}" for k in range(2 * count))
-    cases = Cases(names, Ragged.of(images), Ragged.of(drawn))
-    test = replace(cases.take(np.arange(1)), ids=("t",))
-    sites = {"site-1": np.arange(count), "site-2": np.arange(count, 2 * count)}
-    return Federation(cases, sites, test, clean_masks=Ragged.of(clean))
-
-
-def test_contours_of_every_size_move_back_to_where_they_belong(tmp_path):
-    federation = disc_cases()
-    steps = Steps(tmp_path, "redraw", SHARP, federation, **PATCH)
-    event = steps.play()
-    assert event["offsets"]["site-1"][0][0] == pytest.approx(24, abs=3)
-    assert event["moved"]["site-2"] == [0.0]
-    (by,) = event["moved"]["site-1"]
-    site, memory = steps.site("site-1"), steps.memory("site-1")
-    moved = [one[0] for one in masks_in(memory, "redrawn", [(1, *s) for s in site.shapes])]
-    for k, mask in enumerate(moved):
-        own = redraw(site.mask_of(k), [by * max(site.shapes[k]) / SIDE])
-        np.testing.assert_array_equal(mask, own > 0)
-        truth = federation.clean_masks[k] > 0
-        before, after = (dice(m > 0, truth) for m in (site.mask_of(k), mask))
-        assert after > 0.93 > before
-    assert "redrawn" not in steps.memory("site-2")
-
-
-@pytest.mark.parametrize("then", ["fedavg", "fednoro"])
-def test_training_is_that_of_the_other_method_on_patches_of_moved_masks(then, tmp_path):
-    federation, options = disc_cases(), {"then": then, "options": SHORT.get(then, {})}
-    steps = Steps(tmp_path / "own", "redraw", {**SHARP, **options}, federation, rounds=2, **PATCH)
-    steps.play(2)
-    site, masks = steps.site("site-1"), federation.train.masks.copy()
-    shapes = [(1, *shape) for shape in site.shapes]
-    for k, one in enumerate(masks_in(steps.memory("site-1"), "redrawn", shapes)):
-        masks[k] = one[0].astype(np.uint8)
-    moved = replace(federation, train=replace(federation.train, masks=masks))
-    other = played(tmp_path, then, SHORT.get(then), moved, **PATCH)
-    np.testing.assert_array_equal(steps.values, other)
-
-
-def test_patches_as_large_as_the_cases_move_the_same_contours(tmp_path):
-    clean = tiny_federation(sites=1, cases=8)
-    images = np.where(clean.train.masks[..., None] > 0, 160, 60).astype(np.uint8)
-    masks = np.stack([shift_mask(mask, 3.0) for mask in clean.train.masks]).astype(np.uint8)
-    drawn = replace(clean, train=replace(clean.train, images=images, masks=masks))
-    steps = [
-        Steps(tmp_path / str(len(train)), "redraw", SHARP, drawn, **train) for train in ({}, WHOLE)
-    ]
-    one, two = (s.play() and s.memory("site-1") for s in steps)
-    np.testing.assert_array_equal(one["redrawn"], two["redrawn"])
-    np.testing.assert_allclose(one["measured"][0, :2] * SIDE / 32, two["measured"][0, :2])
-    np.testing.assert_array_equal(steps[0].values, steps[1].values)
-
-
-def test_values_of_a_scanner_are_measured_as_the_network_sees_them(tmp_path):
-    """As they are they lie within a hundredth of a grey level, and nothing would stand out."""
-    found = []
-    for scale, dtype in ((1.0, np.uint8), (1e-4, np.float32)):
-        given = recipe("redraw", SHARP, **PATCH).to_dict()
-        given["data"]["normalise"] = "zscore"
-        steps = Steps(tmp_path / str(scale), "redraw", SHARP, disc_cases(), **PATCH)
-        steps.job = job_of(type(steps.job.recipe).model_validate(given), disc_cases(scale, dtype))
-        steps.federation = disc_cases(scale, dtype)
-        site = steps.site("site-1", border=[], border_error=[], border_cases=[])
-        steps.method._moved(site)
-        found.append(site.memory["moved"])
-    np.testing.assert_allclose(found[0], found[1], rtol=0.05)
+# -- offsets --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.uint8), (1e-4, np.float32)])
 def test_a_survey_tells_edges_of_volumes_in_pixels_at_256(scale, dtype, tmp_path, monkeypatch):
     """Whatever the values of the scanner and the sizes of cases; the server balances in them."""
-    steps = Steps(tmp_path, "feda3i", {"t1": 1}, disc_cases(count=12), **PATCH)
+    steps = Steps(tmp_path, "feda3i", {"t1": 1}, discs_of_sizes(count=12), **PATCH)
     given = recipe("feda3i", {"t1": 1}, **PATCH).to_dict()
     given["data"]["normalise"] = "zscore"
-    steps.federation = disc_cases(scale, dtype, count=12)
+    steps.federation = discs_of_sizes(scale, dtype, count=12)
     steps.job = job_of(type(steps.job.recipe).model_validate(given), steps.federation)
-    told = [steps.method.survey(steps.site(name))["edge"][0] for name in DRAWN]
-    assert told == pytest.approx(list(DRAWN.values()), abs=3)
+    told = [steps.method.survey(steps.site(name))["edge"][0] for name in ("site-1", "site-2")]
+    assert told == pytest.approx([24.0, 0.0], abs=3)
     sides = []
     balance = feda3i.quality.balance_by_offset
     monkeypatch.setattr(
         feda3i.quality, "balance_by_offset", lambda *args: sides.append(args[2]) or balance(*args)
     )
-    steps = Steps(tmp_path / "run", "feda3i", {"t1": 1}, disc_cases(), **PATCH)
+    steps = Steps(tmp_path / "run", "feda3i", {"t1": 1}, discs_of_sizes(), **PATCH)
     steps.play(2)
     assert sides == [SIDE]

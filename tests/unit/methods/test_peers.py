@@ -5,8 +5,8 @@ import pytest
 
 from feda3i.core.messages import Params
 from feda3i.core.server import Gathered
-from feda3i.methods.parts import peers
-from feda3i.methods.parts.peers import Votes, choose_peers
+from feda3i.methods import peers
+from feda3i.methods.peers import Votes, choose_peers
 from stepping import Steps
 
 

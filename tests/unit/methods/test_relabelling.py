@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.methods.parts.corrected import highest, relabel
+from feda3i.methods.corrected import highest, relabel
 
 
 @given(arrays(float, (3, 4, 5), elements=st.floats(0, 9)), st.integers(0, 60))

@@ -10,7 +10,7 @@ from at_site import PLAIN, final_values, site_of, station_of
 from feda3i.core.messages import Order
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.parts.coteaching import distil, exchange
+from feda3i.methods.coteaching import distil, exchange
 from feda3i.methods.rmd import TwoNetworks
 from feda3i.models.unet import UNet
 from feda3i.testing import tiny_federation

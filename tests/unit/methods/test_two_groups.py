@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.methods.parts import two_groups
-from feda3i.methods.parts.two_groups import high_group, min_max, vote_high_group
+from feda3i.methods import two_groups
+from feda3i.methods.two_groups import high_group, min_max, vote_high_group
 
 CLOUDS = np.array([[0.1, 0.2], [0.15, 0.1], [0.2, 0.15], [0.12, 0.18], [0.9, 0.8], [0.8, 0.9]])
 NOISY = [False, False, False, False, True, True]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.methods.parts.warps import (
+from feda3i.methods.warps import (
     Warp,
     draw_deformation,
     draw_flips,

@@ -262,9 +262,7 @@ def test_edges_scale_with_the_image():
 def survey_of(*offset):
     q = [[0.5, 0.5]] * len(offset)
     pairs = [[value, 0.3] for value in offset]
-    return SiteSurvey.from_dict(
-        {"mean": q, "contour": q, "cases": [8] * len(offset), "offset": pairs}
-    )
+    return SiteSurvey.from_dict({"q": q, "cases": [8] * len(offset), "offset": pairs})
 
 
 def test_absent_sites_leave_the_others_as_one_group():
@@ -283,8 +281,7 @@ def test_a_survey_with_edges_survives_the_checkpoint_and_names_its_evidence():
     surveys = {
         name: SiteSurvey.from_dict(
             {
-                "mean": [[0.5, 0.5]],
-                "contour": [[0.5, 0.5]],
+                "q": [[0.5, 0.5]],
                 "cases": [8],
                 "offset": [[value - 9, 0.5]],
                 "edge": [[value + 1, 0.5]],
@@ -316,9 +313,7 @@ def test_classes_are_balanced_one_by_one_and_averaged():
 
 
 def test_nobody_can_be_rated():
-    missing = SiteSurvey.from_dict(
-        {"mean": [[None, None]], "contour": [[None, None]], "cases": [0], "offset": [[None, None]]}
-    )
+    missing = SiteSurvey.from_dict({"q": [[None, None]], "cases": [0], "offset": [[None, None]]})
     rating = balance_by_offset({"a": missing, "b": None}, {"a": 1.0, "b": 3.0})
     assert rating.weights(["a", "b"], [1, 3]).tolist() == [0.25, 0.75]
 

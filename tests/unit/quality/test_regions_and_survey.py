@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 from torch.nn import functional as F
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError
 from feda3i.quality import (
     SiteSurvey,
     boundary_regions,
@@ -81,16 +81,8 @@ def test_masks_without_contour_have_no_bands(mask):
     assert all(math.isnan(one) for one in learning_difficulty(np.zeros(mask.shape), mask))
 
 
-def test_contour_length_of_a_rectangle():
-    mask = np.zeros((30, 30), bool)
-    mask[5:15, 8:20] = True
-    # 10 x 12: 40 mask pixels on the border, 44 background pixels share a side with it
-    assert find_regions(mask).contour == (40 + 44) / 2
-
-
 @pytest.mark.parametrize("as_tensor", [False, True])
-@pytest.mark.parametrize("statistic", ["mean", "contour"])
-def test_difficulty_is_the_cross_entropy_of_the_bands(statistic, as_tensor):
+def test_difficulty_is_the_cross_entropy_of_the_bands(as_tensor):
     random = np.random.default_rng(1)
     mask = disc(30, (100, 140)) | disc(12, (20, 30))
     logits = random.normal(0, 6, mask.shape).astype(np.float32)
@@ -98,31 +90,25 @@ def test_difficulty_is_the_cross_entropy_of_the_bands(statistic, as_tensor):
         torch.from_numpy(logits).double(), torch.from_numpy(mask).double(), reduction="none"
     ).numpy()
     inner, outer = plain_regions(mask)
-    if statistic == "mean":
-        expected = loss[inner].mean(), loss[outer].mean()
-    else:
-        length = find_regions(mask).contour
-        expected = loss[inner].sum() / length, loss[outer].sum() / length
+    expected = loss[inner].mean(), loss[outer].mean()
     given_logits = torch.from_numpy(logits).requires_grad_() if as_tensor else logits
-    assert learning_difficulty(given_logits, mask, statistic) == pytest.approx(expected, rel=1e-6)
+    assert learning_difficulty(given_logits, mask) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("statistic", ["mean", "contour"])
-def test_inverting_mask_and_logits_swaps_the_two(statistic):
+def test_inverting_mask_and_logits_swaps_the_two():
     logits = np.random.default_rng(2).normal(size=(256, 256))
     mask = disc(40, (60, 100))
-    inner, outer = learning_difficulty(logits, mask, statistic)
-    assert learning_difficulty(-logits, ~mask, statistic) == pytest.approx((outer, inner))
+    inner, outer = learning_difficulty(logits, mask)
+    assert learning_difficulty(-logits, ~mask) == pytest.approx((outer, inner))
 
 
-@pytest.mark.parametrize("statistic", ["mean", "contour"])
-def test_masks_drawn_too_large_are_hard_inside_too_small_outside(statistic):
+def test_masks_drawn_too_large_are_hard_inside_too_small_outside():
     clean = disc(40)
     logits = np.where(clean, 20.0, -20.0)
-    assert max(learning_difficulty(logits, clean, statistic)) < 1e-6
-    inner, outer = learning_difficulty(logits, disc(46), statistic)
+    assert max(learning_difficulty(logits, clean)) < 1e-6
+    inner, outer = learning_difficulty(logits, disc(46))
     assert inner > 1 > outer
-    inner, outer = learning_difficulty(logits, disc(34), statistic)
+    inner, outer = learning_difficulty(logits, disc(34))
     assert outer > 1 > inner
 
 
@@ -150,23 +136,22 @@ def test_survey_is_the_mean_over_usable_cases_for_any_batch_size(batch):
     pairs = ((logits[i : i + batch], masks[i : i + batch]) for i in range(0, len(masks), batch))
     survey = survey_site(pairs, classes=2)
     assert survey.cases.tolist() == [5, 4]
-    for statistic in ("mean", "contour"):
-        for k in range(2):
-            single = [
-                learning_difficulty(logits[i, k], masks[i] == k + 1, statistic)
-                for i in range(5)
-                if (masks[i] == k + 1).any()
-            ]
-            np.testing.assert_allclose(survey.q(statistic)[k], np.mean(single, axis=0))
+    for k in range(2):
+        single = [
+            learning_difficulty(logits[i, k], masks[i] == k + 1)
+            for i in range(5)
+            if (masks[i] == k + 1).any()
+        ]
+        np.testing.assert_allclose(survey.q[k], np.mean(single, axis=0))
 
 
 def test_survey_takes_tensors_of_any_precision():
     logits, masks = two_class_site()
     plain = survey_site([(logits, masks)], classes=2)
     tensors = survey_site([(torch.from_numpy(logits), torch.from_numpy(masks))], classes=2)
-    np.testing.assert_array_equal(tensors.mean, plain.mean)
+    np.testing.assert_array_equal(tensors.q, plain.q)
     half = survey_site([(torch.from_numpy(logits).bfloat16(), masks)], classes=2)
-    np.testing.assert_allclose(half.mean, plain.mean, rtol=1e-2)
+    np.testing.assert_allclose(half.q, plain.q, rtol=1e-2)
 
 
 def test_cached_regions_give_the_same_bits_and_are_small():
@@ -188,10 +173,9 @@ def test_sites_without_usable_cases_are_undefined_not_wrong():
     logits = np.zeros((3, 1, 20, 20))
     survey = survey_site([(logits[:2], masks[:2])])
     assert survey.cases.tolist() == [0]
-    assert np.isnan(survey.mean).all()
-    assert np.isnan(survey.contour).all()
-    assert survey_site([(logits, masks)]).mean == pytest.approx(math.log(2))
-    assert np.isnan(survey_site([(logits, masks)], fewest_cases=2).mean).all()
+    assert np.isnan(survey.q).all()
+    assert survey_site([(logits, masks)]).q == pytest.approx(math.log(2))
+    assert np.isnan(survey_site([(logits, masks)], fewest_cases=2).q).all()
     assert survey_site([], classes=3).cases.tolist() == [0, 0, 0]
 
 
@@ -200,16 +184,13 @@ def test_survey_survives_json():
     masks[masks == 2] = 0
     survey = survey_site([(logits, masks)], classes=2)
     again = SiteSurvey.from_dict(json.loads(json.dumps(survey.to_dict(), allow_nan=False)))
-    np.testing.assert_array_equal(again.mean, survey.mean)
-    np.testing.assert_array_equal(again.contour, survey.contour)
+    np.testing.assert_array_equal(again.q, survey.q)
     assert again.cases.tolist() == [5, 0]
 
 
-def test_wrong_shapes_and_names_are_explained():
+def test_wrong_shapes_are_explained():
     logits, masks = two_class_site()
     with pytest.raises(DataError, match=r"expected logits \(case, class, \*space\) \(5, 1, 40"):
         survey_site([(logits, masks)], classes=1)
     with pytest.raises(DataError, match="of one shape"):
         learning_difficulty(np.zeros((3, 3)), np.zeros((3, 4)))
-    with pytest.raises(RecipeError, match="did you mean 'contour'"):
-        learning_difficulty(np.zeros((3, 3)), np.eye(3), "contours")

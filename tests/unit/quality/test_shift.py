@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from feda3i.quality import correction, redraw, shift_mask
-from feda3i.quality.measure import Offset
+from feda3i.quality import redraw, shift_mask
 
 
 @pytest.mark.parametrize("by", [-10.0, -2.5, 0.0, 4.0])
@@ -69,21 +68,3 @@ def test_classes_move_one_by_one_and_the_higher_one_lies_on_top():
 def test_a_class_that_another_would_bury_keeps_the_case_as_it_is():
     mask = np.array([[0, 1, 2, 2, 2, 2, 0]], np.uint8)
     assert redraw(mask, [0.0, 3.0]).tolist() == mask.tolist()
-
-
-@pytest.mark.parametrize(
-    ("measured", "border", "expected"),
-    [
-        (Offset(7.0, 1.0, 16), Offset(2.0, 0.0, 32), -5.0),
-        (Offset(-7.0, 1.0, 16), Offset(2.0, 0.0, 32), 9.0),
-        (Offset(3.9, 1.0, 16), Offset(2.0, 0.0, 32), 0.0),  # within two errors
-        (Offset(3.9, 0.1, 16), Offset(2.0, 0.0, 32), 0.0),  # sure, and too little to matter
-        (Offset(7.0, 1.0, 16), Offset(12.0, 0.0, 32), 0.0),  # another border is meant
-        (Offset(7.0, 1.0, 16), None, -7.0),
-        (Offset(4.0, 1.0, 16), None, 0.0),  # within two errors and the slack
-        (Offset.unknown(4, "few"), None, 0.0),
-        (Offset(7.0, 1.0, 16), Offset.unknown(0, "none"), 0.0),
-    ],
-)
-def test_contours_move_only_where_there_is_reason(measured, border, expected):
-    assert correction(measured, border, 256, threshold=2.0, slack=4.0) == expected

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from feda3i.errors import RecipeError
 from feda3i.quality import (
-    RULES,
+    Grouping,
+    Part,
     Rating,
     SiteSurvey,
     effective_sites,
     group_sites,
     mix_by_stage,
     rate_sites,
-    restrict,
     shares,
     site_weights,
     strengths,
@@ -24,6 +24,7 @@ from feda3i.quality import (
 
 Q = np.array([[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]])
 LABELS = ["larger"] * 3 + ["smaller"] * 2
+UNRATED = ["larger", "unrated", "larger", "smaller", "smaller"]
 SWAPPED = ["smaller"] * 3 + ["larger"] * 2
 
 
@@ -47,9 +48,6 @@ def test_mass_of_the_groups():
         assert weights[:3].sum() == pytest.approx(r)
         assert weights[3:].sum() == pytest.approx(1 - r)
     np.testing.assert_allclose(site_weights(Q, LABELS, "share")[:3].sum(), 3 / 5)
-    # scores within each group from 0 to 1, then normalised together
-    scores = np.array([0, 0.35 / 0.6, 1, 0, 1])
-    np.testing.assert_allclose(site_weights(Q, LABELS, "pooled"), scores / scores.sum())
     assert site_weights(Q, LABELS, 1.0)[3:].tolist() == [0, 0]
 
 
@@ -72,125 +70,17 @@ def test_corner_cases_of_groups():
         site_weights(Q[:2], ["all", "larger"])
 
 
-def test_shrinkage_and_bounds():
-    quantity = np.array([1, 2, 3, 2, 2])
-    plain = site_weights(Q, LABELS)
-    half = site_weights(Q, LABELS, shrink=0.5, quantity=quantity)
-    np.testing.assert_allclose(half, 0.5 * plain + 0.5 * quantity / 10)
-    full = site_weights(Q, LABELS, shrink=1.0, quantity=quantity)
-    np.testing.assert_allclose(full, quantity / 10)
-    bounded = site_weights(Q, LABELS, floor=0.5, ceiling=1.5)
-    assert bounded.min() == pytest.approx(0.1)
-    assert bounded.max() == pytest.approx(0.3)
-    assert bounded.sum() == pytest.approx(1)
-    # the nearest weights within the bounds, by an independent solver
-    from scipy.optimize import minimize
-
-    best = minimize(
-        lambda w: np.square(w - plain).sum(),
-        np.full(5, 0.2),
-        bounds=[(0.1, 0.3)] * 5,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
-        method="SLSQP",
-    )
-    np.testing.assert_allclose(bounded, best.x, atol=1e-5)
-    np.testing.assert_allclose(site_weights(Q, LABELS, floor=1.0, ceiling=1.0), 0.2)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"r": 1.2}, r"expected \[0, 1\], found 1.2"),
+        ({"r": 1.2}, r"expected a number in \[0, 1\] or 'share', found 1.2"),
         ({"r": float("nan")}, "found nan"),
-        ({"r": "shares"}, "did you mean 'share'"),
-        ({"floor": -0.1}, "multiples of an equal part"),
-        ({"ceiling": 0.5}, "multiples of an equal part"),
-        ({"shrink": 2}, "shrink"),
-        ({"shrink": 0.5}, "give the number of cases"),
+        ({"r": "shares"}, "found 'shares'"),
     ],
 )
 def test_wrong_options_are_explained(options, message):
     with pytest.raises(RecipeError, match=message):
         site_weights(Q, LABELS, **options)
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    sites=st.integers(1, 60),
-    rule=st.sampled_from(RULES),
-    r=st.one_of(st.floats(0, 1), st.sampled_from(["share", "pooled"])),
-    seed=st.integers(0, 2**32),
-    kind=st.sampled_from(["cloud", "ties", "bad", "one kind"]),
-    bounds=st.sampled_from([{}, {"floor": 0.3}, {"ceiling": 2.0}, {"floor": 1, "ceiling": 1}]),
-    shrink=st.sampled_from([0.0, 0.4]),
-)
-def test_weights_of_any_federation(sites, rule, r, seed, kind, bounds, shrink):
-    random = np.random.default_rng(seed)
-    q = random.gamma(1.5, 0.4, (sites, 2))
-    if kind == "ties":
-        q = q.round(0)
-    if kind == "bad":
-        q[random.random(sites) < 0.4] = random.choice([np.nan, np.inf, -1.0])
-    if kind == "one kind":
-        q[:, 0] += 9
-    counts = random.integers(1, 50, sites)
-    groups = group_sites(q, rule, initialisations=1)
-    options = {**bounds, "shrink": shrink, "quantity": counts}
-    weights = site_weights(q, groups, r, **options)
-    quality = restrict(weights, groups, counts)
-    for one in (weights, quality):
-        assert np.isfinite(one).all()
-        assert (one >= 0).all()
-        assert one.sum() == pytest.approx(1, abs=1e-9)
-    assert 1 - 1e-9 <= effective_sites(quality) <= sites + 1e-9
-
-    order = random.permutation(sites)
-    moved_groups = group_sites(q[order], rule, initialisations=1)
-    options["quantity"] = counts[order]
-    moved = site_weights(q[order], moved_groups, r, **options)
-    np.testing.assert_allclose(moved, weights[order], rtol=1e-12, atol=1e-15)
-
-    if not bounds and shrink == 0 and r != "pooled":
-        for label in ("larger", "smaller"):
-            inside = groups.members(label)
-            s = groups.strength[inside]
-            if len(inside) > 1 and np.ptp(s) > 1e-9:
-                assert weights[inside[np.argmax(s)]] == 0
-                ranks = weights[inside[np.argsort(s)]]
-                assert (np.diff(ranks) <= 0).all()
-
-    here = random.permutation(sites)[: random.integers(1, sites + 1)]
-    part = restrict(weights, groups, counts, here)
-    by_stage = mix_by_stage(shares(counts[here]), part, 10)
-    assert by_stage.shape == (len(here), 10)
-    np.testing.assert_allclose(by_stage.sum(axis=0), 1, atol=1e-12)
-    assert (by_stage >= 0).all()
-    unrated = ~groups.is_rated()[here]
-    np.testing.assert_allclose(part[unrated], shares(counts[here])[unrated])
-
-
-def test_partial_participation_keeps_the_masses_of_groups():
-    weights = site_weights(Q, LABELS, 0.3)
-    counts = [1, 2, 3, 4, 5]
-    np.testing.assert_allclose(restrict(weights, LABELS, counts), weights)
-    np.testing.assert_allclose(restrict(weights, LABELS, counts, [4, 1]), [0.7, 0.3])
-    np.testing.assert_allclose(
-        restrict(weights, LABELS, counts, [2, 1]), [0.631579, 0.368421], 1e-5
-    )
-    # only the noisiest of both groups: their shares of the cases
-    np.testing.assert_allclose(restrict(weights, LABELS, counts, [0, 3]), [0.2, 0.8])
-    # only the noisiest of one group: that group counts as absent
-    np.testing.assert_allclose(restrict(weights, LABELS, counts, [0, 4]), [0, 1])
-
-
-def test_unrated_sites_get_their_share_of_cases():
-    labels = ["larger", "unrated", "larger", "smaller", "smaller"]
-    weights = site_weights(Q, labels)
-    counts = [2, 4, 2, 1, 1]
-    np.testing.assert_allclose(restrict(weights, labels, counts), [0, 0.4, 0.3, 0, 0.3])
-    np.testing.assert_allclose(restrict(weights, labels, counts, [1, 2]), [4 / 6, 2 / 6])
-    np.testing.assert_allclose(restrict(weights, labels, counts, [1]), [1])
-    np.testing.assert_allclose(restrict(weights, labels, counts, [1, 0]), [4 / 6, 2 / 6])
 
 
 def test_stages_go_from_quantity_to_quality():
@@ -224,15 +114,14 @@ def test_wrong_mixes_are_explained():
         shares([0, 0])
 
 
-def survey(mean, contour=None):
-    mean = np.array(mean, dtype=float).reshape(-1, 2)
-    contour = mean if contour is None else np.array(contour, dtype=float).reshape(-1, 2)
-    return SiteSurvey(mean, contour, np.full(len(mean), 8))
+def survey(q):
+    q = np.array(q, dtype=float).reshape(-1, 2)
+    return SiteSurvey(q, np.full(len(q), 8))
 
 
 def test_rating_of_one_class_is_the_paper():
     surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)}
-    rating = rate_sites(surveys, rule="sign")
+    rating = rate_sites(surveys)
     np.testing.assert_allclose(
         rating.weights(list(surveys), np.ones(5)), site_weights(Q, LABELS), atol=1e-15
     )
@@ -249,7 +138,7 @@ def test_classes_are_averaged_where_a_site_is_rated():
         "c": survey([[0.2, 0.8], [0.5, 0.2]]),
         "d": survey([missing, missing]),
     }
-    rating = rate_sites(surveys, rule="sign", r=0.5)
+    rating = rate_sites(surveys, r=0.5)
     assert [(part.class_number, part.grouping.labels) for part in rating.parts] == [
         (1, ("larger", "larger", "smaller", "unrated")),
         (2, ("smaller", "unrated", "larger", "unrated")),
@@ -262,25 +151,9 @@ def test_classes_are_averaged_where_a_site_is_rated():
     assert rating.unrated(list(surveys)) == ["d"]
 
 
-def test_both_statistics_are_the_mean_of_their_weights():
-    random = np.random.default_rng(4)
-    surveys = {
-        f"s{i}": survey(random.gamma(2, 0.2, (1, 2)), random.gamma(2, 3, (1, 2))) for i in range(12)
-    }
-    names, counts = list(surveys), np.ones(12)
-    one, two, both = (
-        rate_sites(surveys, statistic=s, rule="midrange").weights(names, counts)
-        for s in ("mean", "contour", "both")
-    )
-    np.testing.assert_allclose(both, (one + two) / 2)
-    assert not np.allclose(one, two)
-    with pytest.raises(RecipeError, match="did you mean 'mean'"):
-        rate_sites(surveys, statistic="means")
-
-
 def test_rating_survives_json_and_reports_everything():
     surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)} | {"late": None}
-    rating = rate_sites(surveys, statistic="both", seed=7, smallest_group=2)
+    rating = rate_sites(surveys, seed=7)
     data = json.loads(json.dumps(rating.to_dict(), allow_nan=False))
     again = Rating.from_dict(data)
     assert again.to_dict() == rating.to_dict()
@@ -297,3 +170,80 @@ def test_nobody_rated_is_quantity():
     np.testing.assert_allclose(rating.weights(["a", "b"], [1, 3]), [0.25, 0.75])
     with pytest.raises(RecipeError, match="same classes"):
         rate_sites({"a": survey(Q[0]), "b": survey(Q[:2])})
+
+
+def rated(labels, weights):
+    """Return a rating with these groups and weights; the first site is ``s0``."""
+    unknown = np.full(len(labels), np.nan)
+    groups = Grouping(tuple(labels), unknown, unknown, "mixture", "")
+    part = Part(1, np.full((len(labels), 2), np.nan), groups, np.asarray(weights))
+    return Rating(tuple(f"s{k}" for k in range(len(labels))), (part,))
+
+
+@pytest.mark.parametrize(
+    ("labels", "r", "counts", "here", "expected"),
+    [
+        (LABELS, 0.3, [1, 2, 3, 4, 5], [4, 1], [0.7, 0.3]),  # groups keep their masses
+        (LABELS, 0.3, [1, 2, 3, 4, 5], [2, 1], [0.631579, 0.368421]),
+        # only the noisiest of both groups: their shares of the cases
+        (LABELS, 0.3, [1, 2, 3, 4, 5], [0, 3], [0.2, 0.8]),
+        # only the noisiest of one group: that group counts as absent
+        (LABELS, 0.3, [1, 2, 3, 4, 5], [0, 4], [0, 1]),
+        # unrated sites get their share of the cases
+        (UNRATED, 0.5, [2, 4, 2, 1, 1], [0, 1, 2, 3, 4], [0, 0.4, 0.3, 0, 0.3]),
+        (UNRATED, 0.5, [2, 4, 2, 1, 1], [1, 2], [4 / 6, 2 / 6]),
+        (UNRATED, 0.5, [2, 4, 2, 1, 1], [1], [1]),
+        (UNRATED, 0.5, [2, 4, 2, 1, 1], [1, 0], [4 / 6, 2 / 6]),
+    ],
+)
+def test_weights_of_those_who_take_part(labels, r, counts, here, expected):
+    rating = rated(labels, site_weights(Q, labels, r))
+    found = rating.weights([f"s{k}" for k in here], [counts[k] for k in here])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sites=st.integers(1, 60),
+    r=st.one_of(st.floats(0, 1), st.just("share")),
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(["cloud", "ties", "bad", "one kind"]),
+)
+def test_weights_of_any_federation(sites, r, seed, kind):
+    random = np.random.default_rng(seed)
+    q = random.gamma(1.5, 0.4, (sites, 2))
+    if kind == "ties":
+        q = q.round(0)
+    if kind == "bad":
+        q[random.random(sites) < 0.4] = random.choice([np.nan, np.inf, -1.0])
+    if kind == "one kind":
+        q[:, 0] += 9
+    counts = random.integers(1, 50, sites)
+    groups = group_sites(q, initialisations=1)
+    weights = site_weights(q, groups, r, counts)
+    rating = rated(groups.labels, weights)
+    names = list(rating.sites)
+    quality = rating.weights(names, counts)
+    for one in (weights, quality):
+        assert np.isfinite(one).all()
+        assert (one >= 0).all()
+        assert one.sum() == pytest.approx(1, abs=1e-9)
+    assert 1 - 1e-9 <= effective_sites(quality) <= sites + 1e-9
+
+    order = random.permutation(sites)
+    again = site_weights(q[order], group_sites(q[order], initialisations=1), r, counts[order])
+    np.testing.assert_allclose(again, weights[order], rtol=1e-12, atol=1e-15)
+    for label in ("larger", "smaller"):
+        inside = groups.members(label)
+        s = groups.strength[inside]
+        if len(inside) > 1 and np.ptp(s) > 1e-9:
+            assert weights[inside[np.argmax(s)]] == 0
+            assert (np.diff(weights[inside[np.argsort(s)]]) <= 0).all()
+
+    here = random.permutation(sites)[: random.integers(1, sites + 1)]
+    part = rating.weights([names[k] for k in here], counts[here])
+    by_stage = mix_by_stage(shares(counts[here]), part, 10)
+    np.testing.assert_allclose(by_stage.sum(axis=0), 1, atol=1e-12)
+    assert (by_stage >= 0).all()
+    unrated = ~groups.is_rated()[here]
+    np.testing.assert_allclose(part[unrated], shares(counts[here])[unrated])

@@ -93,7 +93,7 @@ def test_a_site_takes_the_size_of_each_case():
     each = [
         learning_difficulty(logits[k, 0], drawn[k], spacing=sizes[k].tolist()) for k in range(2)
     ]
-    np.testing.assert_allclose(found.mean[0], np.mean(each, axis=0))
+    np.testing.assert_allclose(found.q[0], np.mean(each, axis=0))
     assert each[0] != each[1]
     offsets = [contour_offset(drawn[k], logits[k, 0] > 0, sizes[k].tolist()) for k in range(2)]
     assert found.offset[0, 0] == pytest.approx(np.median(offsets))

@@ -63,7 +63,7 @@ def test_own_folders_name_the_run_and_long_names_end(tmp_path):
         "train.batch=1",
         "model.width=2",
     ]
-    title, stem = names("demo", *many, "feda3i.rule=sign")
+    title, stem = names("demo", *many, "feda3i.weighting=intra")
     assert title == "demo, rounds 3, sites 2, size 32, width 2, 3 more changes"
     assert len(stem) <= LONGEST + len("-seed0")
 

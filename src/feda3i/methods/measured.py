@@ -6,16 +6,16 @@ the offset of each case is then relative to its longest side, and told in pixels
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from feda3i import quality
 from feda3i.core.format import Format
+from feda3i.core.normalise import Normalise
 from feda3i.core.site import Site
-from feda3i.quality.measure import FEWEST
 
 
 def side_of(form: Format) -> int:
@@ -23,15 +23,31 @@ def side_of(form: Format) -> int:
     return quality.SIDE if form.patches else max(form.shape)
 
 
-def edges_at(site: Site, fewest: int = FEWEST) -> list[quality.Offset]:
+def edges_at(site: Site) -> list[quality.Offset]:
     """Return a site's offset for each class from the borders that its images show."""
-    images, masks = [_image_of(site, int(k)) for k in site.index], list(site.given_masks())
-    found = [
-        quality.measure_edges(images, [mask == k for mask in masks], fewest, site.voxels())
-        for k in range(1, site.classes + 1)
+    normalise = site.predictor.format.normalise
+    images = [byte_image(site.cases.images[int(k)], normalise) for k in site.index]
+    found = edges_of(images, list(site.given_masks()), site.classes, site.voxels())
+    return [quality.rescaled(one, shared_scale(site)) for one in found]
+
+
+def byte_image(image: ArrayLike, normalise: Normalise) -> NDArray[Any]:
+    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
+    values = np.asarray(image)
+    return values if values.dtype == np.uint8 else normalise(values)
+
+
+def edges_of(
+    images: Sequence[NDArray[Any]],
+    masks: Sequence[NDArray[Any]],
+    classes: int,
+    spacing: ArrayLike | None = None,
+) -> list[quality.Offset]:
+    """Return the offset of label maps for each class, in pixels of the median case."""
+    return [
+        quality.measure_edges(images, [mask == k for mask in masks], spacing=spacing)
+        for k in range(1, classes + 1)
     ]
-    scale = shared_scale(site)
-    return [replace(one, offset=one.offset * scale, error=one.error * scale) for one in found]
 
 
 def shared_scale(site: Site) -> float:
@@ -48,9 +64,3 @@ def voxels_of(site: Site) -> list[list[float] | None]:
     """Return the relative sizes of each case's voxels; ``None`` where sides are equal."""
     sizes = site.voxels()
     return [None] * len(site) if sizes is None else sizes.tolist()
-
-
-def _image_of(site: Site, place: int) -> NDArray[Any]:
-    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
-    image = np.asarray(site.cases.images[place])
-    return image if image.dtype == np.uint8 else site.predictor.format.normalise(image)

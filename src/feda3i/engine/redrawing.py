@@ -1,0 +1,201 @@
+"""Masks redrawn before any method sees them.
+
+A site that has not told yet is asked how far it draws outside the borders in its images. From all
+answers the server computes by how much each site should move its contours
+(``quality.site_effects``), and every order tells a site its own move. The station moves the
+contours, the method works on moved masks, and the given ones stay as they are. Offsets and moves
+travel in pixels at 256 of a case's longest side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from feda3i import quality
+from feda3i.core.cases import Cases
+from feda3i.core.format import Format
+from feda3i.core.messages import Replies, Settings
+from feda3i.core.patches import foreground_places
+from feda3i.core.server import Server
+from feda3i.core.site import CaseFacts, Site
+from feda3i.core.wire import MOVE, OFFSETS
+from feda3i.errors import RecipeError, nearest
+from feda3i.methods.measured import byte_image, edges_at, edges_of, side_of, sides_of, voxels_of
+from feda3i.recipe import Recipe
+
+MOST_LINES = 8
+LEAST = 0.5
+"""Pixels at 256 below which a move is not worth a line."""
+
+
+def is_wanted(recipe: Recipe) -> bool:
+    """Return whether a run redraws masks: ``method=redraw`` is short for FedAvg that does."""
+    return recipe.redraw.on or recipe.method.name == "redraw"
+
+
+# -- server ---------------------------------------------------------------------------------------
+
+
+def begin(server: Server, recipe: Recipe) -> None:
+    """Keep a place for the offsets, and those of trusted masks by class if there are any."""
+    trusted = recipe.redraw.trusted
+    found = _given(recipe, server.format.classes)
+    if isinstance(trusted, str):
+        found = trusted_offsets(recipe, Path(trusted), server.format)
+    border = [_row(one) for one in found]
+    for site in sorted(set(_trusted_sites(recipe)) - set(server.sites)):
+        raise RecipeError(
+            f"redraw.trusted: there is no site '{site}'{nearest(site, server.sites)} "
+            f"Known: {', '.join(sorted(server.sites)[:10])}"
+        )
+    server.state["redraw"] = {"border": border, "offsets": {}, "moved": {}}
+
+
+def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.Offset]:
+    """Return the offset of a folder of trusted masks by class, in px at 256."""
+    cases = trusted_cases(recipe, folder, form.channels, form.classes, form.shape)
+    images = [byte_image(image, form.normalise) for image in cases.images]
+    sides = [quality.longest_side(mask.shape) for mask in cases.masks]
+    scale = quality.SIDE / float(np.median(sides))
+    return [
+        quality.rescaled(one, scale) for one in edges_of(images, list(cases.masks), form.classes)
+    ]
+
+
+def trusted_cases(
+    recipe: Recipe, folder: Path, channels: int, classes: int, shape: Sequence[int]
+) -> Cases:
+    """Return the cases of a folder, read as those of the sites are."""
+    from feda3i.data.folder import load_folder
+
+    options = recipe.data.options()
+    names = ("volumes", "axis", "values", "spacing")
+    kept = {name: options[name] for name in names if name in options}
+    named = tuple(options.get("classes", ())) if classes > 1 else ()
+    is_whole = kept or recipe.train.patch
+    return load_folder(
+        folder,
+        **kept,
+        size=options.get("size") if is_whole else shape[0],
+        channels=channels,
+        classes=named,
+        aspect=options.get("aspect", "squeeze"),
+        unused=options.get("unused", "error"),
+    )
+
+
+def unasked(server: Server) -> list[str]:
+    """Return the sites that have not told their offset."""
+    return sorted(set(server.sites) - set(server.state["redraw"]["offsets"]))
+
+
+def take(server: Server, replies: Replies, recipe: Recipe) -> list[str]:
+    """Compute every site's move from all answers so far; return what to say about it."""
+    state = server.state["redraw"]
+    for reply in replies:
+        columns = [reply.numbers[name] for name in OFFSETS]
+        state["offsets"][reply.site] = np.stack(columns, axis=1).tolist()
+    sites = sorted(state["offsets"])
+    trusted = _trusted_sites(recipe)
+    is_trusted = [site in trusted for site in sites]
+    moves, lines = [], []
+    for k in range(server.format.classes):
+        told = [_offset(*state["offsets"][site][k]) for site in sites]
+        border = _offset(*state["border"][k]) if state["border"] else None
+        found = quality.site_effects(told, border, is_trusted)
+        moves.append(found.moves)
+        name = f"class {k + 1}: " if server.format.classes > 1 else ""
+        lines += [name + line for line in _lines(found, sites, _unit(server))]
+    state["moved"] = dict(zip(sites, np.stack(moves, axis=1).tolist(), strict=True))
+    server.record(offsets=dict(state["offsets"]), moved=dict(state["moved"]))
+    return lines
+
+
+def move_of(server: Server, site: str) -> Settings:
+    """Return what an order tells a site beside its method's settings."""
+    by = server.state.get("redraw", {}).get("moved", {}).get(site)
+    return {MOVE: by} if by is not None and any(by) else {}
+
+
+def _lines(found: quality.Effects, sites: Sequence[str], unit: tuple[float, str]) -> list[str]:
+    """Return who moves by how much, the farthest first, or that nobody does."""
+    scale, name = unit
+    moves, limit = found.moves, LEAST
+    far = [k for k in np.argsort(-np.abs(moves), kind="stable").tolist() if abs(moves[k]) >= limit]
+    if not far:
+        why = found.reason or f"no site differs reliably by {limit * scale:.1f} {name}"
+        return [f"masks redrawn: nobody's: {why}"]
+    told = [f"{sites[k]} {moves[k] * scale:+.1f}" for k in far[:MOST_LINES]]
+    more = f" and {len(far) - MOST_LINES} more" if len(far) > MOST_LINES else ""
+    return [
+        f"masks redrawn: {len(far)} of {len(sites)} sites move their contours, {name} outwards: "
+        f"{', '.join(told)}{more}"
+    ]
+
+
+def _unit(server: Server) -> tuple[float, str]:
+    """Return what one pixel at 256 is in pixels of the cases, and their name."""
+    if server.format.patches:  # every case has its own size
+        return 1.0, "px (at 256)"
+    return max(server.format.shape) / quality.SIDE, "px"
+
+
+def _given(recipe: Recipe, classes: int) -> list[quality.Offset]:
+    """Return the offsets of trusted masks that the recipe gives as numbers."""
+    b0 = recipe.redraw.b0
+    if len(b0) not in (0, 1, classes):
+        raise RecipeError(
+            f"redraw.b0: expected one number for each of {classes} classes, found {len(b0)}"
+        )
+    numbers = np.resize(np.array(b0), classes).tolist() if b0 else []
+    return [quality.Offset(one, recipe.redraw.b0_error, 1) for one in numbers]
+
+
+def _trusted_sites(recipe: Recipe) -> tuple[str, ...]:
+    trusted = recipe.redraw.trusted
+    return () if isinstance(trusted, str) else trusted
+
+
+# -- site -----------------------------------------------------------------------------------------
+
+
+def tell(site: Site) -> dict[str, list[float]]:
+    """Return a site's offset by class with its standard error, cases and the objects' radius."""
+    scale = quality.SIDE / side_of(site.predictor.format)
+    found = [quality.rescaled(one, scale) for one in edges_at(site)]
+    rows = np.array([_row(one) for one in found], dtype=np.float64)
+    return {name: rows[:, k].tolist() for k, name in enumerate(OFFSETS)}
+
+
+def redrawn(site: Site, by: Sequence[float]) -> Site:
+    """Return the site with its contours moved outwards, by class in pixels at 256."""
+    cases = zip(range(len(site)), sides_of(site), voxels_of(site), strict=True)
+    masks = [
+        quality.redraw(site.mask_of(k), [side / quality.SIDE * one for one in by], sizes)
+        for k, side, sizes in cases
+    ]
+    facts = site.facts
+    if site.is_patched:  # patches are centred on redrawn masks
+        facts = {
+            place: CaseFacts(site.facts_of(place).line, foreground_places(mask, site.classes))
+            for place, mask in zip(site.index.tolist(), masks, strict=True)
+        }
+    return replace(site, facts=facts, masks=masks)
+
+
+def _row(one: quality.Offset) -> tuple[float, float, int, float]:
+    """Return offset, standard error, cases and radius; all 0 if it cannot be told."""
+    if not one.is_known:
+        return 0.0, 0.0, 0, 0.0
+    return one.offset, one.error, one.cases, one.radius if one.radius > 0 else 0.0
+
+
+def _offset(offset: float, error: float, cases: float, radius: float) -> quality.Offset:
+    """Return what ``_row`` was given, but for the reason."""
+    if cases > 0 and error > 0:
+        return quality.Offset(offset, error, int(cases), radius=radius or np.nan)
+    return quality.Offset.unknown(0, "it could not be told")
