@@ -22,8 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from feda3i.models.unet import UNet
-from feda3i.quality import find_regions, group_sites, rate_sites, site_weights, survey_site
-from feda3i.quality.survey import SiteSurvey
+from feda3i.quality import find_regions, group_sites, site_weights, survey_site
 
 SIDE = 256
 ROUND_EPOCHS = 5  # the paper's local epochs per round
@@ -111,14 +110,7 @@ def grouping() -> None:
     q = np.abs(q + random.normal(0, 0.03, q.shape))
     group_sites(q)  # the first call imports scikit-learn
     paper = seconds(lambda: site_weights(q, group_sites(q)), 3)
-    surveys = {
-        f"{i}": SiteSurvey(row[None], 40 * row[None], np.array([8])) for i, row in enumerate(q)
-    }
-    names, counts = list(surveys), np.ones(1000)
-    both = seconds(lambda: rate_sites(surveys, statistic="both").weights(names, counts), 3)
-    print(
-        f"1,000 sites: grouping and weights {paper:.2f} s, both statistics {both:.2f} s (limit 2)"
-    )
+    print(f"1,000 sites: grouping and weights {paper:.2f} s (limit 2)")
 
 
 if __name__ == "__main__":

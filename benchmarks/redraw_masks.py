@@ -87,7 +87,16 @@ def main() -> None:
                     row = rows_of(data, noise, seed, sites, args.size)
                     with args.out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-                    print(row["data"], noise, sites, seed, *(f"{row[k]:.3f}" for k in ("given", "b0", "no b0")), f"{row['b0 left']:+.1f} {row['no b0 left']:+.1f}", row["no b0 why"], flush=True)
+                    print(
+                        row["data"],
+                        noise,
+                        sites,
+                        seed,
+                        *(f"{row[k]:.3f}" for k in ("given", "b0", "no b0")),
+                        f"{row['b0 left']:+.1f} {row['no b0 left']:+.1f}",
+                        row["no b0 why"],
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

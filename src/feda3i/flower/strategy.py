@@ -255,9 +255,7 @@ class FedA3I(FedAvg):
         return mix_by_stage(quantity, quality, stages, self.power, self.scale, self.bias)
 
 
-_SETTINGS = frozenset(
-    ("safe", "max_share", "stages", "r", "seed", "power", "scale", "bias")
-)
+_SETTINGS = frozenset(("safe", "max_share", "stages", "r", "seed", "power", "scale", "bias"))
 
 
 def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:
@@ -346,7 +344,7 @@ def _read_survey(content: RecordDict) -> SiteSurvey:
     try:
         survey = SiteSurvey.from_dict(json.loads(text))
         classes = len(survey.cases)
-        pairs = [survey.mean, survey.contour, survey.offset, survey.edge]
+        pairs = [survey.q, survey.offset, survey.edge]
         if any(pair is not None and pair.shape != (classes, 2) for pair in pairs):
             raise ValueError
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, AttributeError):

@@ -10,7 +10,7 @@ def test_the_residual_bias_is_that_of_the_weights(federation):
     """Two sites alone: each group has one, and half of the say."""
     names = federation.names()[:2]
     surveys = {
-        name: SiteSurvey(np.array([row]), np.array([row]), np.array([4]))
+        name: SiteSurvey(np.array([row]), np.array([4]))
         for name, row in zip(names, ([0.9, 0.2], [0.2, 0.8]), strict=True)
     }
     mu = dict(zip(names, (3.0, -2.0), strict=True))

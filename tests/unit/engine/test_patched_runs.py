@@ -154,9 +154,7 @@ def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(name, t
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REMEMBERING)
 def test_two_workers_remember_the_same(name, tmp_path):
-    found = [
-        run(variant(3, name, engine={"workers": n}), tmp_path / str(n)) for n in (1, 2)
-    ]
+    found = [run(variant(3, name, engine={"workers": n}), tmp_path / str(n)) for n in (1, 2)]
     assert found[0].sha256 == found[1].sha256
 
 

@@ -59,7 +59,7 @@ def make_app(asked, mods=()):
             asked.append((number, message.content["config"]["server-round"], early["a.w"].numpy()))
             pair = np.array([Q[number]])
             offset = np.array([[OFFSETS[number], 0.1]])
-            survey = SiteSurvey(pair, pair, np.array([CASES[number]]), offset=offset)
+            survey = SiteSurvey(pair, np.array([CASES[number]]), offset=offset)
             content["survey"] = survey_record(survey)
         return Message(content, reply_to=message)
 
@@ -228,9 +228,9 @@ def test_a_survey_that_is_none_is_refused():
     from feda3i.errors import WireError
     from feda3i.flower.strategy import _read_survey
 
-    fine = {"mean": [[1, 1]], "contour": [[1, 1]], "cases": [3]}
-    odd = [{"mean": [[10**400, 1]]}, {"mean": 7}, {"cases": [1, 2]}, {"offset": [[1]]}]
-    odd += [{"mean": "x"}, {"cases": None}, {"edge": [[[1]]]}]
+    fine = {"q": [[1, 1]], "cases": [3]}
+    odd = [{"q": [[10**400, 1]]}, {"q": 7}, {"cases": [1, 2]}, {"offset": [[1]]}]
+    odd += [{"q": "x"}, {"cases": None}, {"edge": [[[1]]]}]
     texts = [json.dumps({**fine, **change}) for change in odd]
     for text in ("{", "[]", "[" * 10_000, "x" * 100_000, *texts):
         with pytest.raises(WireError):
