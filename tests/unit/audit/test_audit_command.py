@@ -25,10 +25,18 @@ from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
 from feda3i.engine.console import Silent
 from feda3i.engine.run import run
+from feda3i.engine.run_folder import hash_log
 from feda3i.simulation.federation import federation_of
 from short import TINY
 
 SMALL = ("data.sites=3", "data.cases=8", "data.size=32", "model.width=4", "engine.workers=1")
+
+
+def hash_again(run):
+    """Write the hash of a log that a test has changed, as the end of a run does."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["events_sha256"] = hash_log(run)
+    (run / "manifest.json").write_text(json.dumps(manifest))
 
 
 def verdicts(folder):
@@ -185,6 +193,7 @@ def surveyed(tmp_path_factory):
         if event["event"] == "round" and "survey" in event:
             event["survey"]["parts"][0]["offset"] = [[0.1, 0.1], [4.0, 0.2], [0.0, 0.1]]
     (path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in lines))
+    hash_again(path)
     return path
 
 
@@ -290,6 +299,7 @@ def test_a_run_without_a_survey_or_offsets_says_so(feda3i, finished, surveyed, t
     shutil.copytree(surveyed, copy)
     text = (copy / "events.jsonl").read_text().replace('"offset": [[0.1', '"other": [[0.1')
     (copy / "events.jsonl").write_text(text)
+    hash_again(copy)
     code, _, err = feda3i("audit", copy, "--survey")
     assert code == 1
     assert "sent no offsets" in err
@@ -307,6 +317,7 @@ def test_a_damaged_survey_is_an_error_of_ours(feda3i, surveyed, tmp_path, part, 
     lines = (copy / "events.jsonl").read_text().splitlines()
     spoilt = [line.replace(part, other) if '"survey"' in line else line for line in lines]
     (copy / "events.jsonl").write_text("\n".join(spoilt) + "\n")
+    hash_again(copy)
     code, _, err = feda3i("audit", copy, "--survey", "--out", tmp_path / "a")
     assert code == 1
     assert "is damaged" in err
