@@ -115,7 +115,7 @@ def check_data(
     listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
-    has_people = any(case.pair and case.pair.annotators for case in listing.cases)
+    has_people = any(case.pair.annotators for case in listing.cases)
     listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
     good: list[Listed] = []
     facts: list[Facts] = []
@@ -127,7 +127,7 @@ def check_data(
             problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
         else:
             problems.append(found)
-            spoilt += [(case.pair, found.kind)] if case.pair is not None else []
+            spoilt.append((case.pair, found.kind))
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
@@ -186,15 +186,13 @@ def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts
             if listing.options.whole:
                 return look_at_volume(listing, case)
             raw = listing.read(case)
-            if case.pair is not None and len(case.pair.images) == 1 and not case.pair.consensus:
+            if len(case.pair.images) == 1 and not case.pair.consensus:
                 told = judge_orientation(raw, case.pair, listing.options)
                 raw = replace(raw, notes=(*raw.notes, *told))
         except CaseError as error:
             return error.problem(case.name)
-        values = set(np.unique(raw.mask).tolist())
-        if case.pair is not None:
-            files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
-            values = {value for data in files for value in mask_values(data)}
+        files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
+        values = {value for data in files for value in mask_values(data)}
         return case_facts(raw, float(np.count_nonzero(raw.mask)) / raw.mask.size, values)
 
     batch = 1 if listing.options.whole else _BATCH

@@ -180,7 +180,7 @@ def _divide_sites(
 
 
 def _annotators(case: Listed) -> list[str]:
-    return [name for name, _ in case.pair.annotators] if case.pair is not None else []
+    return [name for name, _ in case.pair.annotators]
 
 
 def deal_to_annotators(cases: Sequence[Listed], seed: int) -> Parts:

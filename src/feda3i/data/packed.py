@@ -1,6 +1,4 @@
-"""The packed cache: one array file of all images and one of all masks, mapped to memory.
-
-Where cases have sizes of their own the arrays are flat, and the header has the sizes.
+"""The packed cache: the pixels of all cases in one file, mapped to memory, beside a JSON header.
 
 The key is made of the names, sizes and times of all files, of samples of their bytes and of the
 options: a file that was replaced by one of the same size and date is noticed, too. A cache that is
@@ -13,14 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,9 +31,8 @@ from feda3i.pool import cores, ordered_map
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
-FORMAT = "feda3i-packed-3"
+FORMAT = "feda3i-packed-4"
 FOLDER = ".feda3i-cache"
-_SIZES = ("spacing", "zoom")
 _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
@@ -45,7 +40,8 @@ _MAX_PART_AGE = 24 * 3600
 _FEW = 64  # cases per thread below which a thread does not pay
 _BATCH = 16  # cases that a worker takes at a time
 
-
+Bytes = NDArray[np.uint8]
+Shape = tuple[int, ...]
 Sizes = NDArray[np.float64] | None
 
 
@@ -63,19 +59,14 @@ class Packed:
     notes: tuple[Problem, ...] = ()
 
 
-def pack_cases(
-    listing: Listing, *, workers: int | None = None, cache: bool | Path = True
-) -> Packed:
+def pack_cases(listing: Listing, cache: bool | Path = True) -> Packed:
     """Return the pixels of all cases: from the cache if it is good, else decoded and cached.
 
     ``cache`` is ``True``, ``False`` (keep the arrays in memory) or the folder to use.
     """
     place = _place(listing, cache)
-    if place is not None:
-        found = _load(place)
-        if found is not None:
-            return found
-    return _build(listing, place, workers or cores())
+    found = None if place is None else _load(place)
+    return _build(listing, place) if found is None else found
 
 
 def cache_folder(root: Path) -> Path:
@@ -100,9 +91,9 @@ def _place(listing: Listing, cache: bool | Path) -> Path | None:
 
 def _state(case: Listed) -> str:
     """Return what tells the files of a case from other files of the same names, sizes and dates."""
-    assert case.pair is not None
-    places = [entry.place for entry in (*case.pair.images, *case.pair.masks)]
-    return json.dumps([case.files, case.pair.consensus, [_touch(place) for place in places]])
+    files = [*case.pair.images, *case.pair.masks]
+    told = [(file.name, file.size, file.mtime, _touch(file.place)) for file in files]
+    return json.dumps([told, case.pair.consensus])
 
 
 def _touch(path: str) -> tuple[int, str]:
@@ -131,29 +122,40 @@ def _file(place: Path, kind: str) -> Path:
 
 
 def _load(place: Path) -> Packed | None:
-    """Return the cached arrays, or nothing if anything about them is not as written."""
+    """Return the cached cases, or nothing if anything about them is not as written."""
     try:
         header = json.loads(_file(place, "header.json").read_text("utf-8"))
-        arrays = {}
-        for kind in ("images", "masks"):
-            mapped = np.load(_file(place, f"{kind}.npy"), mmap_mode="r", allow_pickle=False)
-            found = [list(mapped.shape), mapped.dtype.str, _sample(mapped)]
-            if found != header[kind]:
-                return None
-            arrays[kind] = _shaped(np.asarray(mapped), header.get(f"{kind}_sizes"))
-        spacing, zoom = (
-            None if header[kind] is None else np.array(header[kind], np.float64) for kind in _SIZES
-        )
+        data = np.memmap(_file(place, "cases.bin"), np.uint8, mode="r")
+        images, masks = _parts(np.asarray(data), header["shapes"], np.dtype(header["dtype"]))
+        if header["sample"] != [_sample(images.flat), _sample(masks.flat)]:
+            return None
+        sizes = (None if header[k] is None else np.array(header[k]) for k in ("spacing", "zoom"))
         notes = tuple(Problem(*note) for note in header["notes"])
         os.utime(_file(place, "header.json"))  # still in use: see _sweep
+        return Packed(_stack(images), _stack(masks), *sizes, notes)
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
-    return Packed(arrays["images"], arrays["masks"], spacing, zoom, notes)
 
 
-def _shaped(array: NDArray[Any], sizes: Sequence[Sequence[int]] | None) -> Stack:
-    """Return the array itself, or the cases of these sizes that it holds one after the other."""
-    return array if sizes is None else Ragged(array, np.array(sizes, np.int64))
+def _parts(data: Bytes, shapes: Sequence[Shape], dtype: np.dtype[Any]) -> tuple[Ragged, Ragged]:
+    """Return the images that lie one after the other in these bytes, and the masks after them."""
+    if len(data) != _room_of(shapes, dtype):
+        raise ValueError("cut short")
+    sizes = np.array(shapes, np.int64)
+    end = len(data) - int(sizes[:, :-1].prod(axis=1).sum())
+    return Ragged(data[:end].view(dtype), sizes), Ragged(data[end:], sizes[:, :-1])
+
+
+def _room_of(shapes: Sequence[Shape], dtype: np.dtype[Any]) -> int:
+    """Return the bytes of images of these shapes and their masks."""
+    pixels = (math.prod(shape[:-1]) * (shape[-1] * dtype.itemsize + 1) for shape in shapes)
+    return sum(pixels)
+
+
+def _stack(cases: Ragged) -> Stack:
+    """Return cases as one array if they are of one size."""
+    first = cases.shapes[0]
+    return cases if (cases.shapes != first).any() else cases.flat.reshape(len(cases), *first)
 
 
 def _sample(array: NDArray[Any]) -> str:
@@ -166,128 +168,84 @@ def _sample(array: NDArray[Any]) -> str:
     return sha.hexdigest()
 
 
-@dataclass(frozen=True)
-class Form:
-    """What is stored of one kind: the size of every case and the type of the values."""
-
-    cases: tuple[tuple[int, ...], ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the array's shape: ``(case, ...)``, or flat where sizes differ."""
-        if len(set(self.cases)) == 1:
-            return (len(self.cases), *self.cases[0])
-        return (sum(math.prod(case) for case in self.cases),)
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """Return where each case begins, in values."""
-        return [0, *itertools.accumulate(math.prod(case) for case in self.cases)]
-
-
-Forms = dict[str, Form]
-Arrays = dict[str, NDArray[Any]]
-
-
-def _build(listing: Listing, place: Path | None, workers: int) -> Packed:
-    """Decode the first case (or all, where each may differ) to learn the form, then all cases."""
-    forms = _forms(listing, workers)
-    with _room(place, forms) as (parts, arrays):
-        spacing, zoom, problems = _fill(listing, forms, arrays, workers)
-        raise_errors(problems, listing.root)
-        if place is not None and parts:
-            with contextlib.suppress(OSError):  # the cases are here, with or without a cache
-                _finish(place, parts, forms, arrays, (spacing, zoom), problems)
-                found = _load(place)  # mapped by the names that the files now have
-                if found is not None:
-                    return found
-    stacks = {kind: _shaped(array, _own_sizes(forms[kind])) for kind, array in arrays.items()}
-    return Packed(stacks["images"], stacks["masks"], spacing, zoom, tuple(problems))
-
-
-@contextlib.contextmanager
-def _room(place: Path | None, forms: Forms) -> Iterator[tuple[dict[str, Path], Arrays]]:
-    """Yield files with temporary names, mapped to memory, or (no cache, no room) memory alone.
-
-    Files that got no other name are removed at the end.
-    """
-    parts: dict[str, Path] = {}
-    arrays: Arrays = {}
+def _build(listing: Listing, place: Path | None) -> Packed:
+    """Decode the first case (or all, where each may differ) to learn the sizes, then all cases."""
+    shapes, dtype = _form(listing)
+    part = place and place.with_name(f"{PART}{os.getpid()}-{place.name}.bin")
     try:
-        if place is not None:
-            with contextlib.suppress(OSError):
-                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                for kind, form in forms.items():
-                    name = f"{PART}{os.getpid()}-{place.name}-{kind}.npy"
-                    parts[kind] = place.with_name(name)
-                    arrays[kind] = _map(parts[kind], form)
-        if len(arrays) < len(forms):
-            arrays = {kind: np.zeros(form.shape, form.dtype) for kind, form in forms.items()}
-        yield (parts if isinstance(arrays["masks"], np.memmap) else {}), arrays
+        data = _room(part, _room_of(shapes, dtype))
+        images, masks = _parts(data, shapes, dtype)
+        spacing, zoom, problems = _fill(listing, images, masks)
+        raise_errors(problems, listing.root)
+        header = {
+            "shapes": shapes,
+            "dtype": dtype.str,
+            "sample": [_sample(images.flat), _sample(masks.flat)],
+            "spacing": None if spacing is None else spacing.tolist(),
+            "zoom": None if zoom is None else zoom.tolist(),
+            "notes": [[p.level, p.kind, p.name, p.text] for p in problems],
+        }
+        if place is not None and part is not None and isinstance(data, np.memmap):
+            with contextlib.suppress(OSError):  # the cases are here, with or without a cache
+                data.flush()
+                part.replace(_file(place, "cases.bin"))
+                # Last: without the header nothing is read.
+                write_file(_file(place, "header.json"), json.dumps(header).encode(), durable=False)
+                _sweep(place)
+                if found := _load(place):  # mapped by the name that the file now has
+                    return found
+        return Packed(_stack(images), _stack(masks), spacing, zoom, tuple(problems))
     finally:
-        for path in parts.values():
+        if part is not None:
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+                part.unlink(missing_ok=True)
 
 
-def _map(path: Path, form: Form) -> NDArray[Any]:
-    """Return a new file of its full size, mapped: a full disk is an error here, no crash later."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w+b", buffering=0) as file:
-        head = {"descr": form.dtype.str, "fortran_order": False, "shape": form.shape}
-        np.lib.format.write_array_header_1_0(file, head)
-        size = max(1, math.prod(form.shape) * form.dtype.itemsize)
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(handle, file.tell(), size)
-        else:
-            file.truncate(file.tell() + size)
-    return np.lib.format.open_memmap(path, mode="r+")
+def _room(part: Path | None, size: int) -> Bytes:
+    """Return the bytes of a new file, mapped, or (no cache, no room on the disk) of memory."""
+    if part is not None:
+        with contextlib.suppress(OSError):
+            part.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "r+b") as file:
+                if hasattr(os, "posix_fallocate"):  # a full disk is an error here, no crash later
+                    os.posix_fallocate(handle, 0, size)
+                return np.memmap(file, np.uint8, mode="r+", shape=(size,))
+    return np.zeros(size, np.uint8)
 
 
-def _own_sizes(form: Form) -> list[list[int]] | None:
-    """Return the size of every case; nothing if all have one size."""
-    return None if len(form.shape) > 1 else [list(case) for case in form.cases]
-
-
-def _forms(listing: Listing, workers: int) -> Forms:
+def _form(listing: Listing) -> tuple[list[Shape], np.dtype[Any]]:
+    """Return the shape of every image, and the type of all."""
     options, count = listing.options, len(listing.cases)
 
-    def look(place: int) -> tuple[tuple[int, ...], str] | Problem:
+    def look(place: int) -> tuple[Shape, np.dtype[Any]] | Problem:
         case = listing.cases[place]
         try:
             image = listing.read(case).image
         except CaseError as error:
             return error.problem(case.name)
-        return image.shape, image.dtype.str
+        return image.shape, image.dtype
 
     found: list[Any] = []
     if not options.keep_values and (options.size is not None or options.volumes is None):
         # Every case must be as the first one is that can be read.
         readable = (one for one in map(look, range(count)) if not isinstance(one, Problem))
         found = list(islice(readable, 1)) * count
-    found = found or _each(look, count, workers)
+    found = found or _each(look, count)
     raise_errors([one for one in found if isinstance(one, Problem)], listing.root)
-    shapes = tuple(shape for shape, _ in found)
-    if options.volumes is None and len(set(shapes)) > 1:
-        shapes = shapes[:1] * len(shapes)  # pictures of several sizes are named when they are read
-    dtype = np.result_type(*{np.dtype(kind) for _, kind in found})
-    return {
-        "images": Form(shapes, dtype),
-        "masks": Form(tuple(shape[:-1] for shape in shapes), np.dtype(np.uint8)),
-    }
+    shapes = [shape for shape, _ in found]
+    if options.volumes is None or len(set(map(len, shapes))) > 1:
+        shapes = shapes[:1] * count  # others are named when they are read
+    return shapes, np.result_type(*{dtype for _, dtype in found})
 
 
-def _each(work: Callable[[int], Any], count: int, workers: int) -> list[Any]:
-    crew = max(min(workers, count // _FEW), 1)
+def _each(work: Callable[[int], Any], count: int) -> list[Any]:
+    crew = max(min(cores(), count // _FEW), 1)
     return list(ordered_map(work, range(count), crew, way="threads", batch=_BATCH))
 
 
-def _fill(
-    listing: Listing, forms: Forms, arrays: Arrays, workers: int
-) -> tuple[Sizes, Sizes, list[Problem]]:
-    shapes = forms["images"].cases
-    flat = {kind: array.reshape(-1) for kind, array in arrays.items()}
+def _fill(listing: Listing, images: Ragged, masks: Ragged) -> tuple[Sizes, Sizes, list[Problem]]:
+    shapes = [tuple(shape) for shape in images.shapes.tolist()]
 
     def work(place: int) -> tuple[list[tuple[float, ...]], list[Problem]]:
         case = listing.cases[place]
@@ -296,15 +254,13 @@ def _fill(
             if raw.image.shape != shapes[place]:
                 text = f"{raw.image.shape[:-1]}, the first has {shapes[0][:-1]}: give a size"
                 raise CaseError("sizes differ between cases", text)
-            for kind, pixels in (("images", raw.image), ("masks", raw.mask)):
-                start, stop = forms[kind].starts[place : place + 2]
-                flat[kind][start:stop] = pixels.reshape(-1)
         except CaseError as error:
             return [(), ()], [error.problem(case.name)]
+        images[place], masks[place] = raw.image, raw.mask
         notes = [Problem("note", kind, case.name, text) for kind, text in raw.notes]
         return [raw.spacing, raw.zoom], notes
 
-    done = _each(work, len(listing.cases), workers)
+    done = _each(work, len(shapes))
     spacing, zoom = (_known([sizes[k] for sizes, _ in done], len(shapes[0]) - 1) for k in (0, 1))
     if zoom is not None and (zoom == 1).all():
         zoom = None
@@ -317,29 +273,6 @@ def _known(sizes: list[tuple[float, ...]], dimensions: int) -> Sizes:
     return np.array(sizes, np.float64) if known else None
 
 
-def _finish(
-    place: Path,
-    parts: dict[str, Path],
-    forms: Forms,
-    arrays: Arrays,
-    sizes: tuple[Sizes, Sizes],
-    notes: list[Problem],
-) -> None:
-    """Name the files, and write the header last: without it nothing is read."""
-    header: dict[str, Any] = {
-        **{k: None if s is None else s.tolist() for k, s in zip(_SIZES, sizes, strict=True)},
-        "notes": [[n.level, n.kind, n.name, n.text] for n in notes],
-    }
-    for kind, array in arrays.items():
-        header[kind] = [list(array.shape), array.dtype.str, _sample(array)]
-        header[f"{kind}_sizes"] = _own_sizes(forms[kind])
-        if isinstance(array, np.memmap):
-            array.flush()
-        parts[kind].replace(_file(place, f"{kind}.npy"))
-    write_file(_file(place, "header.json"), json.dumps(header).encode(), durable=False)
-    _sweep(place)
-
-
 def _sweep(place: Path) -> None:
     """Drop what an older state of the same files left behind, and what nobody used for long."""
     family = place.name.split("-")[0]
@@ -347,9 +280,8 @@ def _sweep(place: Path) -> None:
         name = header.name.removesuffix("-header.json")
         stale = name.startswith(family) and name != place.name
         if stale or time.time() - header.stat().st_mtime > _MAX_AGE:
-            for kind in ("header.json", "images.npy", "masks.npy"):
-                with contextlib.suppress(OSError):
-                    _file(place.with_name(name), kind).unlink()
+            for file in place.parent.glob(f"{name}-*"):
+                file.unlink(missing_ok=True)
     for part in place.parent.glob(f"{PART}*"):  # of processes that were killed
         if time.time() - part.stat().st_mtime > _MAX_PART_AGE:
             part.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ Finder = Callable[[Sequence[FileEntry], Options], tuple[list[Pair], list[Problem
 
 @dataclass(frozen=True)
 class Listed:
-    """One case: its id, where it belongs and its files (name, bytes, time) for the cache's key."""
+    """One case: its id, where it belongs, and its files."""
 
     id: str
     name: str
@@ -44,10 +44,8 @@ class Listed:
     site: str
     split: str
     group: str
-    files: tuple[tuple[str, int, int], ...]
-    pair: Pair | None = None
-    part: int | None = None
-    """Which slice of its volume the case is."""
+    pair: Pair
+    part: int | None = None  # which slice of its volume the case is
 
 
 @dataclass(frozen=True)
@@ -61,17 +59,13 @@ class Listing:
 
     def read(self, case: Listed) -> RawCase:
         """Return a case as the options ask for it."""
-        assert case.pair is not None  # only the items of a torch data set have none
         if case.part is not None:
             return _slices(case.pair, self.options)[case.part]
         return next(_decoded(case.pair, self.options))
 
     def with_masks_of(self, case: Listed, annotator: str | None = None) -> Listed:
         """Return a case with the masks of an annotator, see :func:`choose_masks`."""
-        if case.pair is None or not case.pair.annotators:
-            return case
-        pair = choose_masks(case.pair, self.options, annotator)
-        return replace(case, pair=pair, files=_files(pair))
+        return replace(case, pair=choose_masks(case.pair, self.options, annotator))
 
     def take(self, cases: Sequence[Listed]) -> Listing:
         """Return the same folder with these cases only, in this order."""
@@ -103,7 +97,7 @@ def list_cases(
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     cases: list[Listed] = []
     for i, p in zip(ids, pairs, strict=True):
-        case = Listed(i, p.name, p.source, p.site, p.split, p.group, _files(p), pair=p)
+        case = Listed(i, p.name, p.source, p.site, p.split, p.group, p)
         cases += _cut(case, p, options, problems)
     cases.sort(key=lambda case: case.id)
     usage = usage_of(entries, pairs, problems)
@@ -184,10 +178,6 @@ def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
 @lru_cache(maxsize=cores())  # each thread reads the slices of its volume one after the other
 def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
     return tuple(_decoded(pair, options))
-
-
-def _files(pair: Pair) -> tuple[tuple[str, int, int], ...]:
-    return tuple((f.name, f.size, f.mtime) for f in (*pair.images, *pair.masks))
 
 
 def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
