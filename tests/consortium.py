@@ -13,9 +13,9 @@ from feda3i.engine.model_file import read_model
 from feda3i.engine.run import Result
 from feda3i.engine.transport import one_thread
 from feda3i.flower.client_app import app
-from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.server_app import ServerSettings, serve
 from feda3i.recipe import Recipe, validate
+from in_process import InProcessGrid
 from waiting import HANG
 
 

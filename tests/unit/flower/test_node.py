@@ -1,11 +1,13 @@
 """What a site decides for itself, and what it refuses to do for a server."""
 
 import json
+import resource
 import signal
 
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.core.messages import Order, Params
@@ -13,11 +15,11 @@ from feda3i.engine.run import run
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower import records
 from feda3i.flower.client_app import Answered, app
-from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.node import NodeSettings, recipe_at_site
 from feda3i.flower.records import Header
 from feda3i.recipe import validate
 from feda3i.synthetic.sets import synthetic_skin
+from in_process import InProcessGrid
 
 SETTINGS = {"site": "site-01", "state-dir": "/somewhere/state", "allow-synthetic": True}
 
@@ -92,12 +94,16 @@ def test_a_recipe_beyond_what_the_site_agreed_to_is_refused(site, changes, text)
     assert "\n" not in str(caught.value)
 
 
-def test_an_order_beyond_the_memory_of_the_site_is_refused(tmp_path):
-    config = {**SETTINGS, "state-dir": str(tmp_path), "max-memory": 1e-6}
-    content, run_config = records.write(Header("hello"), {}), json.dumps(tiny().to_dict())
-    header, body = ask("query.hello", content, config, {"recipe": run_config})
-    assert header.kind == "refusal"
-    assert "max-memory (1e-06 GB)" in body["reason"]
+def test_an_order_beyond_the_memory_of_the_site_is_refused():
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    for allocate in (lambda: np.empty(2**40, np.uint8), lambda: torch.empty(2**40)):
+        with pytest.raises(RunError, match=r"max-memory \(64 GB\)"), limited(max_memory=64):
+            allocate()
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def limited(**changes):
+    return settings(**{name.replace("_", "-"): value for name, value in changes.items()}).limits()
 
 
 def test_an_order_beyond_the_seconds_of_the_site_is_refused():

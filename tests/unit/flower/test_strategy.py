@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
@@ -23,9 +24,9 @@ from flwr.serverapp.strategy import (
 
 from consortium import flower_task
 from feda3i.errors import RecipeError
-from feda3i.flower.inprocess import InProcessGrid
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
 from feda3i.quality import SiteSurvey, balance_by_offset, group_sites, mix_by_stage, site_weights
+from in_process import InProcessGrid
 from waiting import HANG
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "existing_flower_app"
@@ -239,11 +240,31 @@ def test_a_survey_that_is_none_is_refused():
 
 @pytest.mark.slow
 def test_the_example_runs(monkeypatch):
+    """On exact masks; its clients draw their contours too large or too small."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    import run_here
+    from segmentation.client_app import app as client
+    from segmentation.server_app import app as server
+    from segmentation.task import OFFSETS, SIZE, Net, dice
 
-    scores = {name: run_here.play(name) for name in ("fedavg", "feda3i")}
-    for module in [m for m in sys.modules if m.split(".")[0] in ("run_here", "segmentation")]:
+    draw = torch.Generator().manual_seed(99)
+    y, x = torch.meshgrid(torch.arange(SIZE), torch.arange(SIZE), indexing="ij")
+    centre = 12 + 8 * torch.rand(32, 2, 1, 1, generator=draw)
+    radius = 6 + 3 * torch.rand(32, 1, 1, generator=draw)
+    masks = torch.hypot(y - centre[:, 0], x - centre[:, 1]) < radius
+    images = masks + 0.3 * torch.randn(masks.shape, generator=draw)
+    settings = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    scores = {}
+    for name in ("fedavg", "feda3i"):
+        config = {**settings["config"], "strategy": name}
+        nodes = {f"client-{k}": {"partition-id": k} for k in range(len(OFFSETS))}
+        context = Context(1, 1, {}, RecordDict(), config)
+        torch.manual_seed(0)
+        with flower_task():
+            server(InProcessGrid(client, nodes, config), context)
+        model = Net()
+        model.load_state_dict(context.state["final"].to_torch_state_dict())
+        scores[name] = dice(model, images[:, None].float(), masks[:, None].float())
+    for module in [m for m in sys.modules if m.split(".")[0] == "segmentation"]:
         del sys.modules[module]
     assert scores["feda3i"] > scores["fedavg"] > 0.7
 
