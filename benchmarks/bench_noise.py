@@ -23,8 +23,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.noise import ContourEvolution, SignedDistanceEvolution
-from feda3i.noise.calibrate import mean_dice
+from feda3i.noise import Annotator, ContourEvolution, SignedDistanceEvolution
+from feda3i.noise.noisy_masks import mean_dice
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit" / "noise"))
@@ -153,7 +153,7 @@ def print_scaling(cases: int, draws: int) -> None:
     for side in (128, 64, 48):
         for mu, sigma in ((8, 5), (-8, 5), (20, 10), (-15, 7), (2, 1)):
             model = ContourEvolution(mu, sigma)
-            small = model.scaled(side / SIDE)
+            small = ContourEvolution.for_annotator(Annotator(mu, sigma).scaled(side / SIDE))
             found = []
             for k, mask in enumerate(large):
                 clean = reduce(mask, side)

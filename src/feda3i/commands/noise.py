@@ -106,7 +106,7 @@ def pdn(
     quiet: Quiet = False,
 ) -> None:
     """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
-    from feda3i.noise.pdn_table import dependence_rows, dependence_text
+    from feda3i.noise.pdn import dependence_rows, dependence_text
     from feda3i.simulation.noisy_files import write_table
 
     with progress_bar("pdn", quiet) as progress:

@@ -15,8 +15,6 @@ from feda3i.noise.annotators import (
     draw_annotators,
     get_setting,
 )
-from feda3i.noise.bias import ContourPart, Evolution
-from feda3i.noise.calibrate import Calibration, calibrate
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
@@ -32,31 +30,30 @@ from feda3i.noise.noisy_masks import (
     noisy_case,
 )
 from feda3i.noise.pdn import PixelDependence, pixel_dependence
+from feda3i.noise.transform import NoisyMaskd, noisy
 
 __all__ = [
     "REGISTRY",
     "SETTINGS",
     "Annotator",
-    "Calibration",
     "ClassConditional",
     "ContourEvolution",
-    "ContourPart",
-    "Evolution",
     "MarkovNoise",
     "MorphologicalNoise",
     "NoiseModel",
     "NoiseSetting",
     "NoiseWarning",
     "NoisyCase",
+    "NoisyMaskd",
     "NoisyMasks",
     "PixelDependence",
     "SignedDistanceEvolution",
     "annotators_of_setting",
     "apply_noise",
     "build_model",
-    "calibrate",
     "draw_annotators",
     "get_setting",
+    "noisy",
     "noisy_case",
     "pixel_dependence",
 ]

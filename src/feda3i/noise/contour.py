@@ -7,22 +7,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from feda3i.errors import DataError, RecipeError, check_choice
-from feda3i.geometry import Binary
-from feda3i.noise.bias import ContourPart, Evolution
+from feda3i.errors import RecipeError, check_choice
+from feda3i.geometry import Binary, Floats
 from feda3i.noise.model import (
     Annotator,
     Mask,
     check_integer,
-    check_mask,
     check_number,
     check_options,
-    classes_of,
     noise_by_class,
 )
 from feda3i.noise.published import evolve_published
 from feda3i.noise.sweep import evolve_by_sweep
-from feda3i.seeding import Draws, generator
+from feda3i.seeding import Draws
 
 GIVEN = ("mu", "sigma", "closure", "reach", "short", "retries")
 """What no recipe sets: it comes from the annotator, or belongs to the algorithm."""
@@ -105,43 +102,31 @@ class ContourEvolution:
     def for_annotator(cls, annotator: Annotator, **options: Any) -> ContourEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
         check_options(cls, options, given=GIVEN)
-        full = cls(mu=0.0, sigma=0.0, **options).scaled(annotator.scale)
-        return replace(full, mu=float(annotator.mu), sigma=float(annotator.sigma))
-
-    def scaled(self, factor: float) -> ContourEvolution:
-        """Return the same noise for images ``factor`` times the size: all lengths multiplied."""
-        check_number("factor", factor, low=0.0, is_open=True)
+        full, factor = cls(mu=0.0, sigma=0.0, **options), annotator.scale
         return replace(
-            self,
-            mu=self.mu * factor,
-            sigma=self.sigma * factor,
-            clip=self.clip * factor,
-            closure=self.closure * factor,
-            reach=max(2, round(self.reach * factor)),
-            short=self.short * factor,
+            full,
+            mu=float(annotator.mu),
+            sigma=float(annotator.sigma),
+            clip=full.clip * factor,
+            closure=full.closure * factor,
+            reach=max(2, round(full.reach * factor)),
+            short=full.short * factor,
         )
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D mask or label map."""
-        is_nested = self.mode == "robust"  # the published algorithm fills every hole by itself
-        return noise_by_class(mask, rng, self._change, dimensions=(2,), is_nested=is_nested)
+        return self.evolve(mask, rng)[0]
 
-    def evolve(self, mask: Mask, rng: Draws) -> Evolution:
-        """Return the noisy mask of a 2-D binary mask and what was done to each contour."""
-        check_mask(mask, dimensions=(2,))
-        classes = classes_of(mask)
-        if len(classes) > 1:
-            raise DataError(
-                f"expected a binary mask, found classes {classes}; give one class at a time"
-            )
-        bits = np.ascontiguousarray(mask != 0).view(np.uint8)
-        noisy, parts = self._evolve(bits, generator(rng))
-        return Evolution((noisy * mask.max()).astype(mask.dtype), tuple(parts))
+    def evolve(self, mask: Mask, rng: Draws) -> tuple[Mask, list[Floats]]:
+        """Return the noisy mask, and the bias along each contour that was moved."""
+        biases: list[Floats] = []
 
-    def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
-        return self._evolve(mask, rng)[0]
+        def change(region: Binary, rng: np.random.Generator) -> Binary:
+            noisy, drawn = evolve_region(self, region, rng)
+            biases.extend(drawn)
+            return noisy
 
-    def _evolve(self, mask: Binary, rng: np.random.Generator) -> tuple[Binary, list[ContourPart]]:
-        if self.mode == "faithful":
-            return evolve_published(self, mask, rng)
-        return evolve_by_sweep(self, mask, rng)
+        # The published algorithm fills every hole by itself.
+        is_nested = self.mode == "robust"
+        evolve_region = evolve_by_sweep if is_nested else evolve_published
+        return noise_by_class(mask, rng, change, dimensions=(2,), is_nested=is_nested), biases

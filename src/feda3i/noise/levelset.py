@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -82,15 +83,9 @@ class SignedDistanceEvolution:
     def for_annotator(cls, annotator: Annotator, **options: Any) -> SignedDistanceEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
         check_options(cls, options, given=("mu", "sigma", "cells"))
-        full = cls(mu=0.0, sigma=0.0, **options).scaled(annotator.scale)
-        return replace(full, mu=float(annotator.mu), sigma=float(annotator.sigma))
-
-    def scaled(self, factor: float) -> SignedDistanceEvolution:
-        """Return the same noise for images ``factor`` times the size."""
-        check_number("factor", factor, low=0.0, is_open=True)
-        return replace(
-            self, mu=self.mu * factor, sigma=self.sigma * factor, clip=self.clip * factor
-        )
+        full = cls(mu=0.0, sigma=0.0, **options)
+        mu, sigma = float(annotator.mu), float(annotator.sigma)
+        return replace(full, mu=mu, sigma=sigma, clip=full.clip * annotator.scale)
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a mask or label map with one to four dimensions."""
@@ -147,11 +142,11 @@ def _radius(volume: float, dimensions: int) -> float:
 
 def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: float) -> Field:
     """Return a Gaussian hill of height 1 on the grid of these axes."""
-    hill = np.ones(1, np.float32)
-    for axis, middle in zip(axes, centre, strict=True):
-        along = np.exp(-0.5 * ((axis - middle) / width) ** 2).astype(np.float32)
-        hill = np.multiply.outer(hill, along)
-    return np.asarray(hill[0])
+    pairs = zip(axes, centre, strict=True)
+    along = [
+        np.exp(-0.5 * ((axis - middle) / width) ** 2).astype(np.float32) for axis, middle in pairs
+    ]
+    return np.asarray(reduce(np.multiply.outer, along))
 
 
 def smooth_field(axes: list[NDArray[np.float64]], cell: float, rng: np.random.Generator) -> Field:

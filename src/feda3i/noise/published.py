@@ -25,7 +25,7 @@ from feda3i.geometry import (
     label_components,
     outer_contours,
 )
-from feda3i.noise.bias import ContourPart, draw_bias
+from feda3i.noise.bias import draw_bias
 from feda3i.noise.model import NoiseWarning
 
 if TYPE_CHECKING:
@@ -39,37 +39,33 @@ SMALLEST_PART = 15  # pixels; smaller components vanish, unless it is the larges
 
 def evolve_published(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
-) -> tuple[Binary, list[ContourPart]]:
-    """Return the noisy mask and the record of each 4-connected component (steps 0 to 12)."""
-    results = [
-        _evolve_component(model, component, contour, rng)
-        for component, contour in split_components(mask)
-    ]
-    parts = [part for _, part in results]
-    noisy = results[0][0] if results else mask.copy()
-    for changed, _ in results[1:]:
+) -> tuple[Binary, list[Floats]]:
+    """Return the noisy mask and the bias of each 4-connected component (steps 0 to 12)."""
+    noisy, biases = np.zeros_like(mask), []
+    for component, contour in split_components(mask):
+        changed, bias = _evolve_component(model, component, contour, rng)
         noisy |= changed
-    if parts and not noisy.any():
+        biases.append(bias)
+    if biases and not noisy.any():
         warnings.warn(
             "the published algorithm lost the object (a contour shorter than its points, or all "
             "points dropped) and returned an empty mask; mode 'robust' keeps it",
             NoiseWarning,
             stacklevel=2,
         )
-    return noisy, parts
+    return noisy, biases
 
 
 def _evolve_component(
     model: ContourEvolution, mask: Binary, contour: Points, rng: np.random.Generator
-) -> tuple[Binary, ContourPart]:
+) -> tuple[Binary, Floats]:
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0  # step 2
-    contour = np.concatenate([contour[start:], contour[:start]])
+    contour = np.roll(contour, -start, axis=0)
     margin = length // model.points
     if margin == 0:  # step 3: the published function returns nothing that can be drawn
-        nothing = ContourPart(contour, np.zeros(length), contour, np.ones(length, bool), 0, "lost")
-        return np.zeros_like(mask), nothing
-    bias, tries = draw_bias(  # steps 4 to 6
+        return np.zeros_like(mask), np.zeros(length)
+    bias, _ = draw_bias(  # steps 4 to 6
         length,
         model.mu,
         model.sigma,
@@ -82,13 +78,9 @@ def _evolve_component(
         retries=model.retries,
     )
     if not bias.any():  # step 7
-        return mask.copy(), ContourPart(
-            contour, bias, contour, np.zeros(length, bool), tries, "unchanged"
-        )
-    moved, dropped = move_contour(mask, contour, bias)
-    is_lost = bool(dropped.all())
-    part = ContourPart(contour, bias, moved, dropped, tries, "lost" if is_lost else "moved")
-    return fill_polygon(moved[~dropped], mask.shape), part  # step 12
+        return mask.copy(), bias
+    moved, is_dropped = move_contour(mask, contour, bias)
+    return fill_polygon(moved[~is_dropped], mask.shape), bias  # step 12
 
 
 def split_components(mask: Binary) -> list[tuple[Binary, Points]]:

@@ -10,7 +10,6 @@ nothing crosses and nothing turns over.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ from feda3i.geometry import (
     outer_contours,
     signed_distance,
 )
-from feda3i.noise.bias import ContourPart, Fate, draw_bias
+from feda3i.noise.bias import draw_bias
 from feda3i.noise.model import core_of
 
 if TYPE_CHECKING:
@@ -40,16 +39,14 @@ TURN = 12  # the normal looks at most 1/TURN of the contour to either side
 
 def evolve_by_sweep(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
-) -> tuple[Binary, list[ContourPart]]:
-    """Return the noisy mask and the record of each contour, holes after their component."""
-    if not touches_frame(mask):
+) -> tuple[Binary, list[Floats]]:
+    """Return the noisy mask and the bias along each contour, holes after their component."""
+    if not _touches_frame(mask):
         contours, has_hole = outer_contours(mask)
         if len(contours) != 1:
             return _evolve_components(model, mask, 0, rng)
-        noisy, parts = _evolve_component(model, mask, contours[0], has_hole, rng)
-        if not noisy.any():
-            noisy, parts[0] = core_of(mask), replace(parts[0], fate="core")
-        return noisy, parts
+        noisy, biases = _evolve_component(model, mask, contours[0], has_hole, rng)
+        return noisy if noisy.any() else core_of(mask), biases
     if mask.all():
         return mask.copy(), []
     # The object goes on beyond the frame: its border there is not a contour, and must lie farther
@@ -58,16 +55,15 @@ def evolve_by_sweep(
     return _evolve_components(model, np.pad(mask, pad, mode="edge"), pad, rng)
 
 
-def touches_frame(mask: Binary) -> bool:
-    """Tell whether any pixel of the outermost rows and columns is set."""
+def _touches_frame(mask: Binary) -> bool:
     return bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
 
 
 def _evolve_components(
     model: ContourEvolution, mask: Binary, pad: int, rng: np.random.Generator
-) -> tuple[Binary, list[ContourPart]]:
+) -> tuple[Binary, list[Floats]]:
     """Change every 8-connected component in a box of its own; ``pad`` pixels surround the frame."""
-    noisy, record = np.zeros_like(mask), []
+    noisy, biases = np.zeros_like(mask), []
     rows, cols = mask.shape[0] - 2 * pad, mask.shape[1] - 2 * pad
     labels, count = label_components(mask)
     margin = math.ceil(model.clip) + 2
@@ -76,15 +72,13 @@ def _evolve_components(
         box = np.s_[top : down.stop + margin, left : right.stop + margin]
         component = (labels[box] == label).view(np.uint8)
         contours, has_hole = outer_contours(component)
-        changed, parts = _evolve_component(model, component, contours[0], has_hole, rng)
+        changed, drawn = _evolve_component(model, component, contours[0], has_hole, rng)
         seen = np.s_[max(pad - top, 0) : pad + rows - top, max(pad - left, 0) : pad + cols - left]
         if not changed[seen].any():
             changed[seen] = core_of(component[seen])
-            parts[0] = replace(parts[0], fate="core")
         noisy[box] |= changed
-        shift = np.array([top - pad, left - pad], np.int32)
-        record += [replace(p, contour=p.contour + shift, moved=p.moved + shift) for p in parts]
-    return np.ascontiguousarray(noisy[pad : pad + rows, pad : pad + cols]), record
+        biases += drawn
+    return np.ascontiguousarray(noisy[pad : pad + rows, pad : pad + cols]), biases
 
 
 def _evolve_component(
@@ -93,60 +87,49 @@ def _evolve_component(
     contour: Points,
     has_hole: bool,
     rng: np.random.Generator,
-) -> tuple[Binary, list[ContourPart]]:
+) -> tuple[Binary, list[Floats]]:
     """Move the outer contour as one object, and every hole as an object that moves against it."""
-    if not has_hole:
-        changed, part = evolve_solid(model, component, contour, rng)
-        return changed, [part]
-    solid = fill_polygon(contour, component.shape)
-    changed, part = evolve_solid(model, solid, contour, rng)
-    parts = [part]
-    # The background is 4-connected where the foreground is 8-connected.
-    openings, number = label_components(solid ^ component, is_diagonal=False)
-    for opening in range(1, number + 1):
-        rim = outer_contours((openings == opening).view(np.uint8))[0][0]
-        filled = fill_polygon(rim, component.shape)
-        hole, part = evolve_solid(model, filled, rim, rng, is_hole=True)
-        changed &= 1 - hole
-        parts.append(part)
-    return changed, parts
+    solid = fill_polygon(contour, component.shape) if has_hole else component
+    changed, bias = _evolve_solid(model, solid, contour, rng)
+    biases = [bias]
+    if has_hole:
+        # The background is 4-connected where the foreground is 8-connected.
+        openings, number = label_components(solid ^ component, is_diagonal=False)
+        for opening in range(1, number + 1):
+            rim = outer_contours((openings == opening).view(np.uint8))[0][0]
+            filled = fill_polygon(rim, component.shape)
+            hole, bias = _evolve_solid(model, filled, rim, rng, is_hole=True)
+            changed &= 1 - hole
+            biases.append(bias)
+    return changed, biases
 
 
-def evolve_solid(
+def _evolve_solid(
     model: ContourEvolution,
     solid: Binary,
     contour: Points,
     rng: np.random.Generator,
     is_hole: bool = False,
-) -> tuple[Binary, ContourPart]:
+) -> tuple[Binary, Floats]:
     """Move the contour of one object without holes; a hole moves the other way."""
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0
-    contour = np.concatenate([contour[start:], contour[:start]])
     is_short = 2 * length < model.short
-    bias, tries = _draw(model, length, is_short, rng)
-    outwards = -bias if is_hole else bias
-    normals = contour_normals(contour, max(1, min(model.reach, length // TURN)))
-    moved = np.rint(contour.T + normals.T * outwards).astype(np.int32).T
-    fate: Fate = "grown" if is_short else "moved"
+    bias = _draw(model, length, is_short, rng)
     if not bias.any() or (is_short and is_hole):
-        # A hole this small was not drawn as a contour of its own: it stays.
-        noisy, moved, fate = solid.copy(), contour, "kept" if bias.any() else "unchanged"
-    elif is_short:
-        noisy = _grow(solid, contour, float(outwards[0]))
-    else:
-        noisy = sweep_outline(solid, contour, normals, outwards)
-    if is_hole and not noisy.any():
-        fate = "closed"
-    return noisy, ContourPart(contour, bias, moved, np.zeros(length, bool), tries, fate, is_hole)
+        return solid.copy(), bias  # a hole this small was not drawn as a contour of its own
+    contour = np.roll(contour, -start, axis=0)
+    outwards = -bias if is_hole else bias
+    if is_short:
+        return _grow(solid, contour, float(outwards[0])), bias
+    normals = contour_normals(contour, max(1, min(model.reach, length // TURN)))
+    return _sweep_outline(solid, contour, normals, outwards), bias
 
 
-def _draw(
-    model: ContourEvolution, length: int, is_short: bool, rng: np.random.Generator
-) -> tuple[Floats, int]:
+def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.Generator) -> Floats:
     if is_short:
         mean = rng.normal(model.mu, model.sigma, model.points).mean()
-        return np.full(length, np.clip(mean, -model.clip, model.clip)), 1
+        return np.full(length, np.clip(mean, -model.clip, model.clip))
     share = min(1.0, length / model.short) if model.short else 1.0
     degree = max(1, round(model.degree * share))
     return draw_bias(
@@ -159,10 +142,10 @@ def _draw(
         clip=model.clip,
         closure=model.closure,
         retries=model.retries,
-    )
+    )[0]
 
 
-def sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
+def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
     """Return the object plus the bands its contour crosses outwards, less those inwards.
 
     A pixel that moves inwards by b leaves a contour at depth b, so it removes what is shallower:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from feda3i import seeding
 from feda3i.errors import DataError
 from feda3i.files import write_figure
-from feda3i.noise.bias import Evolution
+from feda3i.geometry import Floats
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.model import SIDE, Annotator
 
@@ -41,11 +41,11 @@ def draw_gallery(
     cases: Sequence[tuple[Image, Image]],
     seed: int,
     mode: str = "robust",
-) -> list[list[Evolution]]:
+) -> None:
     """Write the figure: a row per case, a column per model, below it the bias of the first case.
 
     A case is an image and its mask. The paper's mu and sigma are meant at 256 pixels and scale with
-    the image's longer side. What was drawn is returned by case and model.
+    the image's longer side.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -59,13 +59,13 @@ def draw_gallery(
         [_evolve(image, mask, mu, sigma, mode, seed, k) for mu, sigma in PAPER_MODELS]
         for k, (image, mask) in enumerate(cases)
     ]
-    highest = max(float(np.abs(e.parts[0].bias).max()) for e in drawn[0]) * 1.15
+    highest = max(float(np.abs(bias).max()) for _, bias in drawn[0]) * 1.15
     for column, (mu, sigma) in enumerate(PAPER_MODELS):
         for row, (image, mask) in enumerate(cases):
-            _show(axes[row][column], image, mask, drawn[row][column].mask)
+            _show(axes[row][column], image, mask, drawn[row][column][0])
         axes[0][column].set_title(f"C({mu:g}, {sigma:g})", fontsize=11)
         scale = max(cases[0][1].shape) / SIDE
-        _show_bias(axes[-1][column], drawn[0][column], mu * scale, highest, column == 0)
+        _show_bias(axes[-1][column], drawn[0][column][1], mu * scale, highest, column == 0)
     figure.legend(
         handles=[
             Line2D([], [], color=CLEAN, label="clean contour"),
@@ -77,12 +77,12 @@ def draw_gallery(
         fontsize=10,
     )
     write_figure(path, figure, dpi=110)
-    return drawn
 
 
 def _evolve(
     image: Image, mask: Image, mu: float, sigma: float, mode: str, seed: int, case: int
-) -> Evolution:
+) -> tuple[Image, Floats]:
+    """Return the noisy mask and the bias along its first contour."""
     if image.shape[:2] != mask.shape or not mask.any():
         raise DataError(
             "expected an image with a mask of its size and with foreground, found image "
@@ -90,7 +90,8 @@ def _evolve(
         )
     annotator = Annotator(mu, sigma).scaled(max(mask.shape) / SIDE)
     model = ContourEvolution.for_annotator(annotator, mode=mode)
-    return model.evolve(mask, seeding.rng(seed, "gallery", case, f"{mu:g} {sigma:g}"))
+    noisy, biases = model.evolve(mask, seeding.rng(seed, "gallery", case, f"{mu:g} {sigma:g}"))
+    return noisy, biases[0]
 
 
 def _show(axis: Axes, image: Image, clean: Image, noisy: Image) -> None:
@@ -100,8 +101,7 @@ def _show(axis: Axes, image: Image, clean: Image, noisy: Image) -> None:
     axis.set_axis_off()
 
 
-def _show_bias(axis: Axes, evolution: Evolution, mu: float, highest: float, is_first: bool) -> None:
-    bias = evolution.parts[0].bias
+def _show_bias(axis: Axes, bias: Floats, mu: float, highest: float, is_first: bool) -> None:
     axis.axhline(0, color="0.6", linewidth=0.8)
     axis.axhline(mu, color="0.35", linewidth=0.9, linestyle="--")
     axis.plot(np.linspace(0, 1, len(bias)), bias, color=NOISY, linewidth=1.3)

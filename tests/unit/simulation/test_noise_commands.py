@@ -122,7 +122,7 @@ def test_gallery_draws_a_picture(tmp_path: Path, masks: Path) -> None:
 
 
 def test_pdn_prints_a_row_per_model(tmp_path: Path) -> None:
-    from feda3i.noise.pdn_table import MODELS
+    from feda3i.noise.pdn import MODELS
 
     done = run("pdn", "--draws", 10, "--radius", 12, "--csv", tmp_path / "t.csv", "-q")
     assert done.exit_code == 0, done.output

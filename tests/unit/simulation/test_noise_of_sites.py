@@ -9,8 +9,8 @@ import pytest
 
 from feda3i.errors import DataError, RecipeError, RunError
 from feda3i.noise import Annotator, apply_noise, build_model
-from feda3i.noise.calibrate import mean_dice
 from feda3i.noise.model import NoiseWarning
+from feda3i.noise.noisy_masks import mean_dice
 from feda3i.simulation.cache import cached_noise
 from noise_shapes import disc
 

@@ -1,0 +1,298 @@
+"""Contour evolution: areas, the oracle of the faithful mode, what the robust one promises."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_contour import naive_evolution
+from scipy import ndimage
+
+from feda3i.errors import DataError, RecipeError
+from feda3i.geometry import signed_distance
+from feda3i.noise import Annotator, ContourEvolution, NoiseWarning
+from feda3i.noise.bias import draw_bias
+from noise_shapes import blobs, disc
+
+pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
+MODES = ("robust", "faithful")
+
+
+def faithful(mu: float, sigma: float, **options: object) -> ContourEvolution:
+    return ContourEvolution(mu, sigma, mode="faithful", **options)
+
+
+def ratio(model: ContourEvolution, clean: np.ndarray, draws: int = 1) -> float:
+    rng = np.random.default_rng(0)
+    return float(np.mean([model(clean, rng).sum() for _ in range(draws)]) / clean.sum())
+
+
+def drawn(model: ContourEvolution, mask: np.ndarray, seed: int = 0) -> np.ndarray:
+    return model(mask, np.random.default_rng(seed))
+
+
+# -- areas, also as measured on the published code ------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [70, 40, 20])
+@pytest.mark.parametrize("mu", [8, -8, -15, 3, -3])
+def test_constant_bias_gives_the_area_of_the_shifted_disc(radius: int, mu: float) -> None:
+    found = ratio(ContourEvolution(mu, 0), disc(radius))
+    assert found == pytest.approx(((radius + mu) / radius) ** 2, abs=0.03)
+
+
+# Measured on the published code: area ratio of discs in 256 x 256, C(8, ~0), C(-8, ~0), C(-15, ~0).
+CONSTANT = {70: (1.24, 0.78, 0.62), 40: (1.44, 0.64, 0.39), 20: (1.97, 0.36, 0.07)}
+
+
+@pytest.mark.parametrize("radius", CONSTANT)
+def test_area_ratios_of_the_published_code_without_spread(radius: int) -> None:
+    for mu, expected in zip((8, -8, -15), CONSTANT[radius], strict=True):
+        found = ratio(faithful(mu, 1e-3), disc(radius), 3)
+        assert found == pytest.approx(expected, abs=0.03)
+        if abs(mu) <= 0.75 * radius:
+            assert found == pytest.approx(((radius + mu) / radius) ** 2, abs=0.015)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("radius", "expected"),
+    [(70, (1.25, 0.79, 1.67, 0.52)), (40, (1.45, 0.65, 2.28, 0.28))],
+)
+def test_area_ratios_with_spread(mode, radius: int, expected: tuple[float, ...]) -> None:
+    """Means of 20 draws of the published code."""
+    for (mu, sigma), value in zip(((8, 5), (-8, 5), (20, 10), (-20, 10)), expected, strict=True):
+        found = ratio(ContourEvolution(mu, sigma, mode=mode), disc(radius), 150)
+        assert found == pytest.approx(value, abs=0.03)
+
+
+@pytest.mark.parametrize("side", [128, 64])
+def test_scaled_noise_does_the_same_to_a_smaller_image(side: int) -> None:
+    factor = side / 256
+    for mu in (12, -12):
+        model = ContourEvolution.for_annotator(Annotator(mu, 5).scaled(factor))
+        expected = ratio(ContourEvolution(mu, 5), disc(60), 40)
+        assert ratio(model, disc(60 * factor, side), 80) == pytest.approx(expected, rel=0.05)
+
+
+# -- the bias -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mu", "sigma"), [(5, 2), (-8, 5), (0, 6), (20, 10), (-20, 10)])
+@pytest.mark.parametrize("length", [59, 119, 330])
+def test_the_mean_of_the_bias_is_mu(mu: float, sigma: float, length: int) -> None:
+    rng = np.random.default_rng(length)
+    means = np.array([draw_bias(length, mu, sigma, rng)[0].mean() for _ in range(300)])
+    assert means.mean() == pytest.approx(mu, abs=0.1 * sigma)
+
+
+def test_the_spread_is_sigma_at_the_start_and_half_of_it_elsewhere() -> None:
+    rng = np.random.default_rng(0)
+    biases = np.array([draw_bias(330, 0, 4, rng)[0] for _ in range(1000)])
+    spread = biases.std(axis=0) / 4
+    assert spread[0] == pytest.approx(1.0, abs=0.1)
+    assert spread[60:270].mean() == pytest.approx(0.55, abs=0.1)
+    assert biases.std(axis=1).mean() / 4 == pytest.approx(0.55, abs=0.12)
+
+
+@pytest.mark.parametrize("length", [30, 45, 59, 119, 299, 330])
+def test_no_tail_oscillation_and_few_redraws(length: int) -> None:
+    rng = np.random.default_rng(length)
+    found = [draw_bias(length, 20, 10, rng, clip=1e9) for _ in range(200)]
+    assert max(np.abs(bias).max() for bias, _ in found) < 80
+    # The last pixel of a short contour is a larger share of it away from the closing value.
+    assert np.mean([tries for _, tries in found]) < (3 if length > 100 else 8)
+    assert all(abs(bias[0] - bias[-1]) < 3 for bias, _ in found)
+
+
+def test_the_tail_of_an_awkward_contour_oscillates_and_redraws_end() -> None:
+    """As published: of 59 contour pixels the last 30 lie beyond the drawn values."""
+    bias, tries = draw_bias(59, 5, 2, np.random.default_rng(0), gap=1 / 59, retries=50)
+    assert tries == 50
+    assert (np.abs(bias) == 30).mean() > 0.2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_bias_that_was_drawn_is_told(mode) -> None:
+    model = ContourEvolution(6, 3, mode=mode)
+    noisy, biases = model.evolve(disc(40).astype(bool), 1)
+    assert noisy.dtype == bool
+    np.testing.assert_array_equal(noisy, model(disc(40), 1) == 1)
+    assert [bias.shape for bias in biases] == [(224,)]
+
+
+# -- faithful -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_same_bits_as_the_oracle(block: int) -> None:
+    """25 random masks a block, 200 in all, with the same generator on both sides."""
+    moved = 0
+    for seed in range(25 * block, 25 * block + 25):
+        draw = np.random.default_rng([seed, 7])
+        mask = blobs(draw)
+        mu, sigma = float(draw.uniform(-12, 12)), float(draw.uniform(0.5, 6))
+        ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
+        noisy = faithful(mu, sigma, retries=5)(mask, ours)
+        expected = naive_evolution(mask, mu, sigma, theirs, retries=5)
+        np.testing.assert_array_equal(noisy, expected, err_msg=f"seed {seed}")
+        # The generators are at the same place too: neither drew more than the other.
+        assert ours.bit_generator.state == theirs.bit_generator.state
+        moved += int((noisy != mask).any())
+    assert moved >= 20
+
+
+def test_artefacts_of_the_published_algorithm_that_the_robust_mode_does_not_have() -> None:
+    inside_out = [ratio(faithful(mu, 0), disc(10)) for mu in (-8, -15)]
+    assert inside_out[0] < inside_out[1], "shrunk past its core an object grows again"
+    with pytest.warns(NoiseWarning, match="lost the object"):
+        assert not drawn(faithful(2, 1), disc(3, 32)).any()
+    mask = disc(30, 128)
+    mask[64, 64] = 0
+    mask[5:8, 5:9] = 1  # 12 pixels
+    assert not drawn(faithful(0, 0), mask)[:20, :20].any(), "small components vanish"
+    assert drawn(faithful(2, 0), mask)[64, 64] == 1, "and so do holes"
+
+
+def test_columns_are_limited_by_columns() -> None:
+    wide = np.zeros((60, 200), np.uint8)
+    wide[15:45, 120:170] = 1  # columns beyond the number of rows
+    for mask in (wide, np.ascontiguousarray(wide.T)):
+        assert drawn(faithful(4, 0), mask).sum() == pytest.approx(38 * 58, rel=0.04)
+
+
+# -- robust ---------------------------------------------------------------------------------------
+
+
+def test_shrinking_further_never_grows() -> None:
+    found = [ratio(ContourEvolution(-mu, 0), disc(10)) for mu in (2, 5, 8, 11, 15, 20, 30)]
+    assert all(a >= b for a, b in pairwise(found))
+    assert 0 < found[-1] < 0.05
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-30, 30), st.floats(0, 12))
+def test_any_mask_keeps_every_component(seed: int, mu: float, sigma: float) -> None:
+    mask = blobs(np.random.default_rng(seed))
+    noisy = drawn(ContourEvolution(mu, sigma), mask, seed)
+    labels, count = ndimage.label(mask, np.ones((3, 3)))
+    reach = max(0.0, -mu) + 6 * sigma + 3  # what is left of a part lies within its own outline
+    for part in range(1, count + 1):
+        around = signed_distance(labels == part) <= reach
+        assert noisy[around].any()
+    np.testing.assert_array_equal(drawn(ContourEvolution(0, 0), mask, seed), mask)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(1.5, 20))
+def test_a_constant_bias_never_reaches_farther_than_it_says(seed: int, mu: float) -> None:
+    mask = blobs(np.random.default_rng(seed))
+    if not mask.any():
+        return
+    distance = signed_distance(mask)
+    grown = drawn(ContourEvolution(mu, 0), mask, seed)
+    assert (grown >= mask).all()
+    assert distance[grown == 1].max() <= mu + 1.5
+    shrunk = drawn(ContourEvolution(-mu, 0), mask, seed)
+    assert (shrunk <= mask).all()
+    deep = distance < -(mu + 2.5)  # deeper than any pixel moves
+    assert shrunk[deep].all()
+
+
+def test_two_lobes_grow_into_each_other_without_a_hole() -> None:
+    mask = disc(40, 256, (128, 78)) | disc(40, 256, (128, 178))
+    mask[122:135, 78:178] = 1
+    grown = drawn(ContourEvolution(20, 0), mask)
+    np.testing.assert_array_equal(grown, ndimage.binary_fill_holes(grown))
+    shrunk = drawn(ContourEvolution(-12, 0), mask)
+    assert ndimage.label(shrunk)[1] == 2  # the bridge is gone, no debris is left
+
+
+def test_a_sharp_tip_leaves_no_debris() -> None:
+    wedge = np.zeros((120, 220), np.uint8)
+    for col in range(10, 200):
+        half = (col - 10) // 5
+        wedge[60 - half : 61 + half, col] = 1
+    shrunk = drawn(ContourEvolution(-8, 0), wedge)
+    assert ndimage.label(shrunk, np.ones((3, 3)))[1] == 1
+
+
+def test_small_objects_grow_by_one_distance_and_leave_their_core() -> None:
+    dot = np.zeros((64, 64), np.uint8)
+    dot[32, 32] = 1
+    assert drawn(ContourEvolution(8, 0), dot).sum() == pytest.approx(np.pi * 8.5**2, rel=0.05)
+    np.testing.assert_array_equal(drawn(ContourEvolution(-8, 2), dot), dot)
+
+
+def test_holes_move_against_the_object_and_tiny_ones_stay() -> None:
+    ring = disc(80) & (1 - disc(35))
+    ring[128 + 55, 128] = 0
+    grown = drawn(ContourEvolution(10, 0), ring)
+    hole = grown[100:157, 100:157] == 0
+    assert hole.sum() == pytest.approx(np.pi * 25**2, rel=0.08)
+    assert grown[128 + 55, 128] == 0
+    closed = drawn(ContourEvolution(30, 0, clip=40), disc(80) & (1 - disc(20)))
+    assert closed[128, 128] == 1
+
+
+def test_the_frame_is_not_a_contour() -> None:
+    half = np.zeros((100, 120), np.uint8)
+    half[:, :60] = 1
+    shrunk = drawn(ContourEvolution(-10, 0), half)
+    assert shrunk.sum() == pytest.approx(100 * 50, rel=0.03)
+    assert shrunk[0, 0] == shrunk[-1, 0] == 1
+    full = np.ones((50, 60), np.uint8)
+    np.testing.assert_array_equal(drawn(ContourEvolution(-10, 3), full), full)
+
+
+def test_label_maps_keep_their_classes_and_the_higher_value_wins() -> None:
+    mask = np.zeros((128, 128), np.uint8)
+    mask[20:60, 20:100] = 1
+    mask[60:100, 20:100] = 3
+    noisy = drawn(ContourEvolution(6, 0), mask)
+    assert set(np.unique(noisy)) == {0, 1, 3}
+    assert noisy[56, 60] == 3  # claimed by both
+    assert noisy[16, 60] == 1
+    assert drawn(ContourEvolution(-6, 0), mask)[60, 60] == 0  # claimed by neither
+
+
+# -- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sigma": -1.0}, "sigma: expected a number from 0, found -1.0"),
+        ({"sigma": float("nan")}, "sigma"),
+        ({"mu": float("inf")}, "mu"),
+        ({"mu": "5"}, "mu"),
+        ({"points": 10, "degree": 10}, "more points than the degree 10"),
+        ({"degree": 0}, "degree"),
+        ({"mu": 31.0}, "raise clip"),
+        ({"mode": "fancy"}, "robust, faithful"),
+        ({"retries": 0}, "retries"),
+        ({"start": "first"}, "start"),
+        ({"clip": 0.0}, "clip"),
+    ],
+)
+def test_wrong_parameters_are_named(options: dict[str, object], text: str) -> None:
+    with pytest.raises(RecipeError, match=text):
+        ContourEvolution(**{"mu": 1.0, "sigma": 1.0, **options})
+
+
+@pytest.mark.parametrize(
+    ("mask", "text"),
+    [
+        (np.zeros((4, 4, 4), np.uint8), "SignedDistanceEvolution for volumes"),
+        (np.zeros((4, 4)), "whole numbers, found float64"),
+        (np.arange(100).reshape(10, 10), "is this an image"),
+        (np.array([[-1, 0, 1]]), "found 3 values from -1 to 1"),
+        (np.zeros((0, 4), np.uint8), "with pixels"),
+    ],
+)
+def test_wrong_masks_are_named(mask: np.ndarray, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        drawn(ContourEvolution(1, 1), mask)

@@ -1,0 +1,108 @@
+"""Noise for tensors, batches and dictionaries; a seed is as good as a generator."""
+
+import numpy as np
+import pytest
+import torch
+from monai.data import MetaTensor
+from monai.transforms import Compose
+
+from feda3i.errors import DataError, RecipeError
+from feda3i.noise import (
+    REGISTRY,
+    Annotator,
+    ContourEvolution,
+    MarkovNoise,
+    NoisyMaskd,
+    SignedDistanceEvolution,
+    build_model,
+    draw_annotators,
+    noisy,
+    pixel_dependence,
+)
+from noise_shapes import disc
+
+SHRINK = ContourEvolution(mu=-3, sigma=1)
+TWO = np.stack([disc(14, 64), disc(18, 64)])
+
+
+@pytest.mark.parametrize("name", REGISTRY.names())
+def test_a_seed_gives_what_its_generator_gives(name):
+    model, mask = build_model(name, Annotator(4.0, 1.5, 0.25)), disc(14, 64)
+    np.testing.assert_array_equal(model(mask, 3), model(mask, np.random.default_rng(3)))
+    np.testing.assert_array_equal(model(mask, np.int64(3)), model(mask, 3))
+
+
+def test_a_seed_goes_wherever_noise_takes_a_generator():
+    mask, seven = disc(14, 64), lambda: np.random.default_rng(7)
+    walk = MarkovNoise(20).walk
+    np.testing.assert_array_equal(walk(mask, 7), walk(mask, seven()))
+    setting = (6, 20, -20, 10, 0.5)
+    assert draw_annotators(*setting, 7) == draw_annotators(*setting, seven())
+    found = [pixel_dependence(SHRINK, mask, 4, r, rotations=9).near for r in (7, seven())]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, -1, True, "0"])
+def test_what_is_neither_is_refused_with_a_way_out(wrong):
+    with pytest.raises(RecipeError, match=r"expected a seed .* or a generator"):
+        SHRINK(disc(14, 64), wrong)
+
+
+@pytest.mark.parametrize(
+    "masks",
+    [
+        TWO[0],
+        TWO,
+        TWO[:, None].astype(np.float32),
+        torch.from_numpy(TWO[:, None]).to(torch.int64),
+        torch.from_numpy(TWO).to(torch.float32),
+        torch.from_numpy(TWO[0] != 0),
+        MetaTensor(torch.from_numpy(TWO), meta={"id": "a"}),
+    ],
+    ids=["(H,W)", "(B,H,W)", "floats (B,1,H,W)", "tensor (B,1,H,W)", "floats", "bool", "MONAI"],
+)
+def test_masks_of_any_kind_keep_it_and_get_the_same_noise(masks):
+    given = masks.copy() if isinstance(masks, np.ndarray) else masks.clone()
+    found = noisy(masks, SHRINK, 5)
+    assert (type(found), found.dtype, found.shape) == (type(masks), masks.dtype, masks.shape)
+    assert (given == masks).all(), "the given masks are left alone"
+    rng = np.random.default_rng(5)
+    flat = np.asarray(masks).astype(np.uint8).reshape(-1, 64, 64)
+    expected = np.stack([SHRINK(mask, rng) for mask in flat])
+    np.testing.assert_array_equal(np.asarray(found).reshape(-1, 64, 64), expected)
+    np.testing.assert_array_equal(noisy(masks, SHRINK, np.random.default_rng(5)), found)
+    assert getattr(found, "meta", {"id": "a"})["id"] == "a"
+
+
+def test_volumes_have_three_dimensions():
+    balls = (np.linalg.norm(np.mgrid[:20, :20, :20] - 10, axis=0) <= 6)[None, None]
+    found = noisy(balls, SignedDistanceEvolution(2, 0), 0, dimensions=3)
+    np.testing.assert_array_equal(found[0, 0], SignedDistanceEvolution(2, 0)(balls[0, 0], 0))
+
+
+def label(**more):
+    return {"image": np.zeros((3, 64, 64)), "label": disc(14, 64)[None].astype(np.float32), **more}
+
+
+def test_a_case_of_a_dictionary_keeps_its_mask_and_nothing_else_changes():
+    change = Compose([NoisyMaskd("label", SHRINK, case="id")])
+    given = label(id="case-7")
+    first = change(given)
+    assert first["image"] is given["image"]
+    assert first["label"].dtype == np.float32
+    assert 0 < first["label"].sum() < given["label"].sum() == label()["label"].sum()
+    np.testing.assert_array_equal(change(given)["label"], first["label"])
+    assert (change(label(id="case-8"))["label"] != first["label"]).any()
+    other = NoisyMaskd(["label"], SHRINK, case="id", seed=1)
+    assert (other(given)["label"] != first["label"]).any()
+
+
+def test_mistakes_are_explained():
+    with pytest.raises(DataError, match="whole numbers, found fractions"):
+        noisy(np.full((1, 8, 8), 0.5), SHRINK, 0)
+    with pytest.raises(DataError, match="array or tensor, found str"):
+        noisy("a.png", SHRINK, 0)
+    with pytest.raises(RecipeError, match="expected a callable"):
+        NoisyMaskd("label", 3, case="id")
+    with pytest.raises(DataError, match="expected an entry 'id', found image, label"):
+        NoisyMaskd("label", SHRINK, case="id")(label())
