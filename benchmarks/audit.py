@@ -91,7 +91,7 @@ def measured(
     started = time.perf_counter()
     with one_thread():
         if model == "unseen":
-            guess, _ = cross_predict(warm, federation)
+            guess = cross_predict(warm, federation)[0].masks
         else:
             guess = train(warm, federation, Silent()).masks(np.asarray(federation.train.images))
         rows = measure_cases(federation.train, sites_of(federation), guess)

@@ -22,6 +22,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def by_dice(federation: Federation, chances: NDArray[np.float32]) -> Scores:
     each = [
         [dice(two == k, one == k) for k in values] for one, two in zip(masks, guess, strict=True)
     ]
-    return 1 - np.nan_to_num(np.array(each), nan=1.0).mean(axis=1)
+    return np.asarray(1 - np.nan_to_num(np.array(each), nan=1.0).mean(axis=1))
 
 
 def by_cleanlab(method: str) -> Callable[[Federation, NDArray[np.float32]], Scores]:
@@ -136,7 +137,7 @@ def by_cleanlab(method: str) -> Callable[[Federation, NDArray[np.float32]], Scor
 
     def score(federation: Federation, chances: NDArray[np.float32]) -> Scores:
         try:
-            from cleanlab.segmentation.rank import get_label_quality_scores
+            rank = import_module("cleanlab.segmentation.rank")
         except ImportError as error:
             raise SystemExit(
                 f"expected cleanlab, found none ({error}): pip install --target CLEANLAB cleanlab, "
@@ -148,7 +149,7 @@ def by_cleanlab(method: str) -> Callable[[Federation, NDArray[np.float32]], Scor
         if method == "num_pixel_issues":
             options["downsample"] = 1
         labels = np.asarray(federation.train.masks).astype(np.int64)
-        of_cases, _ = get_label_quality_scores(labels, every, method=method, **options)
+        of_cases, _ = rank.get_label_quality_scores(labels, every, method=method, **options)
         return 1 - np.asarray(of_cases, np.float64)
 
     return score

@@ -8,6 +8,7 @@ from dataclasses import replace
 from feda3i.audit.case_rows import CaseRow, SecondLook, second_looks
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import SiteNumbers, judge_sites, site_numbers
+from feda3i.audit.objects import Counts, judge_objects
 from feda3i.audit.sources import Material
 from feda3i.errors import DataError
 from feda3i.quality.numbers import FloatArray
@@ -41,7 +42,18 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
         is_absolute=bool(trusted),
         true=dict(material.true),
         seed=material.seed,
+        objects=tuple(judge_objects(_counted(material.rows))),
     )
+
+
+def _counted(rows: Sequence[CaseRow]) -> dict[str, Counts]:
+    """Return each site's counts of objects, of all classes together."""
+    first = [row for row in rows if row.class_number == 1]
+    return {
+        site: sum((row.objects for row in mine if row.objects is not None), Counts())
+        for site, mine in by_site(first).items()
+        if any(row.objects is not None for row in mine)
+    }
 
 
 def _measured(material: Material, number: int) -> dict[str, SiteNumbers]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.interval import beside_middle
+from feda3i.audit.objects import KINDS, ObjectFinding, flags, percent
 from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
@@ -33,6 +34,9 @@ def page_of(audit: Audit) -> str:
         title = f"Who draws how: {said.class_name}" if several else "Who draws how"
         body = html.join([_plot(audit, mine), _table(audit, mine)])
         sections.append(Section(f"class-{number + 1}", title, body, _sentence(said.said)))
+    if any(one.share is not None for one in audit.objects):
+        title, intro = "Objects missed, made up or swapped", "; ".join(flags(audit.objects))
+        sections.append(Section("objects", title, _objects(audit), _sentence(intro)))
     sections.append(Section("read", "How to read this", _reading(audit)))
     top = html.join(
         [
@@ -174,6 +178,34 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         rows,
         sites=[one.site for one in findings],
     )
+
+
+def _objects(audit: Audit) -> Html:
+    """Return the table of noise beyond the contour."""
+    found = {(one.site, one.kind): one for one in audit.objects}
+    sites = list(dict.fromkeys(one.site for one in audit.objects))
+    kinds = [kind for kind in KINDS if kind != "swapped" or len(audit.overall) > 1]
+    return html.table(
+        "Objects that a site misses, makes up or swaps, and cases that it leaves empty",
+        [Column("site"), *(_column(kind) for kind in kinds)],
+        [
+            [Cell(html.name(site), site), *(_share(found[site, kind]) for kind in kinds)]
+            for site in sites
+        ],
+        sites=sites,
+    )
+
+
+def _column(kind: str) -> Column:
+    return Column(kind, "number", hint=KINDS[kind].said.format("this share"))
+
+
+def _share(one: ObjectFinding) -> Cell:
+    if one.share is None or one.low is None or one.high is None:
+        return Cell("-")
+    words = percent(one.share, one.low, one.high)
+    shown = html.badge("warn", words) if one.is_flagged else words
+    return Cell(shown, one.share, style="white-space:nowrap")
 
 
 def _signed(value: float | None, unknown: str) -> Cell:

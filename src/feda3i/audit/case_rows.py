@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.audit.estimators import Look, contour_gap, estimators_of
+from feda3i.audit.objects import Counts, count_case
 from feda3i.metrics import dice
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class CaseRow:
     is_drawn: bool
     is_found: bool | None
     is_seen: bool = False  # whether the model was trained on this very mask
+    objects: Counts | None = None  # of all classes; ``None`` without a model
 
 
 def measure_cases(
@@ -48,11 +50,13 @@ def measure_cases(
     classes: int = 1,
     seen: Sequence[bool] | None = None,
     estimators: Sequence[str] = ("contour",),
+    sure: Stack | None = None,
 ) -> list[CaseRow]:
     """Measure every case and class with every estimator.
 
     Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds a model's
-    values 0..C, ``seen`` whether it was trained on each case's mask.
+    values 0..C, ``sure`` the same for objects alone that it is sure of, ``seen`` whether it was
+    trained on each case's mask.
     """
     asked = estimators_of(estimators)
     rows = []
@@ -60,6 +64,7 @@ def measure_cases(
         spacing = None if cases.spacing is None else [float(s) for s in cases.spacing[place]]
         mask = np.asarray(cases.masks[place])
         guess = None if predicted is None else predicted[place]
+        objects = None if sure is None else count_case(mask, sure[place])
         for k in range(1, classes + 1):
             drawn = mask == k
             found = None if guess is None else guess == k
@@ -76,6 +81,7 @@ def measure_cases(
                     is_drawn=bool(drawn.any()),
                     is_found=None if found is None else bool(found.any()),
                     is_seen=bool(seen is not None and seen[place]),
+                    objects=objects,
                 )
             )
     return rows

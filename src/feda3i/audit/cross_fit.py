@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.cases import Cases, Federation, Index, Masks
+from feda3i.audit.objects import sure_objects
+from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.predictor import Predictor, label_map
 from feda3i.core.ragged import Stack, zeros_like
 from feda3i.engine.console import Listener, Silent
@@ -32,6 +34,25 @@ ROUNDS = 10
 FOLDS = 2
 AT_ONCE = 64
 """Images predicted together."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What models draw, and of that only the objects that they are sure of."""
+
+    masks: Stack
+    sure: Stack
+
+    @classmethod
+    def nothing(cls, cases: Cases) -> Self:
+        """Return empty masks of some cases, to be filled."""
+        return cls(zeros_like(cases.masks), zeros_like(cases.masks))
+
+    def put(self, place: int, probabilities: NDArray[np.float32]) -> None:
+        """Put in what probabilities ``(class, *space)`` of one case say."""
+        mask = label_map(probabilities[None])[0]
+        self.masks[place] = mask
+        self.sure[place] = sure_objects(mask, probabilities)
 
 
 def warm_up_recipe(
@@ -87,9 +108,10 @@ def cross_predict(
     federation: Federation,
     others: Sequence[Cases] = (),
     listener: Listener | None = None,
-) -> tuple[Stack, list[list[Masks]]]:
+) -> tuple[Predicted, list[Predicted]]:
     """Return predictions for all training cases, and for other ones, by models new to them."""
-    found = zeros_like(federation.train.masks)
+    found = Predicted.nothing(federation.train)
+    every = np.arange(len(federation.train))
     sums: list[list[NDArray[np.float32]]] = [[] for _ in others]
     folds = folds_of(federation, recipe.seed)
     for number, fold in enumerate(folds):
@@ -97,24 +119,28 @@ def cross_predict(
         named = recipe.model_copy(update={"title": title})
         model = train(named, replace(federation, sites=fold), listener or Silent())
         kept = np.concatenate(list(fold.values()))
-        _predict(model, federation.train, np.setdiff1d(np.arange(len(found)), kept), found)
+        _predict(model, federation.train, np.setdiff1d(every, kept), found)
         for total, cases in zip(sums, others, strict=True):
             new = list(model.probabilities(cases.images))
             total[:] = [a + b for a, b in zip(total, new, strict=True)] if total else new
     share = np.float32(len(folds))
-    return found, [[label_map((one / share)[None])[0] for one in total] for total in sums]
+    means = [Predicted.nothing(cases) for cases in others]
+    for mean, total in zip(means, sums, strict=True):
+        for place, one in enumerate(total):
+            mean.put(place, one / share)
+    return found, means
 
 
-def predict_all(model: Predictor, cases: Cases) -> Stack:
-    """Return the masks that a model would draw."""
-    found = zeros_like(cases.masks)
+def predict_all(model: Predictor, cases: Cases) -> Predicted:
+    """Return what a model would draw."""
+    found = Predicted.nothing(cases)
     _predict(model, cases, np.arange(len(cases)), found)
     return found
 
 
-def _predict(model: Predictor, cases: Cases, where: Index, found: Stack) -> None:
-    """Put a model's masks of the cases at these positions in their places, some at a time."""
+def _predict(model: Predictor, cases: Cases, where: Index, found: Predicted) -> None:
+    """Put a model's answers of the cases at these positions in their places, some at a time."""
     for start in range(0, len(where), AT_ONCE):
         part = where[start : start + AT_ONCE]
-        for place, mask in zip(part, model.masks(cases.images[part]), strict=True):
-            found[int(place)] = mask
+        for place, one in zip(part, model.probabilities(cases.images[part]), strict=True):
+            found.put(int(place), one)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from feda3i import __version__
+from feda3i.audit.objects import ObjectFinding
 
 Verdict = Literal["larger", "smaller", "in line", "cannot tell"]
 FORMAT = 1
@@ -87,6 +88,7 @@ class Audit:
     true: dict[str, float] = field(default_factory=dict)
     """In simulations, by how much each site's annotator draws outside the truth."""
     seed: int = 0
+    objects: tuple[ObjectFinding, ...] = ()  # noise beyond the contour, if a model judged
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -190,11 +190,10 @@ def _judge(name: str, sites: Mapping[str, Counts]) -> list[ObjectFinding]:
         if why[site]:
             found.append(ObjectFinding(site, name, said=why[site]))
             continue
-        low, high = wilson(part, whole)
-        ends = f"{100 * part / whole:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
-        said = f"{kind.said.format(ends)}; {_beside(len(shares))} {100 * middle:.0f} %"
+        share, (low, high) = part / whole, wilson(part, whole)
+        said = f"{kind.said.format(percent(share, low, high))}; {_beside(len(shares), middle)}"
         is_flagged = len(shares) > 2 and low > middle + MATTERS
-        found.append(ObjectFinding(site, name, part / whole, low, high, middle, is_flagged, said))
+        found.append(ObjectFinding(site, name, share, low, high, middle, is_flagged, said))
     return found
 
 
@@ -204,16 +203,26 @@ def _unrated(one: Counts, whole: int) -> str:
     return "" if whole else "there is nothing to count"
 
 
-def _beside(rated: int) -> str:
-    if rated == 3:
-        return "the middle one of three sites"
-    return "the middle of the sites" if rated > 3 else "too few sites to compare with; their middle"
+def _beside(rated: int, middle: float) -> str:
+    if rated < 3:
+        return "too few sites to compare with"
+    who = "the middle one of three sites" if rated == 3 else "the middle of the sites"
+    return f"{who} {100 * middle:.0f} %"
 
 
-def flags(findings: Sequence[ObjectFinding]) -> dict[str, str]:
-    """Return by site what stands out, in words; sites of which nothing does are left out."""
-    said: dict[str, list[str]] = {}
-    for one in findings:
-        if one.is_flagged:
-            said.setdefault(one.site, []).append(one.said)
-    return {site: "; ".join(words) for site, words in said.items()}
+def percent(share: float, low: float, high: float) -> str:
+    """Return a share with its interval.
+
+    >>> percent(0.21, 0.11, 0.36)
+    '21 % (11 to 36 %)'
+    """
+    return f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
+
+
+def flags(findings: Sequence[ObjectFinding]) -> list[str]:
+    """Return what stands out, in words; if nothing does among rated sites, that."""
+    if any(one.is_flagged for one in findings):
+        return [f"{one.site} {one.said}" for one in findings if one.is_flagged]
+    if not any(one.share is not None for one in findings):
+        return []
+    return ["no site misses, makes up or swaps objects more often than the others, beyond chance"]

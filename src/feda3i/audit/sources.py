@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from feda3i.audit.case_rows import CaseRow, measure_cases
-from feda3i.audit.cross_fit import STEPS, cross_predict, predict_all, warm_up_recipe
+from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
 from feda3i.audit.estimators import Answers, estimators_of, measure_sites
 from feda3i.audit.judge import FEWEST, SiteNumbers
-from feda3i.core.cases import Cases, Federation, Masks, in_own_pixels
+from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
-from feda3i.core.ragged import Stack, stacked
+from feda3i.core.ragged import stacked
 from feda3i.engine.console import Listener
 from feda3i.engine.events import read_events
 from feda3i.engine.job import normalise_of
@@ -92,12 +92,12 @@ def from_federation(
     train, unit = in_own_pixels(_as_seen(federation.train, rule))
     others = [in_own_pixels(_as_seen(cases, rule))[0] for cases in others]
     sites, seen = _sites(federation), [guess.is_seen] * len(train)
-    rows = measure_cases(train, sites, guess.train, seen=seen, **options)
-    rows += measure_cases(others[0], sites_of_test, guess.others[0], **options)
+    rows = _measured(train, sites, guess.train, seen=seen, **options)
+    rows += _measured(others[0], sites_of_test, guess.others[0], **options)
     good = others[1] if len(others) > 1 else None
     zero = []
     if good is not None:
-        zero = measure_cases(good, ["trusted"] * len(good), guess.others[1], **options)
+        zero = _measured(good, ["trusted"] * len(good), guess.others[1], **options)
     portions = [(train, sites), (others[0], sites_of_test)]
     kept, said = without_seen(rows)
     return Material(
@@ -120,8 +120,8 @@ class _Guess:
     """What models draw, and in words which models."""
 
     how: str
-    train: Stack | None
-    others: Sequence[Stack | Sequence[Masks] | None]
+    train: Predicted | None
+    others: Sequence[Predicted | None]
     is_seen: bool = False
     notes: tuple[str, ...] = ()
 
@@ -157,6 +157,14 @@ def _guess(
         train=found,
         others=maps,
     )
+
+
+def _measured(
+    cases: Cases, sites: Sequence[str], found: Predicted | None, **options: Any
+) -> list[CaseRow]:
+    if found is None:
+        return measure_cases(cases, sites, None, **options)
+    return measure_cases(cases, sites, found.masks, sure=found.sure, **options)
 
 
 def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 from feda3i.audit.case_rows import SecondLook
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
+from feda3i.audit.objects import KINDS, flags
 from feda3i.engine.events import plain
 from feda3i.files import csv_text, make_private, write_file
 from feda3i.reading.names import folder_name
@@ -35,6 +36,7 @@ def text_of(audit: Audit) -> str:
     zero = "the trusted masks" if audit.is_absolute else "the middle"
     lines += ["", f"in {audit.unit}; sites within {audit.margin:.1f} of {zero} are in line"]
     lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
+    lines += flags(audit.objects)
     lines += [f"cannot tell: {why}" for why in why_not(audit.findings, is_several)]
     lines += [f"NOTE: {note}" for note in audit.notes]
     return "\n".join([*lines, *audit.read])
@@ -60,11 +62,15 @@ def csv_of(audit: Audit) -> str:
     names = [name for name in vars(audit.findings[0]) if name not in ("by_estimator", "silent")]
     estimators = estimators_in(audit)
     several = estimators if len(estimators) > 1 else []
-    columns = [*names, *(f"relative_by_{name}" for name in several), "unit"]
+    objects = {(one.site, one.kind): one for one in audit.objects}
+    shares = [(kind, part) for kind in KINDS if objects for part in ("share", "low", "high")]
+    columns = [*names, *(f"relative_by_{name}" for name in several)]
+    columns += [*(kind if part == "share" else f"{kind}_{part}" for kind, part in shares), "unit"]
     rows = []
     for one in audit.findings:
         values = [getattr(one, name) for name in names]
         values += [one.by_estimator.get(name) for name in several]
+        values += [getattr(objects.get((one.site, kind)), part, None) for kind, part in shares]
         values += [audit.unit, *([audit.true.get(one.site)] if audit.true else [])]
         rows.append(["" if v is None else _rounded(v) for v in values])
     return csv_text([*columns, *(["true"] if audit.true else [])], rows)

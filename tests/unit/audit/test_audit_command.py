@@ -1,5 +1,7 @@
 """``feda3i audit`` on folders, recipes, runs and surveys; no model judges masks it has seen."""
 
+import csv
+import html
 import json
 import shutil
 from dataclasses import replace
@@ -12,6 +14,8 @@ from scipy.stats import spearmanr
 from feda3i import recipe
 from feda3i.audit import cross_fit, sources
 from feda3i.audit.assemble import build_audit, looks_of
+from feda3i.audit.audit_page import page_of
+from feda3i.audit.cross_fit import Predicted
 from feda3i.audit.estimators import (
     DEFAULT,
     ESTIMATORS,
@@ -20,7 +24,7 @@ from feda3i.audit.estimators import (
     measure_sites,
 )
 from feda3i.audit.sources import from_federation, without_seen
-from feda3i.audit.writing import text_of
+from feda3i.audit.writing import text_of, write_audit
 from feda3i.core.cases import Cases
 from feda3i.core.predictor import label_map
 from feda3i.engine.console import Silent
@@ -52,16 +56,16 @@ class Oracle:
         self.images = federation.train.images
         self.asked = []
 
-    def _where(self, images):
-        return [int(np.flatnonzero((self.images == one).all(axis=(1, 2, 3)))[0]) for one in images]
-
-    def masks(self, images):
-        where = self._where(images)
-        self.asked += where
-        return np.zeros(images.shape[:-1], np.uint8)
-
     def probabilities(self, images):
+        for one in images:
+            self.asked += np.flatnonzero((self.images == one).all(axis=(1, 2, 3))).tolist()
         return np.zeros((len(images), 1, *images.shape[1:-1]), np.float32)
+
+
+def right(train, *others):
+    """Return what models predict that draw these masks, and are sure of them."""
+    first, *rest = (Predicted(masks, masks) for masks in (train, *others))
+    return first, rest
 
 
 def test_no_model_judges_a_case_that_it_was_trained_on(monkeypatch):
@@ -99,7 +103,9 @@ def test_offsets_follow_the_annotators_if_the_model_is_right(monkeypatch):
     wanted = recipe.load("demo", ["data.sites=12", "data.cases=8", "data.size=64"])
     federation = federation_of(wanted)
     clean = federation.clean_masks
-    monkeypatch.setattr(sources, "cross_predict", lambda *_: (clean, [federation.test.masks[:0]]))
+    monkeypatch.setattr(
+        sources, "cross_predict", lambda *_: right(clean, federation.test.masks[:0])
+    )
     found = from_federation(
         wanted, federation, None, title="t", estimators=["contour"], listener=Silent()
     )
@@ -110,6 +116,32 @@ def test_offsets_follow_the_annotators_if_the_model_is_right(monkeypatch):
     large = [one for one in audit.findings if audit.true[one.site] - np.median(true) > 1]
     assert large
     assert {one.verdict for one in large} == {"larger"}
+
+
+def test_a_site_that_misses_objects_is_named_everywhere(monkeypatch, tmp_path):
+    wanted = recipe.load("demo", ["data.sites=4", "data.cases=12", "data.size=64", "noise=none"])
+    federation = federation_of(wanted)
+    clean, masks = federation.train.masks, np.array(federation.train.masks)
+    masks[federation.sites["site-02"][:6]] = 0
+    monkeypatch.setattr(
+        sources, "cross_predict", lambda *_: right(clean, federation.test.masks[:0])
+    )
+    found = from_federation(
+        wanted, federation.with_masks(masks), None, title="t", estimators=DEFAULT, listener=Silent()
+    )
+    audit = build_audit(found)
+    flagged = [(one.site, one.kind) for one in audit.objects if one.is_flagged]
+    assert flagged == [("site-02", "missing"), ("site-02", "empty")]
+    said = "site-02 leaves 50 % (25 to 75 %) of its cases empty where the model sees an object"
+    page = page_of(audit)
+    assert said in text_of(audit)
+    assert said in html.unescape(page)
+    made = write_audit(tmp_path, audit, {}, found.classes, page)
+    assert len(made) == 3
+    lines = {one["site"]: one for one in csv.DictReader((tmp_path / "audit.csv").open())}
+    assert [lines[site]["empty"] for site in ("site-01", "site-02")] == ["0.0", "0.5"]
+    written = json.loads((tmp_path / "audit.json").read_text())["objects"]
+    assert [one["site"] for one in written if one["is_flagged"]] == ["site-02", "site-02"]
 
 
 def test_an_estimator_without_a_model_trains_none(monkeypatch):
@@ -134,7 +166,7 @@ def test_contour_and_edges_agree_on_clear_images(monkeypatch):
     clean, good = federation.clean_masks, federation.test
     for trusted in (None, good):
         others = [good.masks[:0]] + ([] if trusted is None else [good.masks])
-        monkeypatch.setattr(sources, "cross_predict", lambda *_, o=others: (clean, o))
+        monkeypatch.setattr(sources, "cross_predict", lambda *_, o=others: right(clean, *o))
         found = from_federation(
             wanted,
             federation,
@@ -258,7 +290,7 @@ def test_a_folder_with_a_given_model_or_trusted_masks(feda3i, surveyed, tmp_path
     assert "the model 'run'" in out
     assert set(verdicts(tmp_path / "a")) == set(federation.names())
     # Models that draw exactly as the trusted masks and the sites: nobody is off.
-    drawn = lambda _, given, others, *__: (given.train.masks, [one.masks for one in others])
+    drawn = lambda _, given, others, *__: right(given.train.masks, *[one.masks for one in others])
     monkeypatch.setattr(sources, "cross_predict", drawn)
     options = ("--trusted", tmp_path / "good", "data.size=32", "--out", tmp_path / "b", "--quiet")
     code, out, err = feda3i("audit", tmp_path / "data", *options)
