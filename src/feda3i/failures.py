@@ -65,6 +65,7 @@ def insistent_ctrl_c() -> Iterator[None]:
 _DISK_FULL = {
     "run": "go on with: feda3i resume RUN_FOLDER",
     "resume": "repeat the same command to go on",
+    "predict": "repeat the command with --overwrite; the masks that are there are whole",
 }
 
 
@@ -73,7 +74,7 @@ def message_of(error: BaseException, command: str = "") -> tuple[str, int]:
 
     >>> message_of(RecipeError("rounds: expected a number"))
     ('rounds: expected a number', 2)
-    >>> message_of(OSError(28, "No space left on device"), "predict")
+    >>> message_of(OSError(28, "No space left on device"), "export")
     ('the disk is full; free some space, then repeat the command', 1)
     """
     if isinstance(error, RecipeError):

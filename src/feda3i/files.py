@@ -1,21 +1,19 @@
-"""Atomic writes of bytes, pictures, arrays, tables and figures; hashes of pixels."""
+"""Atomic writes of bytes, pictures, arrays, tables and figures."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import errno
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -58,42 +56,6 @@ def make_private(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     return folder
-
-
-def is_full(error: OSError) -> bool:
-    """Return whether an error says that the disk, or the user's share of it, is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-@contextlib.contextmanager
-def explain_full_disk(advice: str) -> Iterator[None]:
-    """Turn "no space left" into an error that says what to do about it; others pass unchanged."""
-    try:
-        yield
-    except OSError as error:
-        if not is_full(error):
-            raise
-        raise DataError(f"the disk is full: {advice}") from None
-
-
-def hash_pixels(pixels: NDArray[Any]) -> str:
-    """Return the SHA-256 of shape and bytes.
-
-    Pixels rather than files are hashed, because another PNG compressor writes other bytes for the
-    same picture.
-
-    >>> hash_pixels(np.zeros((2, 2), np.uint8)) == hash_pixels(np.zeros((4, 1), np.uint8))
-    False
-    """
-    sha = hashlib.sha256(f"{pixels.dtype.str}{pixels.shape}".encode())
-    sha.update(np.ascontiguousarray(pixels).data)
-    return sha.hexdigest()
-
-
-def hash_bytes(*parts: bytes) -> str:
-    """Return the SHA-256 of one file, or of the digests of several (a case with several masks)."""
-    digests = [hashlib.sha256(part).hexdigest() for part in parts]
-    return digests[0] if len(digests) == 1 else hash_text(*digests)
 
 
 def hash_text(*parts: str) -> str:

@@ -37,7 +37,6 @@ def predict(
     from feda3i.commands.predict_volumes import predict_volume
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
-    from feda3i.files import explain_full_disk
 
     with one_thread():
         predictor = open_predictor(folder, trust_code=trust_code, best=best)
@@ -54,9 +53,8 @@ def predict(
     check_targets(
         out, files, [out / f"{s}{ending}" for s in stems for ending in endings], overwrite
     )
-    advice = f"the masks in '{out}' are whole; free some space, then repeat with --overwrite"
     done = 0
-    with one_thread(), explain_full_disk(advice):
+    with one_thread():
         out.mkdir(parents=True, exist_ok=True)
         pairs = list(zip(files, stems, strict=True))
         for file, stem in track(pairs, description="predict", transient=True):

@@ -55,12 +55,11 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, mon
     code, out, err = feda3i("run", "demo", *TINY, "--dry-run")
     assert code == 0, err
     for words in (
-        "cases     4 to train on, 2 to test on; 32 x 32 px",
+        "cases     4 to train on, 2 to test on",
         "sites     2: site-01 (2), site-02 (2)",
-        "noise     SIMULATED, contour, setting skin-ne: ",
-        "method    feda3i",
-        "rounds    2 of 1 epochs in batches of 2; tested after every round",
-        "on 1 cores, measured by one step here",
+        "noise     SIMULATED, contour: ",
+        "method    feda3i, 2 rounds of 1 epochs",
+        "on 1 cores",
         "a site receives 27",
         "folder    runs/demo-feda3i-rounds2-",
         "NOTE      ",
@@ -70,29 +69,7 @@ def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
     code, out, _ = feda3i("run", "demo", *TINY, "noise=none", "method=central", "--dry-run")
     assert "sites     1: all (4)" in out
-    assert "none: masks are trained on as they are" in out
+    assert "noise     none" in out
     code, _, err = feda3i("run", "demo", *TINY, "noise=none", "method=clean", "--dry-run")
     assert code == 2
     assert "only simulations have" in err
-
-
-def test_too_little_memory_is_said(monkeypatch):
-    job = job_and_data(testing.tiny_federation())
-    assert job[0].layout.size  # building the network asks for memory, too
-    monkeypatch.setattr("feda3i.ram.available", lambda: 10**3)
-    assert "NOT ENOUGH" in dry_run.cost_rows(*job)["memory"]
-    monkeypatch.setattr("feda3i.ram.available", lambda: 10**15)
-    assert "NOT ENOUGH" not in dry_run.cost_rows(*job)["memory"]
-
-
-def test_bytes_are_those_of_the_networks_that_travel():
-    job, federation = job_and_data(testing.tiny_federation())
-    state = job.network().state_dict().values()
-    network = dry_run.size(sum(v.numel() * v.element_size() for v in state))
-    assert f"receives {network} and sends {network}" in dry_run.cost_rows(job, federation)["wire"]
-
-
-def test_many_sites_are_not_all_named():
-    text = dry_run.sites_text(testing.tiny_federation(sites=20, cases=1))
-    assert text.startswith("20: site-1 (1), site-10 (1), ")
-    assert text.endswith("... site-9 (1)")
