@@ -104,15 +104,9 @@ def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
     except Exception:  # names that exist for type checkers only, or no signature at all
         return
     for name, value in options.items():
-        if name in hints:
-            refuse_flag(f"{place}.{name}", value, hints[name])
-
-
-def refuse_flag(place: str, value: Any, annotation: Any) -> None:
-    """Raise ``RecipeError`` for a truth value where the annotation names numbers, and no bool."""
-    flag = _flag_in(value)
-    if flag is not None and _names(annotation, (int, float)) and not _names(annotation, (bool,)):
-        raise RecipeError(f"{place}: expected a number, found {str(flag).lower()}")
+        flag, hint = _flag_in(value), hints.get(name)
+        if flag is not None and _names(hint, (int, float)) and not _names(hint, (bool,)):
+            raise RecipeError(f"{place}.{name}: expected a number, found {str(flag).lower()}")
 
 
 def _flag_in(value: Any) -> bool | None:

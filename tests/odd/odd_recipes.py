@@ -18,7 +18,6 @@ from feda3i.models import REGISTRY as MODELS
 from feda3i.noise.noisy_masks import REGISTRY as NOISE
 from feda3i.recipe import Recipe
 from feda3i.recipe.finding import FOLDER, built_in
-from feda3i.simulation.annotation import NOISE_OPTIONS
 
 SMALL = {
     "rounds": "1",
@@ -68,7 +67,7 @@ def sections() -> tuple[str, ...]:
 @cache
 def keys() -> tuple[str, ...]:
     """Return every key of a recipe: of the sections, and of all things that they can name."""
-    found = {"data.synthetic", *(f"noise.{name}" for name in NOISE_OPTIONS)}
+    found = {"data.synthetic"}
     for name, field in Recipe.model_fields.items():
         kind: Any = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -41,12 +41,9 @@ class Key:
 def all_keys() -> list[Key]:
     """Return the keys that every recipe has, then the options of everything with a name."""
     from feda3i.methods import REGISTRY as METHODS
-    from feda3i.simulation.annotation import DRAWING_OPTIONS, NOISE_OPTIONS
 
     keys = [*_of_sections(Recipe)]
     keys += [*_of_registry("data"), *_of_registry("noise"), *_of_registry("model")]
-    for owner, of in (("the annotators", NOISE_OPTIONS), ("every noise model", DRAWING_OPTIONS)):
-        keys += [Key(f"noise.{k}", takes, UNSET, words, owner) for k, (takes, words) in of.items()]
     for name in METHODS.names():
         keys += options_of("method", name, METHODS.get(name))
     return keys

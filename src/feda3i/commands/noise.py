@@ -78,18 +78,21 @@ def gallery(
     quiet: Quiet = False,
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
+    from feda3i.reading.file_list import read_file
+    from feda3i.reading.picture import read_image
     from feda3i.simulation.noise_figure import built_in_cases, draw_gallery
-    from feda3i.simulation.noisy_files import read_image_file, read_mask_file
+    from feda3i.simulation.noisy_files import read_mask_file
 
     images, masks = image or [], mask or []
     if len(images) != len(masks):
         raise RecipeError(
             f"expected one --mask per --image, found {len(images)} images, {len(masks)} masks"
         )
-    cases = [
-        (read_image_file(i), read_mask_file(m)) for i, m in zip(images, masks, strict=True)
-    ] or built_in_cases(seed)
-    draw_gallery(out, cases, seed, mode=mode)
+    given = [
+        (read_image(read_file(i)).pixels, read_mask_file(m))
+        for i, m in zip(images, masks, strict=True)
+    ]
+    draw_gallery(out, given or built_in_cases(seed), seed, mode=mode)
     if not quiet:
         print(out)
 

@@ -17,7 +17,7 @@ POWER = 0.9
 class Training(BaseModel):
     """How a site trains. The defaults are the paper's."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
     """How often a site passes over its cases in a round."""
@@ -25,7 +25,7 @@ class Training(BaseModel):
     """Cases of one optimiser step; a site with fewer takes all it has."""
     lr: Annotated[float, Field(gt=0, le=10)] = 5e-3
     """Learning rate of the optimiser; ``schedule`` and ``warm_up`` scale it by round."""
-    betas: tuple[Decay, Decay] = (0.9, 0.99)
+    betas: Annotated[tuple[Decay, Decay], Field(strict=False)] = (0.9, 0.99)
     """Decay rates of the two running means of ``adam`` and ``adamw``."""
     optimiser: Literal["adam", "adamw", "sgd"] = "adam"
     """What makes a step of a gradient; it is new in every round, and its moments with it."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from feda3i.datasets import REGISTRY as DATASETS
 from feda3i.datasets import is_data, is_ours, refuse_both
@@ -22,7 +22,7 @@ from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe.finding import SECTIONS, find, read_toml
 from feda3i.recipe.machine import with_local
 from feda3i.recipe.sections import MethodSection, Recipe
-from feda3i.values import check_plain, refuse_flag
+from feda3i.values import check_plain
 
 
 def load(
@@ -104,21 +104,10 @@ def _options(overrides: Sequence[str]) -> dict[str, Any]:
 def validate(values: Mapping[str, Any]) -> Recipe:
     """Check plain values and return the recipe; every mistake is named in one error."""
     check_plain(values)
-    _refuse_flags(Recipe, values)
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError("\n".join(_explain(item) for item in error.errors())) from None
-
-
-def _refuse_flags(kind: type[BaseModel], values: Any, place: str = "") -> None:
-    """Raise ``RecipeError`` if true or false stands where a number belongs."""
-    for name, value in values.items() if isinstance(values, Mapping) else ():
-        annotation: Any = getattr(kind.model_fields.get(name), "annotation", None)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            _refuse_flags(annotation, value, f"{place}{name}.")
-        else:
-            refuse_flag(f"{place}{name}", value, annotation)
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -67,7 +67,7 @@ def _data(recipe: Recipe) -> str:
 
 def _noise(recipe: Recipe) -> str:
     name = recipe.noise.name.rpartition(":")[2]
-    setting = str(recipe.noise.options().get("setting", "")).lower().replace("_", "-")
+    setting = (recipe.noise.setting or "").lower().replace("_", "-")
     return setting or ("no noise" if name == "none" else name)
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from feda3i.core.normalise import Over, Rule
 from feda3i.core.training import Training
+from feda3i.errors import RecipeError
 
 PLACES = ("path", "cache")
 """Options of ``[data]`` that say where the data lie, not what they are."""
@@ -19,22 +20,25 @@ SILENT_KEYS = {
         *("optimiser", "momentum", "weight_decay", "clip"),
         *("schedule", "warm_up", "augment", "precision"),
     ),
+    "noise": ("draw",),
 }
 """Keys by section that a recipe's plain values leave out where they are as by default."""
 SILENT_SECTIONS = ("validation", "redraw")
 """Whole sections that are left out likewise."""
+DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
+"""Keys of ``[noise]`` that annotators are drawn by."""
 
 
 class StrictSection(BaseModel):
     """A part of a recipe in which every key is known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class NamedSection(BaseModel):
     """A part of a recipe that names a thing; the other keys are that thing's own options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     name: str
 
@@ -56,15 +60,57 @@ class DataSection(NamedSection):
     ``zscore`` where values are kept (``data.values``), else ``none``."""
     normalise_over: Over | None = None
     """Voxels that a case's mean or percentiles are of: ``all``, or those that are not 0."""
-    normalise_by: tuple[float, float] | None = None
+    normalise_by: Annotated[tuple[float, float], Field(strict=False)] | None = None
     """Two percentiles (usually 0.5 and 99.5), the ends of the window, or mean and deviation."""
 
 
+class AnnotatorSection(StrictSection):
+    """One annotator's mean offset and spread, px at 256 px a side."""
+
+    mu: float
+    sigma: Annotated[float, Field(ge=0)]
+
+
 class NoiseSection(NamedSection):
-    """How the masks of the training cases are disturbed; ``none`` leaves them as they are."""
+    """How the masks of the training cases are changed; ``none`` leaves them as they are."""
 
     name: str = "none"
     """A noise model (``feda3i list``), a plug-in (``file.py:Class``), or ``none``."""
+    setting: str | None = None
+    """One of the paper's settings: skin-ns, skin-ne, breast-ns, breast-ne; or none."""
+    mu_max: Annotated[float, Field(ge=0)] | None = None
+    """Largest mean offset of a site that draws too large, px at 256 px a side."""
+    mu_min: Annotated[float, Field(le=0)] | None = None
+    """Most negative mean offset of a site that draws too small, px at 256 px a side."""
+    sigma_max: Annotated[float, Field(ge=0)] | None = None
+    """Largest spread of a site's offsets, px at 256 px; sites get half to all of it."""
+    p_d: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of sites that draw too large."""
+    draw: Literal["exact", "bernoulli", "published"] = "exact"
+    """Draw exactly that share of the sites, each site by chance, or the authors' own annotators of
+    SKIN (the same for every seed)."""
+    annotators: dict[str, AnnotatorSection] | None = None
+    """Annotators by site instead of drawn ones: {site-01 = {mu = 5, sigma = 2}, ...}."""
+    seed: Annotated[int, Field(ge=0)] | None = None
+    """Seed of annotators and noisy masks, if it is not to be the run's."""
+    drawn_at: Annotated[int, Field(ge=16, le=4096)] | None = None
+    """Side at which noise is drawn, px: masks are enlarged to it and brought back. 256: as the
+    paper draws, whatever the size of the cases."""
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        given = ("annotators", "setting", *DRAWN)
+        ways = [name for name in given if getattr(self, name) not in (None, "none")]
+        if len(ways) > 1 and ways[0] not in DRAWN:
+            raise RecipeError(
+                f"noise: expected a setting, or {', '.join(DRAWN)}, or annotators; found {ways[0]} "
+                f"and {ways[1]}, which contradict each other (noise.setting=none takes it away)"
+            )
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the noise model."""
+        return super().options() | ({"drawn_at": self.drawn_at} if self.drawn_at else {})
 
 
 class ModelSection(NamedSection):

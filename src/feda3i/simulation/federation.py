@@ -44,8 +44,7 @@ def annotators_for(recipe: Recipe, federation: Federation) -> dict[str, Annotato
         from feda3i.simulation.annotation import annotators_of
 
         return annotators_of(recipe, federation)
-    if recipe.noise.options():
-        option = next(iter(recipe.noise.options()))
+    for option in recipe.noise.model_fields_set - {"name"}:
         raise RecipeError(f"noise.{option} has no effect without noise; choose e.g. noise=contour")
     return {}
 

@@ -36,12 +36,7 @@ def built_in_cases(seed: int) -> list[tuple[Image, Image]]:
     return [skin, breast]
 
 
-def draw_gallery(
-    path: Path,
-    cases: Sequence[tuple[Image, Image]],
-    seed: int,
-    mode: str = "robust",
-) -> None:
+def draw_gallery(path: Path, cases: Sequence[tuple[Image, Image]], seed: int, mode: str) -> None:
     """Write the figure: a row per case, a column per model, below it the bias of the first case.
 
     A case is an image and its mask. The paper's mu and sigma are meant at 256 pixels and scale with
@@ -50,21 +45,21 @@ def draw_gallery(
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    rows, columns = len(cases) + 1, len(PAPER_MODELS)
+    columns = len(PAPER_MODELS)
     size = (1.9 * columns, 1.72 * len(cases) + 1.75)
     figure = Figure(figsize=size, layout="constrained")
     heights = [1.0] * len(cases) + [0.62]
-    axes = figure.subplots(rows, columns, height_ratios=heights, squeeze=False)
+    axes = figure.subplots(len(cases) + 1, columns, height_ratios=heights, squeeze=False)
     drawn = [
         [_evolve(image, mask, mu, sigma, mode, seed, k) for mu, sigma in PAPER_MODELS]
         for k, (image, mask) in enumerate(cases)
     ]
     highest = max(float(np.abs(bias).max()) for _, bias in drawn[0]) * 1.15
+    scale = max(cases[0][1].shape) / SIDE
     for column, (mu, sigma) in enumerate(PAPER_MODELS):
         for row, (image, mask) in enumerate(cases):
             _show(axes[row][column], image, mask, drawn[row][column][0])
         axes[0][column].set_title(f"C({mu:g}, {sigma:g})", fontsize=11)
-        scale = max(cases[0][1].shape) / SIDE
         _show_bias(axes[-1][column], drawn[0][column][1], mu * scale, highest, column == 0)
     figure.legend(
         handles=[

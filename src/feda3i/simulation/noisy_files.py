@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from feda3i.files import write_array, write_csv, write_png
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
 from feda3i.pool import Progress, cores, ordered_map
-from feda3i.reading.picture import read_image, read_mask
+from feda3i.reading.file_list import read_file
+from feda3i.reading.picture import read_mask
 
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
 CASES_PER_PROCESS = 64  # fewer are finished before another process has started
@@ -31,12 +32,12 @@ class Drawing:
     """
 
     annotator: Annotator
-    name: str = "contour"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    site: str = ""
-    classes: int = 1
-    is_relative: bool = False
+    name: str
+    options: Mapping[str, Any]
+    seed: int
+    site: str
+    classes: int
+    is_relative: bool
 
     def draw(self, mask: NDArray[Any], case: str) -> tuple[NDArray[Any], NoisyCase]:
         """Return the noisy mask and what was done to it."""
@@ -118,23 +119,12 @@ def find_masks(folder: Path) -> list[Path]:
 def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
     """Read a mask from a picture or an ``.npy`` array."""
     if file.suffix.lower() != ".npy":
-        return read_mask(_bytes_of(file), classes=classes).pixels
+        return read_mask(read_file(file), classes=classes).pixels
     try:
         array: NDArray[Any] = np.load(file, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"cannot be read as an array: {error}") from None
     return array
-
-
-def read_image_file(file: Path) -> NDArray[np.uint8]:
-    """Read a picture as ``(row, column, channel)``."""
-    return read_image(_bytes_of(file)).pixels
-
-
-def _bytes_of(file: Path) -> bytes:
-    if not file.is_file():
-        raise DataError(f"there is no file '{file}'")
-    return file.read_bytes()
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,12 +1,14 @@
 """Views of a federation: the reference rows ``clean`` and ``central`` are FedAvg on other data.
 
 ``method=clean`` and ``method=central`` name a view where another name would be that of a method.
+The docstring of a view is its card.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,54 +17,26 @@ from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import card_of_class
 
-CLEAN = """
-Clean: FedAvg on the clean masks, the ceiling for noise-robust methods.
-
-Paper
-    None: the upper reference row. It needs the underlying truth, so it exists in simulations only.
-What changes against FedAvg
-    Sites train on the clean masks instead of the given ones; nothing else changes.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
-What leaves the site
-    The network's parameters, the number of cases, the mean training loss.
-Cost
-    As FedAvg.
-Departures
-    None. Where a data set knows no clean masks beside the given ones (no noise was added), the
-    given ones count as clean and this row equals FedAvg.
-"""
-
-CENTRAL = """
-Central: all cases in one place, trained as one site; no federation at all.
-
-Paper
-    None: a reference row. It shows what federation itself costs, with the masks as given.
-What changes against FedAvg
-    One site holds the cases of all. A round is still the recipe's epochs with a fresh optimiser,
-    so that a round sees every case as often as in a federation.
-What stays at the site
-    Optimiser moments (re-created every round).
-What leaves the site
-    The network's parameters, the number of cases, the mean training loss; but all images and masks
-    have left their sites before. Simulations only.
-Cost
-    As FedAvg: the same number of training steps, but none of them at the same time as another.
-Departures
-    None. Batches mix the cases of all sites.
-"""
-
-
-@dataclass(frozen=True)
-class View:
-    """The data that FedAvg sees in a reference row."""
-
-    card: str
-    show: Callable[[Federation], Federation]
+View = Callable[[Federation], Federation]
 
 
 def clean(federation: Federation) -> Federation:
-    """Return the federation with the underlying truth as its masks."""
+    """Clean: FedAvg on the clean masks, the ceiling for noise-robust methods.
+
+    Paper
+        None: the upper reference row. It needs the underlying truth, which simulations know.
+    What changes against FedAvg
+        Sites train on the clean masks instead of the given ones; nothing else changes.
+    What stays at the site
+        Images, masks, optimiser moments (re-created every round).
+    What leaves the site
+        The network's parameters, the number of cases, the mean training loss.
+    Cost
+        As FedAvg.
+    Departures
+        None. Where a data set knows no clean masks beside the given ones (no noise was added), the
+        given ones count as clean and this row equals FedAvg.
+    """
     if federation.clean_masks is None:
         raise RecipeError(
             "method 'clean' trains on masks known to be clean, which only simulations have; "
@@ -72,7 +46,23 @@ def clean(federation: Federation) -> Federation:
 
 
 def central(federation: Federation) -> Federation:
-    """Return the federation with all cases at one site."""
+    """Central: all cases in one place, trained as one site; no federation at all.
+
+    Paper
+        None: a reference row. It shows what federation itself costs, with the masks as given.
+    What changes against FedAvg
+        One site holds the cases of all. A round is still the recipe's epochs with a fresh
+        optimiser, so that a round sees every case as often as in a federation.
+    What stays at the site
+        Optimiser moments (re-created every round).
+    What leaves the site
+        The network's parameters, the number of cases, the mean training loss; but all images and
+        masks have left their sites before. Simulations only.
+    Cost
+        As FedAvg: the same number of training steps, but none of them at the same time as another.
+    Departures
+        None. Batches mix the cases of all sites.
+    """
     return replace(
         federation, sites=_pooled(federation.sites), validation=_pooled(federation.validation)
     )
@@ -83,7 +73,7 @@ def _pooled(sites: Mapping[str, Index]) -> dict[str, Index]:
     return {"all": np.sort(np.concatenate(every))} if every else {}
 
 
-VIEWS = {"clean": View(CLEAN, clean), "central": View(CENTRAL, central)}
+VIEWS: dict[str, View] = {"clean": clean, "central": central}
 
 
 def view_of(method: str) -> View | None:
@@ -94,11 +84,10 @@ def view_of(method: str) -> View | None:
 def as_trained(federation: Federation, method: str) -> Federation:
     """Return what this method trains on: a view of the federation, or the federation itself."""
     view = view_of(method)
-    return federation if view is None else view.show(federation)
+    return federation if view is None else view(federation)
 
 
 def card_of(method: str) -> str:
     """Return the card of a method or of a view."""
     view = view_of(method)
-    card: str = view.card.strip() if view is not None else card_of_class(REGISTRY.get(method))
-    return card
+    return inspect.getdoc(view) or "" if view else str(card_of_class(REGISTRY.get(method)))

@@ -12,7 +12,7 @@ def test_every_grid_of_the_package_can_be_expanded(name):
     often = len([row for row in found.rows if row not in found.once]) * len(found.seeds)
     assert len(cells) >= (often + len(found.once)) * len(found.settings)
     if found.protocol == "paper":
-        assert all(cell.recipe.noise.options()["seed"] == 0 for cell in cells)
+        assert all(cell.recipe.noise.seed == 0 for cell in cells)
     points = 1
     for values in found.vary.values():
         points *= len(values)
@@ -58,7 +58,7 @@ def test_protocols_fix_or_vary_data_and_noise(grid_file):
     assert {cell.recipe.seed for cell in cells} == {0, 5}
     loose = grid.expand(grid.load_grid(str(grid_file), ["seeds=[0, 5]", "protocol=everything"]))
     assert all("seed" not in cell.recipe.data.options() for cell in loose)
-    assert all("seed" not in cell.recipe.noise.options() for cell in loose)
+    assert all(cell.recipe.noise.seed is None for cell in loose)
 
 
 def test_a_value_of_one_method_leaves_the_runs_of_others_alone(grid_file):

@@ -17,14 +17,14 @@ def draw(recipe):
     ("overrides", "words"),
     [
         ((*SETTING, "noise.mu_max=5"), "found setting and mu_max"),
-        ((*SETTING, "noise.p_d=abc"), "found setting and p_d"),
-        ((*SETTING, "noise.annotators={a={mu=1, sigma=1}}"), "found annotators and setting"),
+        ((*SETTING, "noise.p_d=0.5"), "found setting and p_d"),
+        ((*SETTING, "noise.annotators={a={mu=1, sigma=1.5}}"), "found annotators and setting"),
         ((SETTING[0], *DRAWN, "noise.annotators={}"), "found annotators and mu_max"),
-        ((SETTING[0], *DRAWN[:3], "noise.p_d=abc"), r"noise.p_d: expected a number, found 'abc'"),
-        ((SETTING[0], *DRAWN[:3], "noise.p_d=true"), "noise.p_d: expected a number"),
-        ((*SETTING, "noise.seed=abc"), "noise.seed: expected a whole number"),
-        ((*SETTING, "noise.seed=true"), "noise.seed: expected a whole number"),
-        ((*SETTING, "noise.draw=[1]"), "draw: expected one of"),
+        ((SETTING[0], *DRAWN[:3], "noise.p_d=abc"), "noise.p_d: .* number, found 'abc'"),
+        ((SETTING[0], *DRAWN[:3], "noise.p_d=true"), "noise.p_d: .* number, found True"),
+        ((*SETTING, "noise.seed=true"), "noise.seed: .* integer, found True"),
+        ((*SETTING, "noise.draw=[1]"), "noise.draw: input should be 'exact'"),
+        ((*SETTING, "noise.drawn_at=8"), "noise.drawn_at: .* equal to 16"),
         (("noise.setting=skin-ns",), "noise.setting has no effect without noise"),
         ((*SETTING, "noise.points=100000000"), "points: expected a whole number from 1 to"),
         (("noise=levelset", *SETTING[1:], "noise.spacing=5"), "spacing: expected a list"),
@@ -34,6 +34,11 @@ def draw(recipe):
 def test_contradictions_are_errors(tiny_recipe, overrides, words):
     with pytest.raises(RecipeError, match=words):
         draw(tiny_recipe(*overrides))
+
+
+def test_annotators_are_those_of_all_sites(tiny_recipe):
+    with pytest.raises(RecipeError, match=r"one for each of site-01, .*found a"):
+        draw(tiny_recipe("noise=contour", "noise.annotators={a={mu=1, sigma=1}}"))
 
 
 @pytest.mark.parametrize(
