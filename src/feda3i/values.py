@@ -95,18 +95,23 @@ def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     feda3i.errors.RecipeError: data.factor: expected a number, found true
     """
+    hints = hints_of(thing)
+    for name, value in options.items():
+        flag, hint = _flag_in(value), hints.get(name)
+        if flag is not None and _names(hint, (int, float)) and not _names(hint, (bool,)):
+            raise RecipeError(f"{place}.{name}: expected a number, found {str(flag).lower()}")
+
+
+def hints_of(thing: Any) -> dict[str, Any]:
+    """Return the annotations of the arguments that a callable takes; none if they are unknown."""
     thing = thing.func if isinstance(thing, partial) else thing
     declares_fields = is_dataclass(thing) or hasattr(thing, "model_fields")
     is_plain_class = isinstance(thing, type) and not declares_fields
     target = getattr(thing, "__init__", thing) if is_plain_class else thing
     try:
-        hints = get_type_hints(target)
+        return get_type_hints(target, include_extras=True)
     except Exception:  # names that exist for type checkers only, or no signature at all
-        return
-    for name, value in options.items():
-        flag, hint = _flag_in(value), hints.get(name)
-        if flag is not None and _names(hint, (int, float)) and not _names(hint, (bool,)):
-            raise RecipeError(f"{place}.{name}: expected a number, found {str(flag).lower()}")
+        return {}
 
 
 def _flag_in(value: Any) -> bool | None:

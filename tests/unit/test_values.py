@@ -26,10 +26,10 @@ from feda3i.values import DEEPEST, check_plain
         ("title=1\nseed = 5", "title: expected text in UTF-8 without control characters"),
         ("title=$print(1)", r"title: expected text that does not begin with \$, @ or %, found"),
         ("data.classes=['liver', ' @x']", r"data.classes: expected text that does not begin"),
-        ("rounds=true", "rounds: expected a number, found true"),
-        ("train.betas=[true, 0.5]", "train.betas: expected a number, found true"),
-        ("engine.workers=true", "engine.workers: expected a number"),
-        ("seed=false", "seed: expected a number, found false"),
+        ("rounds=true", "rounds: input should be a valid integer, found True"),
+        ("train.betas=[true, 0.5]", "train.betas.0: input should be a valid number, found True"),
+        ("engine.workers=true", "engine.workers.* integer, found True"),
+        ("seed=false", "seed: input should be a valid integer, found False"),
     ],
 )
 def test_overrides(override, words):

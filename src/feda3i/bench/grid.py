@@ -37,7 +37,7 @@ CLEAN = "clean"
 """The reference row that trains on clean masks."""
 
 
-class Setting(StrictSection):
+class Setting(StrictSection, strict=False):
     """One column of a table: a recipe, changes to it, and the data that the user may give."""
 
     recipe: str
@@ -51,7 +51,7 @@ class Setting(StrictSection):
 class Grid(StrictSection):
     """Rows x settings x points x seeds; every one of them is a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=False)
 
     name: str = ""
     title: str = ""

@@ -18,8 +18,7 @@ def by_word() -> dict[str, Registry]:
     """Return the four registries by the word that users type."""
     from feda3i.recipe.trust import registries
 
-    words = {"method": "method", "dataset": "data", "noise": "noise", "model": "model"}
-    return {word: registries()[section] for word, section in words.items()}
+    return {"dataset" if word == "data" else word: one for word, one in registries().items()}
 
 
 def list_names() -> None:
@@ -60,13 +59,14 @@ def explain(
 ) -> None:
     """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
     found = by_word()
-    if len(names) == 2 and names[0] in (*found, "recipe", "key"):
+    kinds = (*found, "recipe", "key")
+    if len(names) == 2 and names[0] in kinds:
         kind, name = names
     elif len(names) == 1:
         kind, name = _kind_of(names[0], found), names[0]
     else:
-        kinds = ", ".join((*found, "recipe", "key"))
-        raise RecipeError(f"expected NAME, or one of {kinds} and NAME; found '{' '.join(names)}'")
+        expected = f"expected NAME, or one of {', '.join(kinds)} and NAME"
+        raise RecipeError(f"{expected}; found '{' '.join(names)}'")
     cards = {"method": method_card, "recipe": recipe_card, "key": key_card}
     if kind in cards:
         print(cards[kind](name))
@@ -83,12 +83,11 @@ def _kind_of(name: str, found: dict[str, Registry]) -> str:
             return kind
     if ":" in name:
         return "method"
+    from feda3i.commands.keys import all_keys, find_keys
     from feda3i.recipe.finding import built_in
 
     if name in built_in() or name.endswith(".toml"):
         return "recipe"
-    from feda3i.commands.keys import all_keys, find_keys
-
     if find_keys(name):
         return "key"
     hint = nearest(name, [*known_names(), *(key.name for key in all_keys())]) or "."
@@ -100,8 +99,7 @@ def recipe_card(name: str) -> str:
     from feda3i.recipe.finding import find
 
     text = find(name).read_text(encoding="utf-8").strip()
-    run = f"Run it: feda3i run {name} [key=value ...]"
-    return f"{name} (recipe)\n\n{text}\n\n{run}"
+    return f"{name} (recipe)\n\n{text}\n\nRun it: feda3i run {name} [key=value ...]"
 
 
 def method_card(name: str) -> str:
@@ -123,38 +121,22 @@ def method_card(name: str) -> str:
     lines += ["", "Options (method.NAME=VALUE)"]
     for key in options_of("method", name, kind):
         lines.append(f"    {key.name.partition('.')[2]} = {key.default} ({key.takes})")
-        lines += textwrap.wrap(key.meaning, 92, initial_indent=" " * 8, subsequent_indent=" " * 8)
+        lines.append(textwrap.indent(textwrap.fill(key.meaning, 84), " " * 8))
     return "\n".join(lines)
 
 
 def key_card(name: str) -> str:
-    """Return what a key of a recipe takes and means, and what the built-in recipes set it to."""
-    from feda3i.commands.keys import find_keys, listed_once
+    """Return what a key of a recipe takes and means."""
+    from feda3i.commands.keys import find_keys
 
-    found = listed_once(find_keys(name))
-    if not found:
-        raise RecipeError(f"there is no key '{name}' in a recipe; all are in docs/recipe-keys.md")
     lines = []
-    for key in found:
+    for key in find_keys(name):
         lines.append(f"{key.name} ({key.owner})" if key.owner else key.name)
         lines.append(f"    {key.takes}; default: {key.default}")
-        lines += textwrap.wrap(key.meaning, 92, initial_indent=" " * 4, subsequent_indent=" " * 4)
-    lines += ["", *_in_recipes(name)] if "." in name or len(found) == 1 else []
-    return "\n".join(lines).rstrip()
-
-
-def _in_recipes(name: str) -> list[str]:
-    """Return what the built-in recipes set a key to."""
-    from feda3i.recipe.finding import built_in, find, read_toml
-
-    lines = []
-    for recipe in built_in():
-        value: Any = read_toml(find(recipe))
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None:
-            lines.append(f"    {recipe:<16} {value}")
-    return ["In the recipes", *lines] if lines else []
+        lines.append(textwrap.indent(textwrap.fill(key.meaning, 88), " " * 4))
+    if not lines:
+        raise RecipeError(f"there is no key '{name}' in a recipe; all are in docs/recipe-keys.md")
+    return "\n".join(lines)
 
 
 def network_card(name: str, size: int, channels: int) -> str:
@@ -168,13 +150,11 @@ def network_card(name: str, size: int, channels: int) -> str:
     stages = find_stages(network, torch.zeros(1, channels, size, size))
     sizes = {key: value.numel() for key, value in network.named_parameters()}  # tied ones once
     total = sum(sizes.values())
+    row = "{:>5}  {:28} {:>7} {:>11}  {}".format
     lines = [f"{name} (model), {channels} channels, {size} x {size} px", ""]
-    lines.append(f"{'stage':>5}  {'name':28} {'tensors':>7} {'parameters':>11}  share")
+    lines.append(row("stage", "name", "tensors", "parameters", "share"))
     for number, stage in enumerate(stages, start=1):
         own = sum(sizes.get(key, 0) for key in stage.keys)
-        lines.append(
-            f"{number:>5}  {stage.name:28} {len(stage.keys):>7} {own:>11,}"
-            f"  {100 * own / total:5.1f} %"
-        )
-    lines.append(f"{'':>5}  {'in all':28} {'':>7} {total:>11,}")
-    return "\n".join(lines)
+        share = f"{100 * own / total:5.1f} %"
+        lines.append(row(number, stage.name, len(stage.keys), f"{own:,}", share))
+    return "\n".join([*lines, row("", "in all", "", f"{total:,}", "").rstrip()])

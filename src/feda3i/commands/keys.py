@@ -13,16 +13,18 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from feda3i.errors import RecipeError
 from feda3i.recipe import Recipe
+from feda3i.recipe.trust import registries
+from feda3i.values import hints_of
 
 UNSET = "not set"
 
@@ -40,13 +42,64 @@ class Key:
 
 def all_keys() -> list[Key]:
     """Return the keys that every recipe has, then the options of everything with a name."""
-    from feda3i.methods import REGISTRY as METHODS
+    return options_of("", "", Recipe) + [
+        key
+        for section, registry in registries().items()
+        for name in registry.names()
+        if not name.startswith("monai:")  # MONAI documents its own
+        for key in options_of(section, name, registry.get(name))
+    ]
 
-    keys = [*_of_sections(Recipe)]
-    keys += [*_of_registry("data"), *_of_registry("noise"), *_of_registry("model")]
-    for name in METHODS.names():
-        keys += options_of("method", name, METHODS.get(name))
+
+def options_of(section: str, name: str, thing: Any) -> list[Key]:
+    """Return what a recipe may set of a section, a method, a noise model, a data set or a network.
+
+    The keys of sections within a section come along.
+    """
+    meanings, hints = meanings_of(thing), hints_of(thing)
+    keys = []
+    for option, parameter in inspect.signature(thing).parameters.items():
+        hint, default = hints.get(option, Any), parameter.default
+        place = f"{section}.{option}" if section else option
+        if isinstance(hint, type) and issubclass(hint, BaseModel):
+            keys += options_of(place, name, hint)
+        elif parameter.kind is not parameter.VAR_KEYWORD and _is_free(section, thing, option, hint):
+            usual = "the run's" if place == "data.seed" and name else value_text(default)
+            keys.append(Key(place, takes(hint), usual, meanings.get(option, ""), name))
     return keys
+
+
+def _is_free(section: str, thing: Any, option: str, hint: Any) -> bool:
+    """Return whether a recipe may set an option: it is not given, and has more than one value."""
+    if section == "model" and option in ("channels", "classes", "dimensions", "shape"):
+        return False
+    make = getattr(thing, "for_annotator", None)
+    if make is not None:
+        from feda3i.noise.model import Annotator
+
+        try:
+            make(Annotator(1.0, 1.0), **{option: None})
+        except RecipeError as error:
+            return "comes from the annotator" not in str(error)
+    return not (get_origin(hint) is Literal and len(get_args(hint)) == 1)
+
+
+def find_keys(name: str) -> list[Key]:
+    """Return what a name means: ``train.lr``, ``data.size`` of every data set, ``feda3i.r``.
+
+    The name of a section stands for all that every recipe has in it. Keys of the same name and
+    meaning are one, with all their owners.
+    """
+    methods = registries()["method"]
+    head, _, rest = name.partition(".")
+    method = methods.canonical(head)
+    if rest and head not in Recipe.model_fields and method in methods.names():
+        keys = options_of("method", method, methods.get(method))
+        return [key for key in keys if key.name == f"method.{rest}"]
+    keys = all_keys()
+    found = [key for key in keys if key.name == name]
+    found = found or [k for k in keys if k.name.startswith(f"{name}.") and not k.owner]
+    return listed_once(found)
 
 
 def listed_once(keys: Iterable[Key]) -> list[Key]:
@@ -70,108 +123,9 @@ def _one_of(same: list[Key]) -> Key:
     )
 
 
-def options_of(section: str, name: str, thing: Any) -> list[Key]:
-    """Return the options of a method, a noise model, a data set or a network."""
-    meanings, hints = meanings_of(thing), _hints(section, thing)
-    keys = []
-    for option, default in _defaults(section, thing).items():
-        is_seed = section == "data" and option == "seed"
-        usual = UNSET if default is MISSING else value_text(default)
-        keys.append(
-            Key(
-                f"{section}.{option}",
-                takes(hints.get(option, Any)),
-                "the run's" if is_seed else usual,
-                meanings.get(option, ""),
-                name,
-            )
-        )
-    return keys
-
-
-def find_keys(name: str) -> list[Key]:
-    """Return what a name means: ``train.lr``, ``data.size`` of every data set, ``feda3i.r``.
-
-    The name of a section stands for all that every recipe has in it.
-    """
-    from feda3i.methods import REGISTRY as METHODS
-
-    head, _, rest = name.partition(".")
-    method = METHODS.canonical(head)
-    if rest and head not in Recipe.model_fields and method in METHODS.names():
-        keys = options_of("method", method, METHODS.get(method))
-        return [key for key in keys if key.name == f"method.{rest}"]
-    found = [key for key in all_keys() if key.name == name]
-    return found or [key for key in all_keys() if key.name.startswith(f"{name}.") and not key.owner]
-
-
-def _of_sections(kind: type[BaseModel], prefix: str = "") -> Iterator[Key]:
-    meanings = meanings_of(kind)
-    for name, field in kind.model_fields.items():
-        annotation: Any = field.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield from _of_sections(annotation, f"{prefix}{name}.")
-            continue
-        hint = get_type_hints(kind, include_extras=True)[name]
-        yield Key(f"{prefix}{name}", takes(hint), value_text(field.default), meanings.get(name, ""))
-
-
-def _of_registry(section: str) -> Iterator[Key]:
-    from feda3i.recipe.trust import registries
-
-    registry = registries()[section]
-    for name in registry.names():
-        if name.startswith("monai:"):
-            continue  # MONAI documents its own
-        yield from options_of(section, name, registry.get(name))
-
-
-def _defaults(section: str, thing: Any) -> dict[str, Any]:
-    """Return what a recipe may set of a thing, with defaults; ``MISSING`` where it has none."""
-    if section == "noise":
-        found = {field.name: field.default for field in fields(thing)}
-        return {k: v for k, v in found.items() if not _is_given(thing, k, v)}
-    if section == "method":
-        declared = thing.model_fields.items()
-        return {
-            k: MISSING if one.is_required() else one.default
-            for k, one in declared
-            if not _is_fixed(one.annotation)
-        }
-    given = ("channels", "classes", "dimensions", "shape") if section == "model" else ()
-    taken = inspect.signature(thing).parameters.items()
-    return {k: MISSING if p.default is p.empty else p.default for k, p in taken if k not in given}
-
-
-def _is_fixed(annotation: Any) -> bool:
-    """Return whether an option takes one value only, so that there is nothing to set."""
-    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
-
-
-def _is_given(model: Any, option: str, default: Any) -> bool:
-    from feda3i.noise.model import Annotator
-
-    if default is MISSING:
-        return True
-    try:
-        model.for_annotator(Annotator(1.0, 1.0), **{option: default})
-    except RecipeError as error:
-        return "comes from the annotator" in str(error)
-    return False
-
-
-def _hints(section: str, thing: Any) -> dict[str, Any]:
-    if section in ("data", "model") and isinstance(thing, type) and not is_dataclass(thing):
-        thing = getattr(thing, "__init__", thing)
-    try:
-        return get_type_hints(thing, include_extras=True)
-    except NameError:  # a name that only type checkers see
-        return {}
-
-
 def value_text(default: Any) -> str:
     """Return a value as in a recipe, but text without quotes."""
-    if default is None or default == UNSET:
+    if default is None or default is inspect.Parameter.empty:
         return UNSET
     if isinstance(default, bool):
         return str(default).lower()

@@ -194,8 +194,8 @@ def _explain(item: Any) -> str:
     if item["type"] == "extra_forbidden":
         owner: Any = Recipe
         for part in item["loc"][:-1]:
-            owner = owner.model_fields[part].annotation
-        known = list(owner.model_fields)
+            owner = getattr(getattr(owner, "model_fields", {}).get(part), "annotation", None)
+        known = list(getattr(owner, "model_fields", ()))
         return (
             f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
         )

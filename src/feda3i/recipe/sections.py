@@ -225,9 +225,11 @@ class RedrawSection(StrictSection):
     on: bool = False
     """Move every site's contours by its own offset; ``method=redraw`` is short for FedAvg on these.
     """
-    trusted: str | tuple[str, ...] = ()
+    trusted: str | Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Whose masks are right: a folder of cases that the server can read, or names of sites."""
-    b0: tuple[Annotated[float, Field(allow_inf_nan=False)], ...] = ()
+    b0: Annotated[
+        tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(strict=False)
+    ] = ()
     """In place of trusted masks, their offset from the border in the image: px at 256, by class."""
     b0_error: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5
     """Standard error of ``b0``, px at 256."""
