@@ -32,9 +32,9 @@ class Dividing:
     sites: Count | None = None
     """Number of sites; not needed with real sites (partition ``by-folder``)."""
     cases: Count | None = None
-    """At most this many cases per site; drawn, not cut off."""
+    """Training cases per site; of a folder at most this many, drawn, not cut off."""
     test: Count | None = None
-    """At most this many test cases; drawn, not cut off."""
+    """Test cases; of a folder at most this many, drawn, not cut off."""
     partition: str | None = None
     """``iid``, ``by-source``, ``dirichlet``, ``published`` or ``by-folder``; not set: ``by-folder``
     if there are several folders and no number of ``sites``, else ``iid``."""

@@ -67,9 +67,8 @@ class MarkovNoise:
         mu; where even theta1 = 1 is too slow the number of steps grows. sigma is not used: the
         spread of the walk is its own.
         """
-        check_options(cls, options, given=("theta1",))
+        check_options(cls, options, given=("theta1", "theta2", "theta3"))
         model = cls(**options)
-        check_number("theta2", model.theta2, low=0.0, is_open=True)
         steps = max(model.steps, math.ceil(abs(annotator.mu) / (ADVANCE * model.theta2)), 1)
         theta1 = 0.5 + 0.5 * annotator.mu / (ADVANCE * model.theta2 * steps)
         return replace(model, steps=steps, theta1=min(1.0, max(0.0, theta1)))

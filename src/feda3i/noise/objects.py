@@ -56,7 +56,7 @@ class _OfAnnotator:
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> Self:
         """Return the noise with these options."""
-        check_options(cls, options)
+        check_options(cls, options, given=("donors",))
         return cls(**options)
 
 
@@ -72,8 +72,11 @@ class Omission(_OfAnnotator):
     """
 
     objects: float = 0.4
+    """Probability that an object is changed."""
     cases: float = 0.1
+    """Probability that a case is changed as a whole."""
     keep_one: bool = True
+    """Whether a case that is not emptied retains its largest object."""
 
     def __post_init__(self) -> None:
         check_number("objects", self.objects, low=0.0, high=1.0)
@@ -100,14 +103,13 @@ class Omission(_OfAnnotator):
 class Addition(_OfAnnotator):
     """Make up 1 to ``most`` objects with rate ``cases``: copies of others, turned and mirrored.
 
-    Parameters
-    ----------
-    donors
-        Masks of other cases of the site, whose objects are copied; by default those of the case.
+    Objects are those of ``donors``, masks of other cases of the site, or else of the case itself.
     """
 
     cases: float = 0.3
+    """Probability that a case is changed as a whole."""
     most: int = 2
+    """Largest number of objects that are made up in a case."""
     donors: tuple[Mask, ...] = ()
 
     def __post_init__(self) -> None:
@@ -164,7 +166,9 @@ class Swap(_OfAnnotator):
     """
 
     objects: float = 0.3
+    """Probability that an object is changed."""
     classes: int = 2
+    """Foreground classes to choose from."""
 
     def __post_init__(self) -> None:
         check_number("objects", self.objects, low=0.0, high=1.0)

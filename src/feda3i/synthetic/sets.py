@@ -43,13 +43,13 @@ def synthetic_skin(
     Parameters
     ----------
     sites
-        Number of sites, named ``site-01`` and so on.
+        Number of sites; not needed with real sites (partition ``by-folder``).
     cases
-        Training cases of each site.
+        Training cases per site; of a folder at most this many, drawn, not cut off.
     test
-        Test cases, held by no site.
+        Test cases; of a folder at most this many, drawn, not cut off.
     size
-        Pixels of the square frame, 32 or more.
+        Side of a frame in pixels, 32 or more; of volumes the longest, 24 or more.
     seed
         Seed of what the data set draws, cases or their division, if it is not to be the run's.
     softness
@@ -100,10 +100,8 @@ def synthetic_volumes(
 
     Parameters
     ----------
-    sites, cases, test, seed
+    sites, cases, test, size, seed
         As for :func:`synthetic_skin`.
-    size
-        About how many voxels the longest side has, 24 or more.
     thick
         Height of a slice, in millimetres; rows and columns are 1 mm apart.
 

@@ -28,7 +28,7 @@ def draw(recipe):
         (("noise.setting=skin-ns",), "noise.setting has no effect without noise"),
         ((*SETTING, "noise.points=100000000"), "points: expected a whole number from 1 to"),
         (("noise=levelset", *SETTING[1:], "noise.spacing=5"), "spacing: expected a list"),
-        (("noise=markov", *SETTING[1:], "noise.theta2=1e-12"), "steps: expected a whole number"),
+        (("noise=markov", *SETTING[1:], "noise.steps=0.5"), "steps: expected a whole number"),
     ],
 )
 def test_contradictions_are_errors(tiny_recipe, overrides, words):
