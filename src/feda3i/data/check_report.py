@@ -10,13 +10,7 @@ import numpy as np
 
 from feda3i.data.case_facts import table_lines
 from feda3i.data.checkup import Checkup
-from feda3i.data.volume_summary import (
-    class_lines,
-    class_rows,
-    ranges,
-    summarise_volumes,
-    volume_lines,
-)
+from feda3i.data.volume_summary import class_lines, ranges, summarise_volumes, summary_lines
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import usage_lines
 
@@ -64,7 +58,7 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
             for (level, kind), count in sorted(kinds.items())
         ],
     }
-    if report.suggestion is not None:
+    if report.are_volumes:
         summary["volumes"] = summarise_volumes(report.facts, report.classes)
     if report.cost is not None:
         largest = max(sites.values(), default=0)
@@ -94,7 +88,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"files              {files['images']} images and {files['masks']} masks used, "
         f"{files['not_used']} not used",
         f"images             {summary['channels']} channel(s); {sizes}",
-        *(volume_lines(summary["volumes"]) if "volumes" in summary else ()),
+        *(summary_lines(summary["volumes"]) if "volumes" in summary else ()),
         f"mask values        {summary['mask_values']} for {summary['classes']} class(es)",
         f"foreground         median {share['median']:.1%}, from {share['min']:.1%} to "
         f"{share['max']:.1%}; {summary['empty_masks']} empty, {summary['full_masks']} full masks",
@@ -125,9 +119,13 @@ def report_text(report: Checkup) -> str:
     lines = [str(report.root), summary_text(summarise_checkup(report)), ""]
     lines += usage_lines(report.usage) if report.usage else []
     lines += ["", *table_lines(report.side_by_side())]
-    if report.suggestion is not None:
-        lines += ["", *class_lines(class_rows(report.classes, report.facts))]
-    return "\n".join([*lines, *_named_lines(report), *_command_lines(report)])
+    if report.are_volumes:
+        lines += ["", *class_lines(report.classes, report.facts)]
+    lines += _named_lines(report)
+    if report.commands:
+        when = "commands" if report.is_fit else "commands, once the errors are gone"
+        lines += ["", when, *(f"  {line}" for line in report.commands)]
+    return "\n".join(lines)
 
 
 def _named_lines(report: Checkup) -> list[str]:
@@ -137,21 +135,13 @@ def _named_lines(report: Checkup) -> list[str]:
     lines = ["", "names (not for mailing)"]
     lines += [f"  {line}" for line in report_lines(report.problems)]
     errors = errors_of(report.problems)
-    if report.suggestion is not None:
+    if report.are_volumes:
         first = {(p.level, p.kind): p for p in reversed(report.problems)}
         shown = [f"  {p.kind}, {p.name}: {p.text}" for _, p in sorted(first.items())]
         lines += ["the first of each kind", *shown]
     elif errors:
         lines.append(f"first error: {errors[0].name}: {errors[0].text}")
     return lines
-
-
-def _command_lines(report: Checkup) -> list[str]:
-    """Return what to type next."""
-    if not report.commands:
-        return []
-    when = "commands" if report.is_fit else "commands, once the errors are gone"
-    return ["", when, *(f"  {line}" for line in report.commands)]
 
 
 def _few(values: list[int]) -> str:

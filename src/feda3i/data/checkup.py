@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from feda3i.data.case_facts import Facts, SiteFacts, case_facts, site_facts
+from feda3i.data.case_facts import ANY_CLASS, Facts, SiteFacts, look_at, site_facts
 from feda3i.data.division import as_test, home
 from feda3i.data.duplicates import find_duplicates
-from feda3i.data.orientation import judge_orientation
 from feda3i.data.partition import split_cases
 from feda3i.data.round_cost import EPOCHS, Estimate, estimate
-from feda3i.data.run_lines import Suggestion, picture_lines, suggest
-from feda3i.data.volume_look import ANY_CLASS, look_at_volume
+from feda3i.data.run_lines import picture_lines, shared_options, volume_lines
 from feda3i.data.volume_summary import judge_classes, judge_scales, settle_classes
 from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
 from feda3i.reading.pairs import Pair
-from feda3i.reading.picture import mask_values
 from feda3i.reading.problems import CaseError, Level, Problem, by, errors_of
 from feda3i.reading.usage import Unused, Usage, without
 
@@ -45,11 +40,10 @@ class Checkup:
     classes: tuple[str, ...]
     duplicates: tuple[tuple[int, int], ...] = ()
     cost: Estimate | None = None
-    size: int | None = None
     channels: int = 1
     usage: tuple[Usage, ...] = ()
-    suggestion: Suggestion | None = None  # of volumes
-    commands: tuple[str, ...] = ()
+    are_volumes: bool = False
+    commands: tuple[str, ...] = ()  # to type next
 
     @property
     def is_fit(self) -> bool:
@@ -120,7 +114,7 @@ def check_data(
     good: list[Listed] = []
     facts: list[Facts] = []
     spoilt: list[tuple[Pair, str]] = []
-    for case, found in _look(listing, workers):
+    for case, found in zip(listing.cases, _look(listing, workers), strict=True):
         if isinstance(found, Facts):
             good.append(case)
             facts.append(found)
@@ -132,26 +126,27 @@ def check_data(
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
     names = settle_classes(listing.options.classes, facts)
-    problems += _judge_masks(good, facts)
-    problems += _judge_volumes(good, facts, names) if are_volumes else []
-    problems += [] if are_volumes else _judge_sizes(good, facts, size)
-    problems += _judge_pairs(good, split, pairs) + _judge_set(split)
-    deep = max((f.channels for f in facts), default=1)
-    advice, cost, commands = None, None, list[str]()
+    cases = [case.name for case in good]
+    problems += _judge_masks(cases, facts)
+    if are_volumes:
+        problems += judge_classes(names, cases, facts) + judge_scales(cases, facts)
+    elif size is None:
+        problems += _judge_sizes(cases, facts)
+    problems += _judge_pairs(cases, split, pairs) + _judge_set(split)
     keys = [f"data.group={group}"] if group else []
     keys += ["data.unused=allow"] if unused == "allow" else []
     keys += ["data.allow_outside=true"] if allow_outside else []
-    simulated = 0 if has_people else _simulated(good, split)
-    if are_volumes and facts:
-        advice = suggest(root, facts, names, size=size, sites=simulated, more=keys)
-        commands = advice.lines()
+    shared, simulated = shared_options(names, keys), 0 if has_people else _simulated(good, split)
+    commands: list[str] = []
+    shape: tuple[int, ...] = facts[0].shape if facts and size is None else (size or 0,) * 2
+    if facts and are_volumes:
+        commands, shape = volume_lines(root, facts, shared, size, simulated)
     elif facts:
-        shapes = [fact.shape for fact in facts]
-        commands = picture_lines(root, shapes, names, size=size, sites=simulated, more=keys)
+        commands = picture_lines(root, facts, shared, size, simulated)
+    deep = max((fact.channels for fact in facts), default=1)
+    cost = None
     if measure and facts:
-        shape = (size,) * len(facts[0].shape) if size else facts[0].shape
-        shape = advice.trained_on if advice else shape
-        usual, epochs = (WIDTH, EPOCHS) if advice is None else (VOLUME_WIDTH, VOLUME_EPOCHS)
+        usual, epochs = (VOLUME_WIDTH, VOLUME_EPOCHS) if are_volumes else (WIDTH, EPOCHS)
         cost = estimate(shape, deep, len(names), width=width or usual, epochs=epochs)
     return Checkup(
         root=root,
@@ -163,10 +158,9 @@ def check_data(
         classes=names,
         duplicates=tuple(pairs),
         cost=cost,
-        size=size,
         channels=deep,
         usage=tuple(without(listing.usage, spoilt)),
-        suggestion=advice,
+        are_volumes=are_volumes and bool(facts),
         commands=tuple(commands),
     )
 
@@ -178,89 +172,61 @@ def _simulated(cases: Sequence[Listed], split: Sequence[str]) -> int:
     return max(2, min(_MOST_SITES, list(split).count("train") // _SITE_CASES))
 
 
-def _look(listing: Listing, workers: int | None) -> Iterator[tuple[Listed, Facts | Problem]]:
-    """Return every case with its facts; few are in memory at a time."""
+def _look(listing: Listing, workers: int | None) -> Iterable[Facts | Problem]:
+    """Return what is known of every case; few are in memory at a time."""
 
-    def facts(case: Listed) -> Facts | Problem:
+    def look(case: Listed) -> Facts | Problem:
         try:
-            if listing.options.whole:
-                return look_at_volume(listing, case)
-            raw = listing.read(case)
-            if len(case.pair.images) == 1 and not case.pair.consensus:
-                told = judge_orientation(raw, case.pair, listing.options)
-                raw = replace(raw, notes=(*raw.notes, *told))
+            return look_at(listing, case)
         except CaseError as error:
             return error.problem(case.name)
-        files = [Path(entry.place).read_bytes() for entry in case.pair.masks]
-        values = {value for data in files for value in mask_values(data)}
-        return case_facts(raw, float(np.count_nonzero(raw.mask)) / raw.mask.size, values)
 
     batch = 1 if listing.options.whole else _BATCH
-    found = ordered_map(facts, listing.cases, workers, way="threads", batch=batch)
-    return zip(listing.cases, found, strict=True)
+    return ordered_map(look, listing.cases, workers, way="threads", batch=batch)
 
 
-def _judge_masks(cases: Sequence[Listed], facts: Sequence[Facts]) -> list[Problem]:
-    problems = []
-    for case, fact in zip(cases, facts, strict=True):
-        if fact.share == 0:
-            problems.append(Problem("note", "empty mask", case.name, "no pixel is foreground"))
-        elif fact.share == 1:
-            problems.append(Problem("note", "full mask", case.name, "every pixel is foreground"))
-    if facts and all(fact.share in (0, 1) for fact in facts):
+def _judge_masks(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
+    told = {
+        0.0: ("empty mask", "no pixel is foreground"),
+        1.0: ("full mask", "every pixel is foreground"),
+    }
+    problems = [
+        Problem("note", told[fact.share][0], name, told[fact.share][1])
+        for name, fact in zip(names, facts, strict=True)
+        if fact.share in told
+    ]
+    if facts and len(problems) == len(facts):
         text = "no mask has a border: there is nothing to learn"
         problems.append(Problem("error", "all masks empty or full", ".", text))
     return problems
 
 
-def _judge_volumes(
-    cases: Sequence[Listed], facts: Sequence[Facts], classes: Sequence[str]
-) -> list[Problem]:
-    problems = judge_classes(classes, cases, facts) + judge_scales(cases, facts)
-    for case, fact in zip(cases, facts, strict=True):
-        found = fact.volume.findings if fact.volume is not None else ()
-        problems += [Problem(level, kind, case.name, text) for level, kind, text in found]
+def _judge_sizes(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
+    if not facts:
+        return []
+    usual = Counter(fact.shape for fact in facts).most_common(1)[0][0]
+    problems = []
+    for name, fact in zip(names, facts, strict=True):
+        if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE:
+            text = f"{by(fact.shape)}: add --size {MIN_SIZE}"
+            problems.append(Problem("error", "image too small", name, text))
+        if fact.shape != usual:
+            text = f"{by(fact.shape)}, most have {by(usual)}: training needs one size: add --size N"
+            problems.append(Problem("error", "sizes differ between cases", name, text))
     return problems
 
 
-def _judge_sizes(
-    cases: Sequence[Listed], facts: Sequence[Facts], size: int | None
-) -> list[Problem]:
-    sizes = Counter(fact.shape for fact in facts)
-    if size is not None:
-        return []
-    small = [
-        Problem("error", "image too small", case.name, f"{by(fact.shape)}: add --size {MIN_SIZE}")
-        for case, fact in zip(cases, facts, strict=True)
-        if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE
-    ]
-    if len(sizes) < 2:
-        return small
-    usual = sizes.most_common(1)[0][0]
-    text = "training needs one size: add --size N"
-    return small + [
-        Problem(
-            "error",
-            "sizes differ between cases",
-            case.name,
-            f"{by(fact.shape)}, most have {by(usual)}: {text}",
-        )
-        for case, fact in zip(cases, facts, strict=True)
-        if fact.shape != usual
-    ]
-
-
 def _judge_pairs(
-    cases: Sequence[Listed], split: Sequence[str], pairs: Sequence[tuple[int, int]]
+    names: Sequence[str], split: Sequence[str], pairs: Sequence[tuple[int, int]]
 ) -> list[Problem]:
     problems = []
     for i, j in pairs:
         apart = split[i] != split[j]
         kind = "near-duplicates across train and test" if apart else "near-duplicates"
-        text = f"looks like {cases[j].name}"
+        text = f"looks like {names[j]}"
         if apart:
             text += ": remove one, or give both one group (data.group, the column group of a table)"
-        problems.append(Problem("note", kind, cases[i].name, text))
+        problems.append(Problem("note", kind, names[i], text))
     return problems
 
 

@@ -33,6 +33,7 @@ from feda3i.reading.problems import CaseError, Problem, raise_errors
 
 FORMAT = "feda3i-packed-4"
 FOLDER = ".feda3i-cache"
+_SIZES = ("spacing", "zoom")
 _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
@@ -129,10 +130,10 @@ def _load(place: Path) -> Packed | None:
         images, masks = _parts(np.asarray(data), header["shapes"], np.dtype(header["dtype"]))
         if header["sample"] != [_sample(images.flat), _sample(masks.flat)]:
             return None
-        sizes = (None if header[k] is None else np.array(header[k]) for k in ("spacing", "zoom"))
+        spacing, zoom = (None if (s := header[k]) is None else np.array(s) for k in _SIZES)
         notes = tuple(Problem(*note) for note in header["notes"])
         os.utime(_file(place, "header.json"))  # still in use: see _sweep
-        return Packed(_stack(images), _stack(masks), *sizes, notes)
+        return Packed(_stack(images), _stack(masks), spacing, zoom, notes)
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
 

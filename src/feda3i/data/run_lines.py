@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ MOST_VOXELS, MOST_PIXELS = 64**3, 256**2
 MOST_SIDE = 256  # of pictures
 THICK = 1.5
 """Slices so many times as thick as voxels are wide decide along which axis to cut."""
-RECIPE = "own-volumes"
 
 
 def suggest_patch(
@@ -43,108 +41,61 @@ def suggest_patch(
     return tuple(patch)
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """Options of a run for these volumes.
+def volume_lines(
+    root: Path, facts: Sequence[Facts], options: Sequence[str], size: int | None, sites: int
+) -> tuple[list[str], tuple[int, ...]]:
+    """Return what to type for volumes, the better way first, and the size of its patches.
 
-    Parameters
-    ----------
-    by_slices
-        Whether volumes are too thin for patches in space.
-    sites
-        Sites to simulate; 0 if the folders are the sites.
+    ``sites`` are to be simulated; with 0 the folders are the sites.
     """
-
-    root: Path
-    patch: tuple[int, ...]
-    plane: tuple[int, ...]
-    axis: int = 2
-    by_slices: bool = False
-    classes: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-    sites: int = 0
-
-    @property
-    def trained_on(self) -> tuple[int, ...]:
-        """Return the size of a patch by the better way."""
-        return self.plane if self.by_slices else self.patch
-
-    def lines(self) -> list[str]:
-        """Return what to type, the better way first."""
-        patch, plane = json.dumps(self.patch), json.dumps(self.plane)
-        axis = [f"data.axis={self.axis}"] if self.axis != 2 else []
-        whole = [f"train.patch={patch}".replace(" ", "")]
-        slices = ["data.volumes=slices", *axis, f"train.patch={plane}".replace(" ", "")]
-        slices += ["train.batch=16", "train.epochs=1"]
-        ways = {"whole volumes": whole, "slice by slice": slices}
-        order = sorted(ways, key=lambda way: (way == "whole volumes") == self.by_slices)
-        lines = [f"{way:15}  {self._line(ways[way])}" for way in order]
-        if self.sites:
-            return [*lines, f"{'audit':15}  needs one folder per site (SITE/images, SITE/masks)"]
-        audit = ["feda3i", "audit", str(self.root), *self._named(), *ways[order[0]]]
-        return [*lines, f"{'audit':15}  {shlex.join(audit)}"]
-
-    def _line(self, options: Sequence[str]) -> str:
-        start = ["feda3i", "run", RECIPE, f"data={self.root}"]
-        if self.sites:
-            start += ["data.partition=iid", f"data.sites={self.sites}"]
-        return shlex.join([*start, *self._named(), *options])
-
-    def _named(self) -> list[str]:
-        if len(self.classes) < 2:
-            return list(self.more)
-        return [f"data.classes={json.dumps(self.classes, separators=(',', ':'))}", *self.more]
-
-
-def suggest(
-    root: Path,
-    facts: Sequence[Facts],
-    classes: Sequence[str],
-    *,
-    size: int | None = None,
-    sites: int = 0,
-    more: Sequence[str] = (),
-) -> Suggestion:
-    """Return the options that fit the median of the volumes."""
     shapes = np.array([(size,) * 3 if size else fact.shape for fact in facts], float)
     sides = np.median(shapes, axis=0).tolist()
     known = [fact.spacing for fact in facts if len(fact.spacing) == len(sides)]
     spacing = [] if size or not known else np.median(np.array(known), axis=0).tolist()
     across = _slice_axis(sides, spacing)
-    flat = [k for k in range(3) if k != across]
-    return Suggestion(
-        root=root,
-        patch=suggest_patch(sides, spacing),
-        plane=suggest_patch([sides[k] for k in flat], most=MOST_PIXELS),
-        axis=2 - across,  # cases are (slice, row, column), files the other way round
-        by_slices=min(sides) < MIN_SIZE,
-        classes=tuple(classes),
-        more=(*more, *([f"data.size={size}"] if size else ())),
-        sites=sites,
-    )
+    patch = suggest_patch(sides, spacing)
+    plane = suggest_patch([sides[k] for k in range(3) if k != across], most=MOST_PIXELS)
+    # Cases are (slice, row, column), files the other way round.
+    axis = [] if across == 0 else [f"data.axis={2 - across}"]
+    slices = ["data.volumes=slices", *axis, _patch(plane), "train.batch=16", "train.epochs=1"]
+    ways = {"whole volumes": [_patch(patch)], "slice by slice": slices}
+    is_thin = min(sides) < MIN_SIZE  # too thin for patches in space
+    if is_thin:
+        ways = dict(reversed(ways.items()))
+    fixed = [*options, *([f"data.size={size}"] if size else ())]
+    return _lines("own-volumes", root, fixed, ways, sites), plane if is_thin else patch
 
 
 def picture_lines(
-    root: Path,
-    shapes: Sequence[tuple[int, ...]],
-    classes: Sequence[str],
-    *,
-    size: int | None = None,
-    sites: int = 0,
-    more: Sequence[str] = (),
+    root: Path, facts: Sequence[Facts], options: Sequence[str], size: int | None, sites: int
 ) -> list[str]:
-    """Return what to type for a folder of pictures; ``sites`` are to be simulated, if any."""
-    shortest = float(np.median([min(shape) for shape in shapes]))
+    """Return what to type for a folder of pictures; ``sites`` as for volumes."""
+    shortest = float(np.median([min(fact.shape) for fact in facts]))
     fits = min(MOST_SIDE, max(MIN_SIZE, int(shortest) // MIN_SIZE * MIN_SIZE))
-    options = [f"data.size={size or fits}", *more]
-    if len(classes) > 1:
-        options.append(f"data.classes={json.dumps(list(classes), separators=(',', ':'))}")
-    if sites:
-        simulated = ["data.partition=iid", f"data.sites={sites}"]
-        run = shlex.join(["feda3i", "run", "own", f"data={root}", *simulated, *options])
-        return [f"run    {run}", "audit  needs one folder per site (SITE/images, SITE/masks)"]
-    run = shlex.join(["feda3i", "run", "own", f"data={root}", *options])
-    return [f"run    {run}", f"audit  {shlex.join(['feda3i', 'audit', str(root), *options])}"]
+    return _lines("own", root, [f"data.size={size or fits}", *options], {"run": []}, sites)
+
+
+def shared_options(classes: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Return the options that every command names."""
+    named = [f"data.classes={json.dumps(list(classes), separators=(',', ':'))}"]
+    return [*(named if len(classes) > 1 else ()), *keys]
+
+
+def _lines(
+    recipe: str, root: Path, options: Sequence[str], ways: Mapping[str, Sequence[str]], sites: int
+) -> list[str]:
+    width = max(len(way) for way in [*ways, "audit"]) + 2
+    start = ["feda3i", "run", recipe, f"data={root}"]
+    start += ["data.partition=iid", f"data.sites={sites}"] if sites else []
+    lines = [f"{way:{width}}{shlex.join([*start, *options, *own])}" for way, own in ways.items()]
+    best = next(iter(ways.values()))
+    audit = shlex.join(["feda3i", "audit", str(root), *options, *best])
+    needed = "needs one folder per site (SITE/images, SITE/masks)"
+    return [*lines, f"{'audit':{width}}{needed if sites else audit}"]
+
+
+def _patch(sides: Sequence[int]) -> str:
+    return f"train.patch={json.dumps(sides, separators=(',', ':'))}"
 
 
 def _slice_axis(sides: Sequence[float], spacing: Sequence[float]) -> int:

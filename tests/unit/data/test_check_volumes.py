@@ -226,18 +226,17 @@ def options_of(line):
 
 @pytest.mark.parametrize("several", [True, False])
 def test_a_run_accepts_the_suggested_commands(hospitals, several):
-    root = hospitals if several else hospitals / "anna"
-    suggestion = examine(root).suggestion
-    assert suggestion.patch == (16, 32, 16)
-    assert not suggestion.by_slices
-    for line in suggestion.lines()[:2]:
+    *runs, audit = examine(hospitals if several else hospitals / "anna").commands
+    assert [line.partition("  ")[0] for line in runs] == ["whole volumes", "slice by slice"]
+    for line, patch in zip(runs, ([16, 32, 16], [32, 16]), strict=True):
         recipe = options_of(line)
         plan = division_of(recipe)
         assert len(plan.parts) == 2
         case = plan.listing.read(plan.train[0])
         assert case.mask.max() == 2 or recipe.data.options()["volumes"] == "slices"
-        assert len(recipe.train.patch) == case.mask.ndim
-    assert ("feda3i audit" in suggestion.lines()[2]) == several
+        assert recipe.train.patch == patch
+        assert len(patch) == case.mask.ndim
+    assert ("feda3i audit" in audit) == several
 
 
 def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
@@ -245,9 +244,7 @@ def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
         values, labels = drawn(k)
         thin = {"image": made(values[4:9], (6.0, 1.0, 1.0)), "mask": made(labels[4:9], (6, 1, 1))}
         add(tmp_path / "north", f"c{k}", **thin)
-    suggestion = examine(tmp_path).suggestion
-    assert suggestion.by_slices
-    first = suggestion.lines()[0]
+    first = examine(tmp_path).commands[0]
     assert first.startswith("slice by slice")
     recipe = options_of(first)
     case = division_of(recipe)
@@ -291,4 +288,4 @@ def test_tables_of_volumes_are_checked_too(hospitals):
     report = examine(table)
     assert report.is_fit
     assert report.site_sizes() == {"north": 2}
-    assert report.suggestion.root == table
+    assert f"data={table}" in report.commands[0]
