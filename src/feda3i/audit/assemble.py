@@ -9,37 +9,33 @@ from feda3i.audit.case_rows import CaseRow, SecondLook, second_looks
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import SiteNumbers, judge_sites, site_numbers
 from feda3i.audit.objects import Counts, judge_objects
-from feda3i.audit.sources import Material
-from feda3i.errors import DataError
-from feda3i.quality.numbers import FloatArray
+from feda3i.audit.sources import TRUSTED, Material
+from feda3i.quality import Offset
 
 
 def build_audit(material: Material, margin: float | None = None) -> Audit:
     """Judge every class; no case's name is in the result."""
-    trusted = material.trusted
-    wide = material.margin if margin is None else margin
+    scale = replace(material.scale, margin=margin)
     overall, findings = [], []
     for number, class_name in enumerate(material.classes, 1):
         said, found = judge_sites(
             material.surveyed[number - 1] if material.surveyed else _measured(material, number),
             class_name=class_name,
-            unit=material.unit,
-            margin=wide,
-            trusted=_zero(trusted, number, class_name) if trusted else None,
-            seed=material.seed,
+            scale=scale,
+            trusted=_zero(material, number) if material.trusted else None,
         )
         overall.append(said)
         findings += found
     return Audit(
         title=material.title,
         how=material.how,
-        unit=material.unit,
-        margin=wide,
+        unit=scale.unit,
+        margin=margin,
         overall=tuple(overall),
         findings=tuple(findings),
         notes=material.notes,
-        read=READ_TRUSTED if trusted else READ,
-        is_absolute=bool(trusted),
+        read=READ_TRUSTED if material.trusted else READ,
+        is_absolute=bool(material.trusted),
         true=dict(material.true),
         seed=material.seed,
         objects=tuple(judge_objects(_counted(material.rows))),
@@ -59,11 +55,18 @@ def _counted(rows: Sequence[CaseRow]) -> dict[str, Counts]:
 def _measured(material: Material, number: int) -> dict[str, SiteNumbers]:
     """Return the numbers of each site for one class."""
     rows = [row for row in material.rows if row.class_number == number]
-    whole = material.whole[number - 1] if material.whole else {}
+    edges = material.edges[number - 1] if material.edges else {}
     return {
-        site: replace(site_numbers(mine), answers=whole.get(site, {}))
+        site: site_numbers(mine, material.scale, edges.get(site))
         for site, mine in by_site(rows).items()
     }
+
+
+def _zero(material: Material, number: int) -> dict[str, Offset]:
+    """Return the offsets of trusted masks by estimator."""
+    rows = [row for row in material.trusted if row.class_number == number]
+    edges = material.trusted_edges[number - 1].get(TRUSTED) if material.trusted_edges else None
+    return dict(site_numbers(rows, material.scale, edges).answers)
 
 
 def looks_of(material: Material) -> dict[str, list[SecondLook]]:
@@ -72,7 +75,7 @@ def looks_of(material: Material) -> dict[str, list[SecondLook]]:
         return {}
     first = next(iter(material.rows[0].offsets))
     return {
-        site: second_looks(rows, first, material.unit)
+        site: second_looks(rows, first, material.scale.unit)
         for site, rows in by_site(material.rows).items()
     }
 
@@ -83,13 +86,3 @@ def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
     for row in rows:
         found[row.site].append(row)
     return found
-
-
-def _zero(trusted: Sequence[CaseRow], number: int, class_name: str) -> Mapping[str, FloatArray]:
-    numbers = site_numbers([row for row in trusted if row.class_number == number])
-    if numbers.measured < 2:
-        raise DataError(
-            f"expected trusted masks of class '{class_name}' that can be compared with the model, "
-            f"found {numbers.measured}"
-        )
-    return numbers.offsets

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding
-from feda3i.audit.interval import beside_middle
 from feda3i.audit.objects import KINDS, ObjectFinding, flags, percent
-from feda3i.audit.writing import by_size, estimators_in, unit_sign, why_not
+from feda3i.audit.writing import by_size, matters, unit_sign, why_not
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
 from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone
@@ -18,11 +17,17 @@ from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone
 VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
     "larger": ("up", 0, "warn"),
     "smaller": ("down", 1, "warn"),
-    "in line": ("circle", 2, "good"),
+    "slightly": ("circle", 3, "plain"),
+    "about the same": ("circle", 2, "good"),
     "cannot tell": ("cross", 6, "plain"),
 }
 """Shape and colour of each verdict in the plot, and its tone in the table."""
-WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 20, 165, 46, 80, 18
+ALONE: dict[str, tuple[Shape, str, float]] = {
+    "edges": ("cross", "by the edges in its images", -5.0),
+    "contour": ("circle", "by a model's contours", 5.0),
+}
+"""Shape of each estimator's own answer, its name, and where it stands in a site's row."""
+WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 26, 165, 46, 80, 18
 
 
 def page_of(audit: Audit) -> str:
@@ -61,14 +66,15 @@ def _cards(audit: Audit) -> Html:
     items: list[tuple[str, object, object]] = [
         ("draw larger", counts["larger"], f"{what}, than {zero}"),
         ("draw smaller", counts["smaller"], f"{what}, than {zero}"),
-        ("in line", counts["in line"], f"within {audit.margin:.1f} {unit_sign(audit.unit)}"),
+        ("differ slightly", counts["slightly"], "surely, but by too little to matter"),
+        ("about the same", counts["about the same"], f"as {zero}"),
         ("cannot tell", counts["cannot tell"], "reasons below" if counts["cannot tell"] else ""),
     ]
     return html.cards(items)
 
 
 def _zero(audit: Audit) -> str:
-    return "the trusted masks" if audit.is_absolute else "the middle one"
+    return "the trusted masks" if audit.is_absolute else "the others"
 
 
 def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
@@ -77,10 +83,10 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     if not shown:
         return Html("")
     values = [v for one in shown for v in (one.low, one.high, 0.0) if v is not None]
+    values += [v[0] for one in shown for v in one.by_estimator.values() if v is not None]
     height = LINE * len(shown) + BOTTOM + 10
     x = Axis(room(values), (LEFT, WIDTH - 16))
     true = _true_beside(audit)
-    zero = "trusted masks" if audit.is_absolute else "the middle"
     drawing = html.block(
         "intervals",
         {
@@ -89,8 +95,8 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
             "width": WIDTH,
             "height": height,
             "bottom": height - BOTTOM,
-            "margin": audit.margin,
-            "label": f"smaller   -   drawn beside {zero}, {unit_sign(audit.unit)}   -   larger",
+            "margin": audit.margin or 0.0,
+            "label": f"smaller than {_zero(audit)}   -   {unit_sign(audit.unit)}   -   larger",
             "x": x,
             "rows": [_row(one, 16 + LINE * k, true.get(one.site)) for k, one in enumerate(shown)],
         },
@@ -100,12 +106,16 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         for verdict, (shape, series, _) in VERDICTS.items()
         if any(one.verdict == verdict for one in shown)
     ]
+    used = {name for one in shown for name, found in one.by_estimator.items() if found}
+    keys += [
+        (said, html.dot_key(shape, 6)) for name, (shape, said, _) in ALONE.items() if name in used
+    ]
     if audit.true:
         keys.append(("the truth, which only simulations know", html.dot_key("circle", 6, "none")))
     more = len(judged) - len(shown)
     caption = (
-        f"How far each site draws outside (right) or inside (left) {_zero(audit)}, in "
-        f"{audit.unit}, with 95 % intervals. The grey band is called in line."
+        f"How far each site draws outside (right) or inside (left) of {_zero(audit)}, in "
+        f"{audit.unit}, with 95 % intervals; small marks are what each estimator says alone."
         f"{f' {more} more sites are in the table.' if more else ''}"
     )
     return html.figure(html.join([drawing, html.legend(keys)]), caption)
@@ -117,6 +127,11 @@ def _row(one: SiteFinding, y: float, true: float | None) -> dict[str, object]:
     shape, series, _ = VERDICTS[one.verdict]
     point = Point(middle, 0.0, f"{one.site}: {one.reason}", shape, series)
     name = html.short(one.site, LONGEST)
+    alone = [
+        {"y": y + ALONE[key][2], "x": found[0], "shape": ALONE[key][0]}
+        for key, found in one.by_estimator.items()
+        if found is not None
+    ]
     return {
         "y": y,
         "site": one.site,
@@ -124,6 +139,7 @@ def _row(one: SiteFinding, y: float, true: float | None) -> dict[str, object]:
         "low": low,
         "high": high,
         "true": true,
+        "alone": alone if len(alone) > 1 else [],
         "point": point,
     }
 
@@ -134,21 +150,20 @@ def _true_beside(audit: Audit) -> dict[str, float]:
         return audit.true
     if len(audit.true) < 2:
         return {}
-    values = beside_middle(np.array(list(audit.true.values())))
-    return dict(zip(audit.true, values.tolist(), strict=True))
+    middle = float(np.mean(list(audit.true.values())))
+    return {site: value - middle for site, value in audit.true.items()}
 
 
 def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
     unit = unit_sign(audit.unit)
     true = _true_beside(audit)
-    others = estimators_in(audit)[1:]
     columns = [
         Column("site"),
-        Column("draws"),
-        Column(f"by, {unit}", "number", 1, f"offset beside {_zero(audit)}, in {audit.unit}"),
-        Column("95 % interval", hint="by the bootstrap over the site's cases"),
-        *(Column(f"by {name}, {unit}", "number", 1, "a second opinion") for name in others),
-        Column("sure", "number", 0, "probability that the site lies on this side of zero"),
+        Column("verdict"),
+        Column(f"by, {unit}", "number", 1, f"offset from {_zero(audit)}, in {audit.unit}"),
+        Column("95 % interval"),
+        *(Column(f"{said}, {unit}", "number", 1) for _, said, _ in ALONE.values()),
+        Column("sure", "number", 0, "probability that the site draws on this side of zero at all"),
         Column(f"wobble, {unit}", "number", 1, "how much the gap varies along a contour"),
         Column(f"spread, {unit}", "number", 1, "how much the offset varies from case to case"),
         Column("cases", "number"),
@@ -161,10 +176,13 @@ def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         sure = Cell("-") if one.sure is None else Cell(f"{100 * one.sure:.0f} %", one.sure)
         row: list[object] = [
             Cell(html.name(one.site), one.site, style=stays),
-            Cell(html.badge(VERDICTS[one.verdict][2], one.verdict), one.verdict),
+            Cell(
+                html.join([html.badge(VERDICTS[one.verdict][2], one.verdict), f" {one.reason}"]),
+                one.verdict,
+            ),
             _signed(one.relative, "-"),
             Cell(ends, one.low, style="white-space:nowrap"),
-            *(_signed(one.by_estimator.get(name), "cannot tell") for name in others),
+            *(_signed((one.by_estimator.get(name) or (None,))[0], "-") for name in ALONE),
             sure,
             one.wobble,
             one.spread,
@@ -215,9 +233,11 @@ def _signed(value: float | None, unknown: str) -> Cell:
 def _reading(audit: Audit) -> Html:
     words = [
         *audit.read,
-        f"Distances are in {audit.unit}. A site is called larger or smaller if its interval lies "
-        f"on one side of zero and it differs by {audit.margin:.1f} or more; in line if it differs "
-        f"by less and its interval is short; else the audit cannot tell, and says why.",
+        f"Distances are in {audit.unit}. A site draws larger or smaller if its interval lies on "
+        f"one side of zero and the difference matters, slightly if it does not; about the same if "
+        f"the interval holds zero and is short; else the audit cannot tell, and says why. "
+        f"{_sentence(matters(audit))} Sites are told apart only where a test over all of them "
+        f"says that they differ.",
         "Which cases are worth a second look is written for each site alone and is not in this "
         "file.",
     ]

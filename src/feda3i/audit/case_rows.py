@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.audit.estimators import Look, contour_gap, estimators_of
+from feda3i.audit.estimators import case_offset, check_estimators, contour_gap
 from feda3i.audit.objects import Counts, count_case
 from feda3i.metrics import dice
 
@@ -58,7 +58,7 @@ def measure_cases(
     values 0..C, ``sure`` the same for objects alone that it is sure of, ``seen`` whether it was
     trained on each case's mask.
     """
-    asked = estimators_of(estimators)
+    asked = check_estimators(estimators)
     rows = []
     for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
         spacing = None if cases.spacing is None else [float(s) for s in cases.spacing[place]]
@@ -68,14 +68,18 @@ def measure_cases(
         for k in range(1, classes + 1):
             drawn = mask == k
             found = None if guess is None else guess == k
-            look = Look(np.asarray(cases.images[place]), drawn, found, spacing)
-            offsets = {one.name: one.measure(look) for one in asked} if drawn.any() else {}
+            image = np.asarray(cases.images[place])
+            offsets = (
+                {name: case_offset(name, image, drawn, found, spacing) for name in asked}
+                if drawn.any()
+                else dict.fromkeys(asked, math.nan)
+            )
             rows.append(
                 CaseRow(
                     case=case,
                     site=site,
                     class_number=k,
-                    offsets=offsets or {one.name: math.nan for one in asked},
+                    offsets=offsets,
                     wobble=math.nan if found is None else contour_gap(drawn, found, spacing)[1],
                     dice=math.nan if found is None else dice(found, drawn),
                     is_drawn=bool(drawn.any()),

@@ -1,17 +1,14 @@
-"""How far outside the border a mask was drawn: the estimators.
+"""How far outside a border masks were drawn: by the images' edges, and by a model's contours.
 
-An estimator is a pure function of one case and class. It returns an offset, positive if the mask
-was drawn outside the border that the estimator sees, ``NaN`` where it cannot tell. A site's offset
-is the median over its cases unless the estimator has a better way to combine them (``of_site``).
-Sites are compared with each other, so a constant error of an estimator does no harm; with trusted
-masks, ``measure_sites`` tells how far a site draws from where those were drawn.
+Both are positive if a mask was drawn outside the border that they see, ``NaN`` where they cannot
+tell. Edges combine the evidence of all cases of a site; a model's contours are compared case by
+case.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,37 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from feda3i.core.cases import Cases
 from feda3i.errors import DataError, check_choice
 from feda3i.geometry import box_around, signed_distance
-from feda3i.quality.edges import edge_offset
-from feda3i.quality.measure import Offset, calibrate_offset, measure_edges
+from feda3i.quality import SIDE, Offset, edge_offset, longest_side, measure_edges, rescaled
 from feda3i.quality.offset import ON_BORDER
 
-Answers = Mapping[str, Mapping[str, Offset]]
-"""By site, then by estimator."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """One case and class as an estimator sees it."""
-
-    image: NDArray[Any]  # ``(*space, channel)``, on the scale of bytes
-    drawn: NDArray[np.bool_]  # ``(*space)``: the annotation
-    predicted: NDArray[np.bool_] | None = None
-    """``(*space)``: where a model that has not seen this annotation puts the object; ``None``
-    without a model."""
-    spacing: Sequence[float] | None = None
-    """Size of a pixel along each axis; offsets are then in its unit."""
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """A named way to measure an offset."""
-
-    name: str
-    measure: Callable[[Look], float]  # return the offset of one case, in the unit of its spacing
-    needs_model: bool
-    of_site: Callable[[Sequence[Look]], Offset] | None = None
-    """Return a site's offset from all its cases at once, in pixels, with its standard error or the
-    reason why it cannot be told; ``None``: the median over cases is used."""
+ESTIMATORS = ("contour", "edges")
+"""``contour`` compares masks with a model's, ``edges`` with the borders in the images."""
 
 
 def contour_gap(
@@ -95,86 +66,42 @@ def contour_gap(
     return offset, wobble
 
 
-def _by_contour(look: Look) -> float:
-    if look.predicted is None:
-        return math.nan
-    return contour_gap(look.drawn, look.predicted, look.spacing)[0]
+def case_offset(
+    name: str,
+    image: NDArray[Any],
+    drawn: NDArray[np.bool_],
+    predicted: NDArray[np.bool_] | None,
+    spacing: Sequence[float] | None,
+) -> float:
+    """Return the offset of one case by an estimator, in the unit of its spacing."""
+    if name == "edges":
+        return edge_offset(image, drawn) * (1.0 if spacing is None else float(np.mean(spacing)))
+    return math.nan if predicted is None else contour_gap(drawn, predicted, spacing)[0]
 
 
-def _by_edges(look: Look) -> float:
-    return edge_offset(look.image, look.drawn) * pixel_size(look)
-
-
-def _edges_of_site(looks: Sequence[Look]) -> Offset:
-    return measure_edges([look.image for look in looks], [look.drawn for look in looks])
-
-
-ESTIMATORS: dict[str, Estimator] = {
-    "contour": Estimator("contour", _by_contour, needs_model=True),
-    "edges": Estimator("edges", _by_edges, needs_model=False, of_site=_edges_of_site),
-}
-"""By name: ``contour`` compares masks with a model's, ``edges`` with the borders in the images."""
-DEFAULT = ("contour", "edges")
-"""The first judges; the second shares no evidence with it and confirms or contradicts."""
-
-
-def pixel_size(look: Look) -> float:
-    """Return the mean size of a pixel along the axes; 1 without spacing."""
-    return 1.0 if look.spacing is None else float(np.mean(look.spacing))
-
-
-def estimators_of(names: Sequence[str]) -> list[Estimator]:
-    """Return estimators by name; ``RecipeError`` for an unknown name."""
+def check_estimators(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of estimators, each once; ``RecipeError`` for an unknown one."""
     for name in names:
         check_choice("estimator", name, ESTIMATORS)
-    return [ESTIMATORS[name] for name in dict.fromkeys(names)]
+    return tuple(dict.fromkeys(names))
 
 
-def measure_sites(
-    portions: Sequence[tuple[Cases, Sequence[str]]],
-    *,
-    classes: int,
-    estimators: Sequence[str],
-    trusted: Cases | None = None,
-) -> list[Answers]:
-    """Return by class what estimators say of each site that look at all its cases together.
-
-    ``portions`` are cases with the site of each; distances are in the unit of their spacing.
-    ``trusted`` are cases with trusted masks, of the same size.
-    """
-    asked = {one.name: one.of_site for one in estimators_of(estimators) if one.of_site is not None}
-    if not asked:
-        return [{} for _ in range(classes)]
-    found: list[Answers] = []
-    for number in range(1, classes + 1):
-        looks: dict[str, list[Look]] = {}
-        for cases, sites in portions:
-            for look, site in zip(_looks(cases, number), sites, strict=True):
-                looks.setdefault(site, []).append(look)
-        zero = {
-            name: None if trusted is None else of_site(_looks(trusted, number))
-            for name, of_site in asked.items()
-        }
-        found.append(
-            {
-                site: {name: _answer(asked[name](mine), mine, zero[name]) for name in asked}
-                for site, mine in looks.items()
-            }
-        )
-    return found
-
-
-def _looks(cases: Cases, number: int) -> list[Look]:
-    sizes = [None] * len(cases) if cases.spacing is None else cases.spacing.tolist()
+def edges_of_sites(cases: Cases, sites: Sequence[str], classes: int) -> list[dict[str, Offset]]:
+    """Return by class the offset of each site from the edges in its images, in px at 256."""
+    places: dict[str, list[int]] = {}
+    for place, site in enumerate(sites):
+        places.setdefault(site, []).append(place)
     return [
-        Look(np.asarray(image), np.asarray(mask) == number, spacing=size)
-        for image, mask, size in zip(cases.images, cases.masks, sizes, strict=True)
+        {site: _edges(cases.take(np.array(mine)), number) for site, mine in places.items()}
+        for number in range(1, classes + 1)
     ]
 
 
-def _answer(found: Offset, looks: Sequence[Look], zero: Offset | None) -> Offset:
-    """Return a site's offset in the unit of its spacing, from trusted masks if there are any."""
-    if zero is not None:
-        found = calibrate_offset(found, zero, max(looks[0].drawn.shape))
-    size = float(np.median([pixel_size(look) for look in looks]))
-    return replace(found, offset=size * found.offset, error=size * found.error)
+def _edges(cases: Cases, number: int) -> Offset:
+    masks = [np.asarray(mask) == number for mask in cases.masks]
+    voxels = cases.voxels()
+    sizes = [None] * len(masks) if voxels is None else voxels.tolist()
+    sides = [longest_side(mask.shape, one) for mask, one in zip(masks, sizes, strict=True)]
+    images = [np.asarray(image) for image in cases.images]
+    found = measure_edges(images, masks, spacing=voxels)
+    return rescaled(found, SIDE / float(np.median(sides)))

@@ -9,15 +9,16 @@ from typing import Any, Literal
 from feda3i import __version__
 from feda3i.audit.objects import ObjectFinding
 
-Verdict = Literal["larger", "smaller", "in line", "cannot tell"]
-FORMAT = 1
+Verdict = Literal["larger", "smaller", "slightly", "about the same", "cannot tell"]
+FORMAT = 2
 
 READ = (
-    "The answer is relative: sites are compared with each other, zero is the middle one, and "
-    "nobody can tell whether all of them draw too large or too small. With --trusted masks the "
-    "answer becomes absolute.",
-    "An interval covers the chance of which cases a site happens to have (bootstrap, 95 %); it "
-    "does not cover the model's own mistakes.",
+    "The answer is relative: sites are compared with each other, zero is their mean, and nobody "
+    "can tell whether all of them draw too large or too small. With --trusted masks the answer "
+    "becomes absolute.",
+    "An interval (95 %) covers the chance of which cases a site happens to have, and what the two "
+    "estimators differ by: borders in the images and a model's contours share no evidence. It "
+    "does not cover a mistake that both make.",
 )
 READ_TRUSTED = (
     "The answer is absolute: sites are compared with trusted masks, zero is where those were "
@@ -32,25 +33,22 @@ class SiteFinding:
 
     site: str
     class_name: str
-    # Cases of the site, and those of them with both a mask and a prediction to compare
+    # Cases of the site, and those of them that could be measured
     cases: int
     measured: int
     verdict: Verdict
     reason: str  # why the verdict is what it is, in words
-    offset: float | None = None
-    """Median over cases of how far the site draws outside the border that the first estimator
-    sees."""
-    # The same less the median of all sites (or less the trusted masks' offset), and the ends of its
-    # 95 % interval
+    # How far the site draws outside the mean of the sites (or outside the trusted masks), and the
+    # ends of the 95 % interval
     relative: float | None = None
     low: float | None = None
     high: float | None = None
     sure: float | None = None
-    """0..1: probability that the site lies on the side of the middle where it was found."""
+    """0..1: probability that the site lies on the side of zero where it was found."""
     wobble: float | None = None  # median over cases of how much the gap varies along the contour
     spread: float | None = None  # standard deviation of the offset over cases, from their quartiles
-    by_estimator: dict[str, float | None] = field(default_factory=dict)
-    """``relative`` by every estimator; ``None`` where it cannot tell."""
+    by_estimator: dict[str, tuple[float, float, float] | None] = field(default_factory=dict)
+    """``relative``, ``low`` and ``high`` by each estimator alone; ``None``: it cannot tell."""
     silent: dict[str, str] = field(default_factory=dict)
     """Why an estimator cannot tell, by its name."""
 
@@ -63,10 +61,10 @@ class Overall:
     rated: int
     chance: float | None
     """How often sites that draw alike would differ as much as these (Cochran's Q)."""
-    reliability: float | None  # 0..1: share of the offsets' spread over sites that is not chance
+    spread: float | None  # standard deviation of the sites' own offsets (tau), in the unit
     agreement: float | None
-    """Spearman's correlation of the first two estimators over the sites that both can tell;
-    ``None`` with one estimator or fewer than four such sites."""
+    """Spearman's correlation of the two estimators over the sites that both can tell; ``None`` with
+    one estimator or fewer than four such sites."""
     said: str  # the same in words
 
 
@@ -78,13 +76,13 @@ class Audit:
     title: str
     how: str
     unit: str  # of every distance: ``px``, ``px of the original images`` or ``mm``
-    margin: float  # differences below this are called "in line"
+    margin: float | None  # differences below this do not matter; ``None``: 5 % of the radius
     overall: tuple[Overall, ...]
     findings: tuple[SiteFinding, ...]
     notes: tuple[str, ...] = ()
     read: Sequence[str] = READ  # how to read it: what an audit can and cannot tell
     is_absolute: bool = False
-    """Whether zero is where trusted masks were drawn, and not the middle site."""
+    """Whether zero is where trusted masks were drawn, and not the mean of the sites."""
     true: dict[str, float] = field(default_factory=dict)
     """In simulations, by how much each site's annotator draws outside the truth."""
     seed: int = 0

@@ -1,4 +1,10 @@
-"""From measured cases to verdicts: larger, smaller, in line, or why it cannot be told."""
+"""From measured sites to verdicts: larger, smaller, about the same, or why it cannot be told.
+
+Every site is measured twice, by the borders in its images and by a model's contours. The two are
+one measurement of it (``quality.combined``), and the sites are compared by a random-effects model
+(``quality.site_effects``). The words follow from the interval, from what matters for objects of
+this size, and from the test whether the sites differ at all; they never contradict each other.
+"""
 
 from __future__ import annotations
 
@@ -7,129 +13,313 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.stats import norm
 
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.findings import Overall, SiteFinding, Verdict
-from feda3i.audit.interval import (
-    beside_middle,
-    differ_by_chance,
-    interval,
-    normal_draws,
-    reliability,
-    resample,
-)
-from feda3i.audit.second_opinion import beside, compared, offset_of_cases, with_agreement
-from feda3i.quality.measure import Offset
+from feda3i.quality import Offset, agreement, combined, rescaled, site_effects, site_offset
+from feda3i.quality.effects import WIDE, differ_by_chance
+from feda3i.quality.measure import LEAST_AGREEMENT
 from feda3i.quality.numbers import FloatArray
 
 FEWEST = 6
-"""Cases with a contour below which a site is not judged."""
+"""Cases with a contour below which a site is not compared with a model."""
 LEAST_FOUND = 0.5
 """Share of a site's cases in which the model must find anything at all."""
 LEAST_DICE = 0.5
 """Median agreement of model and masks, over the sites, below which the model is too weak."""
 ALIKE = 0.05
 """Sites are told apart if such differences would come by chance less often than this."""
+MATTERS = 0.05
+"""Part of the objects' inner radius by which contours must differ to matter: Dice falls as much."""
+EDGES, CONTOUR = "edges", "contour"
 
 
 @dataclass(frozen=True)
 class SiteNumbers:
-    """What is needed of a site to judge it: its cases' offsets, or one offset and its error."""
+    """What is needed of a site to judge it."""
 
     cases: int
-    measured: int
-    offsets: Mapping[str, FloatArray] = field(default_factory=dict)
-    """``(case,)`` by estimator, finite; empty if the site sent its offset only."""
     answers: Mapping[str, Offset] = field(default_factory=dict)
-    """Offsets of the whole site by estimator; they go before the medians of ``offsets``. If there
-    are trusted masks, these offsets start from them."""
-    # Medians over cases; share of cases in which the model found something
+    """Offsets of the site by estimator, in pixels at 256, or why there is none."""
+    # Medians over cases, in the audit's unit
     wobble: float = math.nan
     spread: float = math.nan
-    found: float = math.nan
     dice: float = math.nan
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of an audit, and what a pixel at 256 is in it."""
+
+    unit: str = "px"
+    pixel: float = 1.0
+    margin: float | None = None
+    """Differences below this, in the unit, do not matter; by default a part of the radius."""
 
 
 def judge_sites(
     sites: Mapping[str, SiteNumbers],
     *,
     class_name: str,
-    unit: str,
-    margin: float,
-    trusted: Mapping[str, FloatArray] | None = None,
-    seed: int = 0,
+    scale: Scale,
+    trusted: Mapping[str, Offset] | None = None,
 ) -> tuple[Overall, list[SiteFinding]]:
     """Compare all sites of one class with each other, or with trusted masks.
 
-    A site nearer to the middle of all sites than the margin is in line with them. ``trusted`` has
-    offsets of trusted masks by estimator; zero is then where those were drawn.
+    ``trusted`` has the offsets of trusted masks by estimator; zero is then where those were drawn.
     """
-    estimators = _estimators(sites)
-    first = estimators[0]
-    why_not = {name: _unfit(one, first) for name, one in sites.items()}
-    weak = _weak(sites, first)
+    names, weak = list(sites), _weak(sites)
+    nothing = Offset.unknown(0, "it was not asked")
+    by = {
+        name: [one.answers.get(name, nothing) for one in sites.values()]
+        for name in (EDGES, CONTOUR)
+    }
     if weak:
-        why_not = dict.fromkeys(why_not, weak)
-    rated = [name for name, reason in why_not.items() if not reason]
-    if len(rated) < 2 and trusted is None:
-        alone = f"{len(rated)} site could be measured: there is no other site to compare it with"
-        why_not = {name: reason or alone for name, reason in why_not.items()}
-        rated = []
-    judged = _Judged(rated, sites, first, trusted, seed, class_name) if rated else None
-    more = {name: _by(name, sites, trusted) for name in estimators[1:]}
+        by[CONTOUR] = [Offset.unknown(one.cases, weak) for one in by[CONTOUR]]
+    zero = {} if trusted is None else trusted
+    both = combined(by[EDGES], by[CONTOUR], zero.get(EDGES), zero.get(CONTOUR))
+    middle, b_error = _zero(both, trusted is not None, zero)
+    known = np.array([one.is_known for one in both])
+    offset = np.array([one.offset for one in both])
+    error = np.array([one.error for one in both])
+    chance = differ_by_chance(offset[known], error[known]) if known.any() else 1.0
+    is_relative = trusted is None
+    is_alike = is_relative and chance > ALIKE
+    margin = _margin(both, scale)
     findings = []
-    for name, one in sites.items():
+    for k, name in enumerate(names):
+        one = sites[name]
         found = SiteFinding(
             site=name,
             class_name=class_name,
             cases=one.cases,
-            measured=one.measured,
+            measured=max((by[key][k].cases for key in by if by[key][k].is_known), default=0),
             verdict="cannot tell",
-            reason=why_not[name],
+            reason=_why_not(both[k], by, k, known, is_relative, zero),
             wobble=_number(one.wobble),
             spread=_number(one.spread),
+            by_estimator=_each(by, k, both, middle, scale),
+            silent={key: by[key][k].reason for key in by if by[key][k].reason != nothing.reason},
         )
-        if judged is not None and not why_not[name]:
-            found = judged.complete(found, rated.index(name), unit, margin)
-        others = {key: by[name] for key, by in more.items()}
-        findings.append(compared(found, first, others, margin))
-    overall = _overall(class_name, judged, len(sites), weak, trusted is not None)
-    return with_agreement(overall, findings, estimators), findings
+        found = replace(found, silent={key: why for key, why in found.silent.items() if why})
+        if not found.reason:
+            own = _own_error(error, known, k) if is_relative else math.hypot(error[k], b_error)
+            found = _told(found, offset[k] - middle, own, margin, scale, is_alike, is_relative)
+        findings.append(found)
+    overall = _overall(class_name, both, by, chance, trusted, scale, weak)
+    return overall, findings
 
 
-def _estimators(sites: Mapping[str, SiteNumbers]) -> list[str]:
-    found = [name for one in sites.values() for name in (*one.offsets, *one.answers)]
-    return list(dict.fromkeys(found)) or ["contour"]
-
-
-def _by(
-    name: str, sites: Mapping[str, SiteNumbers], trusted: Mapping[str, FloatArray] | None
-) -> dict[str, Offset]:
-    """Return what another estimator says of every site, beside the middle or the trusted masks."""
-    empty = np.zeros(0)
-    if any(name in one.answers for one in sites.values()):
-        found = {site: one.answers[name] for site, one in sites.items()}
-        return beside(found, None if trusted is None else 0.0)
-    found = {site: offset_of_cases(one.offsets.get(name, empty)) for site, one in sites.items()}
-    return beside(found, None if trusted is None else _median(trusted.get(name, empty)))
-
-
-def site_numbers(rows: Sequence[CaseRow]) -> SiteNumbers:
+def site_numbers(rows: Sequence[CaseRow], scale: Scale, edges: Offset | None = None) -> SiteNumbers:
     """Return all that is needed of one site's rows of one class."""
     drawn = [row for row in rows if row.is_drawn]
-    names = rows[0].offsets if rows else {}
-    offsets = {name: _finite([row.offsets[name] for row in drawn]) for name in names}
-    first = next(iter(offsets.values()), np.zeros(0))
-    found = [row.is_found for row in drawn if row.is_found is not None]
+    answers = {} if edges is None else {EDGES: edges}
+    gaps = [row.offsets[CONTOUR] for row in drawn if CONTOUR in row.offsets]
+    if any(CONTOUR in row.offsets for row in rows):
+        answers[CONTOUR] = rescaled(_by_model(drawn, gaps), 1 / scale.pixel)
+    first = gaps or [row.offsets[EDGES] for row in drawn if EDGES in row.offsets]
     return SiteNumbers(
         cases=len(rows),
-        measured=len(first),
-        offsets=offsets,
+        answers=answers,
         wobble=_median(_finite([row.wobble for row in drawn])),
-        spread=robust_sd(first),
-        found=float(np.mean(found)) if found else math.nan,
+        spread=robust_sd(_finite(first)),
         dice=_median(_finite([row.dice for row in drawn])),
     )
+
+
+def _by_model(drawn: Sequence[CaseRow], gaps: Sequence[float]) -> Offset:
+    """Return the median over cases, or why a model cannot tell."""
+    known = _finite(gaps)
+    found = [row.is_found for row in drawn if row.is_found is not None]
+    share = float(np.mean(found)) if found else 1.0
+    if share < LEAST_FOUND:
+        return Offset.unknown(
+            len(known), f"the model finds nothing in {percent(1 - share)} of its cases"
+        )
+    if len(known) < FEWEST:
+        few = f"{len(known)} of its {len(drawn)} drawn cases could be measured, {FEWEST} are needed"
+        return Offset.unknown(len(known), few)
+    offset, error = site_offset(known).tolist()
+    return Offset(offset, max(error, 1e-3), len(known))
+
+
+def _zero(
+    both: Sequence[Offset], is_trusted: bool, zero: Mapping[str, Offset]
+) -> tuple[float, float]:
+    """Return where zero is and its error: where trusted masks lie, or the mean of the sites."""
+    if is_trusted:
+        border = zero.get(EDGES)
+        if border is not None and border.is_known:
+            return border.offset, border.error
+        model = zero.get(CONTOUR)
+        return 0.0, model.error if model is not None and model.is_known else math.nan
+    weights = _weights(both)
+    offset = np.array([one.offset if one.is_known else 0.0 for one in both])
+    return float(weights @ offset), 0.0
+
+
+def _weights(both: Sequence[Offset]) -> FloatArray:
+    """Return the weights of the sites in their mean, those of the random-effects model."""
+    tau = site_effects(both).tau
+    raw = np.array([1 / (one.error**2 + tau**2) if one.is_known else 0.0 for one in both])
+    return np.asarray(raw / max(raw.sum(), 1e-12))
+
+
+def _own_error(error: FloatArray, known: FloatArray, k: int) -> float:
+    """Return the error of a site's offset from the mean of all; it is a part of that mean."""
+    share = 1 / max(int(known.sum()), 1)
+    others = float(np.square(error[known]).sum() - error[k] ** 2)
+    return math.sqrt((1 - share) ** 2 * error[k] ** 2 + share**2 * others)
+
+
+def _told(
+    found: SiteFinding,
+    away: float,
+    error: float,
+    margin: float,
+    scale: Scale,
+    is_alike: bool,
+    is_relative: bool,
+) -> SiteFinding:
+    """Return a finding with its numbers, in the audit's unit, and its verdict."""
+    by, low, high = (scale.pixel * v for v in (away, away - WIDE * error, away + WIDE * error))
+    limit, unit = scale.pixel * margin, scale.unit
+    others = "the others" if is_relative else "the trusted masks"
+    near, far = sorted((abs(low), abs(high)))
+    ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
+    side = "larger" if by > 0 else "smaller"
+    verdict: Verdict
+    if (low > 0 or high < 0) and not is_alike:
+        if abs(by) >= limit:
+            verdict, said = side, f"draws {ends} {side} than {others}"  # type: ignore[assignment]
+        else:
+            verdict, said = "slightly", f"draws slightly {side} than {others}, {ends}"
+    elif max(-low, high) <= 2 * limit or (is_alike and max(-low, high) <= 4 * limit):
+        verdict = "about the same"
+        said = f"draws about the same as {others}: within {far:.1f} {unit}"
+    else:
+        verdict = "cannot tell"
+        said = (
+            f"{low:+.1f} to {high:+.1f} {unit}: too few cases, or they differ too much from each "
+            f"other"
+        )
+    return replace(
+        found,
+        verdict=verdict,
+        reason=said,
+        relative=by,
+        low=low,
+        high=high,
+        sure=float(norm.cdf(abs(away) / error)) if error > 0 else 1.0,
+    )
+
+
+def _why_not(
+    both: Offset,
+    by: Mapping[str, Sequence[Offset]],
+    k: int,
+    known: FloatArray,
+    is_relative: bool,
+    zero: Mapping[str, Offset],
+) -> str:
+    """Return why a site cannot be judged at all; nothing if it can."""
+    if not both.is_known:
+        return "; ".join(dict.fromkeys(by[key][k].reason for key in by if by[key][k].reason))
+    if is_relative and known.sum() < 2:
+        return "one site could be measured: there is no other site to compare it with"
+    if not is_relative and not any(one.is_known for one in zero.values()):
+        return "; ".join(f"trusted masks: {one.reason}" for one in zero.values()) or "trusted masks"
+    return ""
+
+
+def _each(
+    by: Mapping[str, Sequence[Offset]],
+    k: int,
+    both: Sequence[Offset],
+    middle: float,
+    scale: Scale,
+) -> dict[str, tuple[float, float, float] | None]:
+    """Return what each estimator says beside the same zero, with its 95 % interval."""
+    found: dict[str, tuple[float, float, float] | None] = {}
+    for key, answers in by.items():
+        if not any(one.is_known for one in answers):
+            continue
+        one = answers[k]
+        if not one.is_known:
+            found[key] = None
+            continue
+        # An estimator's own constant is no opinion about any site.
+        pairs = [(a, b) for a, b in zip(answers, both, strict=True) if a.is_known and b.is_known]
+        shift = float(np.mean([b.offset - a.offset for a, b in pairs]))
+        away = one.offset + shift - middle
+        ends = (away, away - WIDE * one.error, away + WIDE * one.error)
+        found[key] = (ends[0] * scale.pixel, ends[1] * scale.pixel, ends[2] * scale.pixel)
+    return found
+
+
+def _margin(both: Sequence[Offset], scale: Scale) -> float:
+    """Return in pixels at 256 by how much contours must differ to matter."""
+    if scale.margin is not None:
+        return scale.margin / scale.pixel
+    radii = [one.radius for one in both if one.radius > 0]
+    return MATTERS * float(np.median(radii)) if radii else 2.0
+
+
+def _weak(sites: Mapping[str, SiteNumbers]) -> str:
+    """Return why the model cannot be used for any site; nothing if it can, or is not used."""
+    dice = _finite([one.dice for one in sites.values()])
+    if len(dice) and np.median(dice) < LEAST_DICE:
+        return (
+            f"the model is too weak: its median Dice with the masks is {np.median(dice):.2f}, "
+            f"{LEAST_DICE} is needed; train longer or on more cases"
+        )
+    return ""
+
+
+def _overall(
+    class_name: str,
+    both: Sequence[Offset],
+    by: Mapping[str, Sequence[Offset]],
+    chance: float,
+    trusted: Mapping[str, Offset] | None,
+    scale: Scale,
+    weak: str,
+) -> Overall:
+    effects = site_effects(both, None if trusted is None else trusted.get(EDGES))
+    count = sum(one.is_known for one in both)
+    said = []
+    if count == 0 or (count < 2 and trusted is None):
+        said.append(f"cannot tell: {weak or 'fewer than two sites could be measured'}")
+    elif count < 2:
+        said.append("one site, compared with trusted masks")
+    elif chance > ALIKE:
+        more = "" if trusted else ", nor can anyone tell whether all are wrong in the same way"
+        said.append(f"the {count} sites differ no more than by chance (p = {chance:.2f}){more}")
+    else:
+        p = "< 0.001" if chance < 0.001 else f"= {chance:.3f}"
+        spread = scale.pixel * effects.tau
+        said.append(
+            f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
+            f"{spread:.1f} {scale.unit}"
+        )
+    if trusted is not None and (border := trusted.get(EDGES)) is not None:
+        told = (
+            f"{scale.pixel * border.offset:+.1f} {scale.unit} (standard error "
+            f"{scale.pixel * border.error:.1f}) outside the border in their images"
+            if border.is_known
+            else f"cannot be told from the images: {border.reason}"
+        )
+        said.append(f"b0 of the trusted masks: {told}")
+    if effects.reason and count > 1:
+        said.append(f"nobody should redraw by this: {effects.reason}")
+    rho = agreement(by[EDGES], by[CONTOUR])
+    if math.isfinite(rho):
+        kind = "agree" if rho >= LEAST_AGREEMENT else "agree badly"
+        said.append(f"edges in the images and the model's contours {kind} (Spearman {rho:.2f})")
+    agreed = rho if math.isfinite(rho) else None
+    spread_told = scale.pixel * effects.tau if count > 1 else None
+    return Overall(class_name, count, chance, spread_told, agreed, "; ".join(said))
 
 
 def robust_sd(values: FloatArray) -> float:
@@ -147,131 +337,6 @@ def percent(share: float) -> str:
     '80 %'
     """
     return f"{100 * share:.0f} %"
-
-
-class _Judged:
-    """Offsets of the rated sites, resampled."""
-
-    def __init__(
-        self,
-        rated: Sequence[str],
-        sites: Mapping[str, SiteNumbers],
-        first: str,
-        trusted: Mapping[str, FloatArray] | None,
-        seed: int,
-        scope: str,
-    ) -> None:
-        here = [sites[name] for name in rated]
-        self.is_trusted = trusted is not None
-        self.offset, draws = _draw(here, first, seed, f"{scope} {first}")
-        self.error = draws.std(axis=0, ddof=1)
-        if trusted is None:
-            self.relative, moved = beside_middle(self.offset), beside_middle(draws)
-        elif first in here[0].answers:
-            self.relative, moved = self.offset, draws
-        else:
-            zero = trusted[first]
-            self.relative = self.offset - np.median(zero)
-            moved = draws - resample([zero], seed, f"{scope} {first} trusted")
-        self.ends = interval(moved)
-        self.sure = np.where(self.relative > 0, (moved > 0).mean(0), (moved < 0).mean(0))
-
-    def complete(self, finding: SiteFinding, row: int, unit: str, margin: float) -> SiteFinding:
-        """Return a site's finding with its numbers and verdict."""
-        low, high = self.ends[row]
-        relative = float(self.relative[row])
-        verdict, reason = _verdict(relative, low, high, margin, unit, self.is_trusted)
-        return replace(
-            finding,
-            verdict=verdict,
-            reason=reason,
-            offset=float(self.offset[row]),
-            relative=relative,
-            low=float(low),
-            high=float(high),
-            sure=float(self.sure[row]),
-        )
-
-
-def _draw(
-    here: Sequence[SiteNumbers], name: str, seed: int, scope: str
-) -> tuple[FloatArray, FloatArray]:
-    if name in here[0].answers:
-        found = [one.answers[name] for one in here]
-        offset, error = (np.array([getattr(f, key) for f in found]) for key in ("offset", "error"))
-        return offset, normal_draws(offset, error, seed, scope)
-    values = [one.offsets[name] for one in here]
-    return np.array([np.median(v) for v in values]), resample(values, seed, scope)
-
-
-def _verdict(
-    relative: float, low: float, high: float, margin: float, unit: str, is_trusted: bool
-) -> tuple[Verdict, str]:
-    others = "the trusted masks" if is_trusted else "the middle of the sites"
-    ends = f"95 % interval {low:+.1f} to {high:+.1f} {unit}"
-    if abs(relative) >= margin and (low > 0 or high < 0):
-        side: Verdict = "larger" if relative > 0 else "smaller"
-        return side, f"draws {abs(relative):.1f} {unit} {side} than {others}, {ends}"
-    if abs(relative) < margin and max(-low, high) <= 2 * margin:
-        return "in line", f"within {margin:.1f} {unit} of {others}, {ends}"
-    return "cannot tell", "the interval is too wide: too few cases, or they differ too much"
-
-
-def _unfit(one: SiteNumbers, first: str) -> str:
-    """Return why a site cannot be judged; nothing if it can."""
-    if first in one.answers:
-        return one.answers[first].reason
-    if math.isfinite(one.found) and one.found < LEAST_FOUND:
-        return f"the model finds nothing in {percent(1 - one.found)} of its cases"
-    if one.measured < FEWEST:
-        return f"{one.measured} of its {one.cases} cases could be measured, {FEWEST} are needed"
-    return ""
-
-
-def _weak(sites: Mapping[str, SiteNumbers], first: str) -> str:
-    """Return why the model cannot be used for any site; nothing if it can, or is not used."""
-    if any(first in one.answers for one in sites.values()):
-        return ""
-    found, dice = (
-        _finite([getattr(s, name) for s in sites.values()]) for name in ("found", "dice")
-    )
-    if len(found) and np.median(found) < LEAST_FOUND:
-        missed = percent(1 - float(np.median(found)))
-        return f"the model is too weak: it finds nothing in {missed} of the cases"
-    if len(dice) and np.median(dice) < LEAST_DICE:
-        return (
-            f"the model is too weak: its median Dice with the masks is {np.median(dice):.2f}, "
-            f"{LEAST_DICE} is needed; train longer or on more cases"
-        )
-    return ""
-
-
-def _overall(
-    class_name: str, judged: _Judged | None, sites: int, weak: str, is_trusted: bool
-) -> Overall:
-    if judged is None:
-        said = weak or "fewer than two sites could be measured"
-        return Overall(class_name, 0, None, None, None, f"cannot tell: {said}")
-    offset, error = judged.offset, judged.error
-    count = len(offset)
-    chance = differ_by_chance(offset, error)
-    trust = reliability(offset, error)
-    if count < 2:
-        said = "one site, compared with trusted masks"
-    elif chance > ALIKE:
-        said = (
-            f"the {count} sites differ no more than by chance (p = {chance:.2f}): no groups can be "
-            f"told apart"
-        )
-        if not is_trusted:
-            said += ", nor can anyone tell whether all are wrong in the same way"
-    else:
-        said = (
-            f"{count} of {sites} sites could be measured and do differ (p "
-            f"{'< 0.001' if chance < 0.001 else f'= {chance:.3f}'}); {percent(trust)} of the "
-            f"spread of their offsets is not chance"
-        )
-    return Overall(class_name, count, chance, trust, None, said)
 
 
 def _median(values: FloatArray) -> float:

@@ -11,8 +11,8 @@ import numpy as np
 
 from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
-from feda3i.audit.estimators import Answers, estimators_of, measure_sites
-from feda3i.audit.judge import FEWEST, SiteNumbers
+from feda3i.audit.estimators import check_estimators, edges_of_sites
+from feda3i.audit.judge import CONTOUR, EDGES, FEWEST, Scale, SiteNumbers
 from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
@@ -28,8 +28,7 @@ from feda3i.quality.rating import Part, Rating
 from feda3i.recipe import Recipe
 from feda3i.simulation.annotation import true_offsets
 
-MARGIN = 3 / 256
-"""Part of a case's side by which sites must differ to be told apart: 3 px at the paper's 256."""
+TRUSTED = "trusted"
 UNKNOWN = (
     "nobody knows which masks this model was trained on; on masks that it has seen it finds "
     "offsets too small"
@@ -47,13 +46,13 @@ class Material:
 
     title: str
     how: str
-    unit: str
-    margin: float
+    scale: Scale
     classes: tuple[str, ...]
     rows: tuple[CaseRow, ...] = ()  # one per case and class; empty for an audit from a survey
     trusted: tuple[CaseRow, ...] = ()  # the same for masks that are known to be good
-    whole: Sequence[Answers] = ()
-    """By class, what estimators say that look at all cases of a site together."""
+    edges: Sequence[Mapping[str, Offset]] = ()
+    """By class, the offset of each site from the edges in its images, in px at 256."""
+    trusted_edges: Sequence[Mapping[str, Offset]] = ()  # the same of the trusted masks
     surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
     """By class, what each site sent; empty if cases were measured."""
     notes: tuple[str, ...] = ()
@@ -95,20 +94,25 @@ def from_federation(
     rows = _measured(train, sites, guess.train, seen=seen, **options)
     rows += _measured(others[0], sites_of_test, guess.others[0], **options)
     good = others[1] if len(others) > 1 else None
-    zero = []
+    zero, zero_edges, edges = [], [], []
+    has_edges, classes = "edges" in check_estimators(estimators), len(federation.classes)
     if good is not None:
-        zero = _measured(good, ["trusted"] * len(good), guess.others[1], **options)
-    portions = [(train, sites), (others[0], sites_of_test)]
+        names = [TRUSTED] * len(good)
+        zero = _measured(good, names, guess.others[1], **options)
+        zero_edges = edges_of_sites(good, names, classes) if has_edges else []
+    if has_edges:
+        every = train if not len(others[0]) else _together(train, others[0])
+        edges = edges_of_sites(every, [*sites, *sites_of_test], classes)
     kept, said = without_seen(rows)
     return Material(
         title=title,
         how=guess.how,
-        unit=unit,
-        margin=margin_of(train),
+        scale=Scale(unit, pixel_of(train)),
         classes=federation.classes,
         rows=tuple(kept),
         trusted=tuple(zero),
-        whole=measure_sites(portions, trusted=good, **options),
+        edges=edges,
+        trusted_edges=zero_edges,
         notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,
@@ -144,7 +148,7 @@ def _guess(
             is_seen=model.seen_sha256 == federation.train.digest(),
             notes=(UNKNOWN,) if model.seen_sha256 is None else (),
         )
-    if not any(one.needs_model for one in estimators_of(estimators)):
+    if "contour" not in check_estimators(estimators):
         return _Guess("the images alone, without a model", None, [None] * len(others))
     warm = warm_up_recipe(recipe, federation, steps)
     found, maps = cross_predict(warm, federation, others, listener)
@@ -183,10 +187,22 @@ def without_seen(rows: Sequence[CaseRow]) -> tuple[list[CaseRow], list[str]]:
     ]
 
 
-def margin_of(cases: Cases) -> float:
-    """Return the margin in the cases' unit: a part of the median case's side."""
+def pixel_of(cases: Cases) -> float:
+    """Return what a pixel at 256 of the median case is in the cases' unit."""
+    shapes = cases.masks.shapes if cases.is_ragged else [cases.shape] * len(cases)
     size = np.ones((1, cases.dimensions)) if cases.spacing is None else cases.spacing
-    return MARGIN * float(np.median(np.mean(size * np.array(cases.usual_shape), axis=1)))
+    return float(np.median((size * np.asarray(shapes)).max(axis=1))) / SIDE
+
+
+def _together(one: Cases, other: Cases) -> Cases:
+    """Return the cases of both: of a site's own training and test cases."""
+    images = stacked([np.asarray(image) for part in (one, other) for image in part.images])
+    masks = stacked([np.asarray(mask) for part in (one, other) for mask in part.masks])
+    spacing = None
+    if one.spacing is not None and other.spacing is not None:
+        spacing = np.concatenate([one.spacing, other.spacing])
+    names = (*one.ids, *(f"test {name}" for name in other.ids))
+    return Cases(names, images, masks, spacing=spacing)
 
 
 def _as_seen(cases: Cases, rule: Normalise) -> Cases:
@@ -261,26 +277,32 @@ def _material(folder: RunFolder) -> Material:
             f"the survey of round {event['round']}: each site compared its own masks with the "
             f"warmed-up model and sent two numbers per class; no case and no pixel left it"
         ),
-        unit=f"px of cases of {size} px",
-        margin=MARGIN * size,
+        scale=Scale(f"px of cases of {size} px", size / SIDE),
         classes=tuple(map(str, names))
         or tuple(f"class {part.class_number}" for part in rating.parts),
-        surveyed=[_numbers(part, rating.sites, cases) for part in rating.parts],
+        surveyed=[_numbers(part, rating.sites, cases, SIDE / size) for part in rating.parts],
         notes=OF_SURVEYS,
         seed=recipe.seed,
     )
 
 
 def _numbers(
-    part: Part, sites: tuple[str, ...], cases: Mapping[str, int]
+    part: Part, sites: tuple[str, ...], cases: Mapping[str, int], pixel: float
 ) -> dict[str, SiteNumbers]:
-    offset = np.full((len(sites), 2), np.nan) if part.offset is None else part.offset
+    """Return what each site sent, in px at 256."""
+    unknown = np.full((len(sites), 2), np.nan)
+    sent = {CONTOUR: part.offset, EDGES: part.edge}
     found = {}
-    for site, (value, error) in zip(sites, offset.tolist(), strict=True):
+    for row, site in enumerate(sites):
         number = cases.get(site, 0)
-        is_sent = math.isfinite(value) and math.isfinite(error)
-        answer = Offset(value, error, number) if is_sent else Offset.unknown(number, SILENT)
-        found[site] = SiteNumbers(number, number, answers={"contour": answer})
+        answers = {}
+        for name, pairs in sent.items():
+            value, error = (unknown if pairs is None else pixel * pairs)[row].tolist()
+            is_sent = math.isfinite(value) and math.isfinite(error) and error > 0
+            answers[name] = (
+                Offset(value, error, number) if is_sent else Offset.unknown(number, SILENT)
+            )
+        found[site] = SiteNumbers(number, answers)
     return found
 
 

@@ -16,25 +16,22 @@ from feda3i.engine.events import plain
 from feda3i.files import csv_text, make_private, write_file
 from feda3i.reading.names import folder_name
 
-HEAD = ("site", "class", "draws", "by", "95 % interval", "sure", "wobble", "spread", "cases")
-LEFT = (0, 1, 2)
+HEAD = ("site", "class", "by", "95 % interval", "sure", "by edges", "by model", "cases", "verdict")
+LEFT = (0, 1, 8)
 """Columns of words."""
 
 
 def text_of(audit: Audit) -> str:
     """Return the audit as a table for a terminal, with what was found and how to read it."""
     is_several = len(audit.overall) > 1
-    others = estimators_in(audit)[1:]
-    head = (*HEAD, *(f"by {name}" for name in others))
-    rows = [head, *(_cells(one, others) for one in by_size(audit.findings))]
-    keep = [k for k in range(len(head)) if k != 1 or is_several]
+    rows = [HEAD, *(_cells(one) for one in by_size(audit.findings))]
+    keep = [k for k in range(len(HEAD)) if k != 1 or is_several]
     widths = {k: max(len(row[k]) for row in rows) for k in keep}
     lines = [f"{audit.title}: audit of annotation quality", f"judged by {audit.how}", ""]
     for row in rows:
         cells = [row[k].ljust(widths[k]) if k in LEFT else row[k].rjust(widths[k]) for k in keep]
         lines.append("  ".join(cells).rstrip())
-    zero = "the trusted masks" if audit.is_absolute else "the middle"
-    lines += ["", f"in {audit.unit}; sites within {audit.margin:.1f} of {zero} are in line"]
+    lines += ["", f"in {audit.unit}; {matters(audit)}"]
     lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
     lines += flags(audit.objects)
     lines += [f"cannot tell: {why}" for why in why_not(audit.findings, is_several)]
@@ -60,8 +57,7 @@ def why_not(findings: Sequence[SiteFinding], is_several: bool) -> list[str]:
 def csv_of(audit: Audit) -> str:
     """Return one line per site and class."""
     names = [name for name in vars(audit.findings[0]) if name not in ("by_estimator", "silent")]
-    estimators = estimators_in(audit)
-    several = estimators if len(estimators) > 1 else []
+    several = estimators_in(audit)
     objects = {(one.site, one.kind): one for one in audit.objects}
     shares = [(kind, part) for kind in KINDS if objects for part in ("share", "low", "high")]
     columns = [*names, *(f"relative_by_{name}" for name in several)]
@@ -69,7 +65,7 @@ def csv_of(audit: Audit) -> str:
     rows = []
     for one in audit.findings:
         values = [getattr(one, name) for name in names]
-        values += [one.by_estimator.get(name) for name in several]
+        values += [(one.by_estimator.get(name) or (None,))[0] for name in several]
         values += [getattr(objects.get((one.site, kind)), part, None) for kind, part in shares]
         values += [audit.unit, *([audit.true.get(one.site)] if audit.true else [])]
         rows.append(["" if v is None else _rounded(v) for v in values])
@@ -114,7 +110,7 @@ def write_audit(
 
 
 def estimators_in(audit: Audit) -> list[str]:
-    """Return the names of the estimators that an audit used; the first one judged."""
+    """Return the names of the estimators that an audit used."""
     return list(dict.fromkeys(name for one in audit.findings for name in one.by_estimator))
 
 
@@ -131,20 +127,25 @@ def by_size(findings: Sequence[SiteFinding]) -> list[SiteFinding]:
     )
 
 
-def _cells(one: SiteFinding, others: Sequence[str]) -> tuple[str, ...]:
-    more = [one.by_estimator.get(name) for name in others]
+def matters(audit: Audit) -> str:
+    """Return in words which differences matter."""
+    if audit.margin is None:
+        return "a difference matters from 5 % of the objects' inner radius on: Dice falls as much"
+    return f"a difference matters from {audit.margin:.1f} on"
+
+
+def _cells(one: SiteFinding) -> tuple[str, ...]:
+    each = [one.by_estimator.get(name) for name in ("edges", "contour")]
     ends = "" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
     return (
         one.site,
         one.class_name,
-        one.verdict,
         "-" if one.relative is None else f"{one.relative:+.1f}",
         ends or "-",
         "-" if one.sure is None else percent(one.sure),
-        "-" if one.wobble is None else f"{one.wobble:.1f}",
-        "-" if one.spread is None else f"{one.spread:.1f}",
+        *("-" if value is None else f"{value[0]:+.1f}" for value in each),
         str(one.cases),
-        *("cannot tell" if value is None else f"{value:+.1f}" for value in more),
+        one.reason if one.verdict != "cannot tell" else f"cannot tell: {one.reason}",
     )
 
 

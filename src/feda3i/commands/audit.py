@@ -44,7 +44,7 @@ def audit(
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="Differences below this are 'in line'; default: 3/256 of the side."),
+        typer.Option(help="Differences below this do not matter; default: 5 % of the radius."),
     ] = None,
     steps: Annotated[
         int, typer.Option(min=2, help="Steps of a site when models are trained for the audit.")
@@ -62,7 +62,7 @@ def audit(
     """Audit annotation quality: which site draws larger or smaller, and which cases to recheck."""
     from feda3i.audit.assemble import build_audit, looks_of
     from feda3i.audit.audit_page import page_of
-    from feda3i.audit.estimators import DEFAULT
+    from feda3i.audit.estimators import ESTIMATORS
     from feda3i.audit.sources import from_federation, from_survey
     from feda3i.audit.writing import text_of, write_audit
     from feda3i.engine.run_folder import RunFolder
@@ -92,7 +92,7 @@ def audit(
                 federation,
                 given,
                 title=recipe.title or path.name,
-                estimators=estimator or DEFAULT,
+                estimators=estimator or ESTIMATORS,
                 listener=listener(quiet),
                 trusted=None if trusted is None else _trusted(trusted, recipe, federation),
                 steps=steps,

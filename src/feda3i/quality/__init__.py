@@ -6,7 +6,7 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 
 from feda3i.quality.balance import Balance, balance_sites
 from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
-from feda3i.quality.effects import Effects, site_effects, spread_of_sites
+from feda3i.quality.effects import Effects, combined, site_effects, spread_of_sites
 from feda3i.quality.grouping import Grouping, group_sites, strengths
 from feda3i.quality.measure import (
     Offset,
@@ -41,6 +41,7 @@ __all__ = [
     "boundary_regions",
     "calibrate_offset",
     "colour_profile",
+    "combined",
     "contour_offset",
     "doubts",
     "edge_offset",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ LOPSIDED = 0.8
 ANOTHER = 0.4
 """Part of an object's radius: if all sites lie farther from the border in their images, that is
 the border of something else (of the disc around a cup)."""
+UNSEEN = 4.0
+"""Pixels by which the model's contours may err for a site, where too few sites can tell."""
 WIDE = 1.96
 """Standard errors on either side of a 95 % interval."""
 
@@ -202,3 +204,52 @@ def differ_by_chance(offset: FloatArray, error: FloatArray) -> float:
     weight = 1 / np.square(error)
     mean = float(weight @ offset / weight.sum())
     return float(chi2.sf(float(weight @ np.square(offset - mean)), len(offset) - 1))
+
+
+def combined(
+    edges: Sequence[Offset],
+    contour: Sequence[Offset],
+    trusted_edges: Offset | None = None,
+    trusted_contour: Offset | None = None,
+) -> list[Offset]:
+    """Return one offset per site from both estimators, in pixels outside the border in the images.
+
+    The model's contour lies a constant away from that border: the difference on trusted masks, or
+    the mean difference on the sites that both can tell. What the two differ by beyond their errors
+    is charged to the model, so that it adds precision where it agrees and never overrules.
+
+    Parameters
+    ----------
+    edges, contour
+        Of each site, by the borders in its images and by the model's contours.
+    trusted_edges, trusted_contour
+        The same of trusted masks.
+    """
+    pairs = [(a, b) for a, b in zip(edges, contour, strict=True) if a.is_known and b.is_known]
+    gap = np.array([a.offset - b.offset for a, b in pairs])
+    errors = np.array([[a.error, b.error] for a, b in pairs]).reshape(-1, 2)
+    constant, doubt = 0.0, UNSEEN**2 if any(one.is_known for one in edges) else 0.0
+    if len(pairs):
+        weight = 1 / (np.square(errors).sum(axis=1) + UNSEEN**2)
+        constant = float(weight @ gap / weight.sum())
+    if len(pairs) > 2:
+        doubt = max(0.0, float(gap.var(ddof=1)) - float(np.square(errors).sum(axis=1).mean()))
+    if trusted_edges is not None and trusted_contour is not None:
+        if trusted_edges.is_known and trusted_contour.is_known:
+            constant = trusted_edges.offset - trusted_contour.offset
+        elif trusted_contour.is_known:
+            constant = -trusted_contour.offset
+    return [_joined(a, b, constant, doubt) for a, b in zip(edges, contour, strict=True)]
+
+
+def _joined(edges: Offset, contour: Offset, constant: float, doubt: float) -> Offset:
+    if not contour.is_known:
+        return edges
+    error = math.sqrt(contour.error**2 + doubt)
+    moved = replace(contour, offset=contour.offset + constant, error=error)
+    if not edges.is_known:
+        return moved
+    weights = np.array([1 / edges.error**2, 1 / max(error, 1e-6) ** 2])
+    offset = float(weights @ [edges.offset, moved.offset] / weights.sum())
+    joint = float(1 / math.sqrt(weights.sum()))
+    return Offset(offset, joint, max(edges.cases, contour.cases), radius=edges.radius)

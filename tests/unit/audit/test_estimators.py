@@ -1,6 +1,7 @@
 """The gap between two contours, against shapes whose distance is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feda3i.audit.case_rows import CaseRow, measure_cases
-from feda3i.audit.estimators import ESTIMATORS, Look, contour_gap, estimators_of
+from feda3i.audit.estimators import (
+    case_offset,
+    check_estimators,
+    contour_gap,
+    edges_of_sites,
+)
 from feda3i.core.cases import Cases
 from feda3i.errors import DataError, RecipeError
 from feda3i.quality import contour_offset
@@ -72,13 +78,6 @@ def test_volumes_are_measured_too():
     assert contour_gap(ball(9), ball(6))[0] == pytest.approx(3, abs=0.3)
 
 
-def test_estimators_are_found_by_name():
-    assert [one.name for one in estimators_of(["contour", "contour"])] == ["contour"]
-    with pytest.raises(RecipeError, match="did you mean 'contour'"):
-        estimators_of(["contours"])
-    assert math.isnan(ESTIMATORS["contour"].measure(Look(np.zeros((4, 4, 1)), np.eye(4) > 0)))
-
-
 def test_rows_say_what_was_drawn_found_and_seen():
     masks = np.stack([disc(9, 32, (15.5, 15.5)), np.zeros((32, 32)), disc(5, 32, (15.5, 15.5))])
     images = np.zeros((3, 32, 32, 1), np.uint8)
@@ -96,12 +95,32 @@ def test_rows_say_what_was_drawn_found_and_seen():
     assert math.isnan(rows[2].offsets["contour"])
 
 
+def test_estimators_are_found_by_name():
+    assert check_estimators(["contour", "contour"]) == ("contour",)
+    with pytest.raises(RecipeError, match="did you mean 'contour'"):
+        check_estimators(["contours"])
+    image = np.zeros((4, 4, 1))
+    assert math.isnan(case_offset("contour", image, np.eye(4) > 0, None, None))
+
+
 def test_edges_need_no_model_and_know_the_size_of_a_pixel():
     yy, xx = np.mgrid[:96, :96] - 48
     away = np.hypot(yy, xx)
     image = np.where(away < 25, 80, 160).astype(np.uint8)[..., None]
-    measure = ESTIMATORS["edges"].measure
-    assert not ESTIMATORS["edges"].needs_model
-    assert measure(Look(image, away < 29)) == pytest.approx(4, abs=0.5)
-    assert measure(Look(image, away < 29, spacing=[0.5, 0.5])) == pytest.approx(2, abs=0.25)
-    assert math.isnan(measure(Look(np.zeros_like(image), away < 29)))
+    assert case_offset("edges", image, away < 29, None, None) == pytest.approx(4, abs=0.5)
+    half = case_offset("edges", image, away < 29, None, [0.5, 0.5])
+    assert half == pytest.approx(2, abs=0.25)
+    assert math.isnan(case_offset("edges", np.zeros_like(image), away < 29, None, None))
+
+
+def test_edges_of_a_site_are_in_pixels_at_256():
+    yy, xx = np.mgrid[:64, :64] - 32
+    away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
+    images = np.where(away < 14, 80, 160).astype(np.uint8)[..., None]
+    cases = Cases(tuple("abcdefgh"), images, (away < 16).astype(np.uint8))
+    (found,) = edges_of_sites(cases, ["A"] * 8, 1)
+    assert found["A"].offset == pytest.approx(8, abs=2)
+    assert found["A"].radius == pytest.approx(64, abs=6)
+    blank = replace(cases, images=np.full_like(images, 90))
+    (nothing,) = edges_of_sites(blank, ["A"] * 8, 1)
+    assert nothing["A"].reason == "no border stands out in the images"

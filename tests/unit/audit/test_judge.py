@@ -5,222 +5,183 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from feda3i.audit.case_rows import CaseRow
-from feda3i.audit.interval import (
-    beside_middle,
-    differ_by_chance,
-    interval,
-    normal_draws,
-    reliability,
-    resample,
-)
-from feda3i.audit.judge import FEWEST, SiteNumbers, judge_sites, site_numbers
-from feda3i.quality.measure import Offset
-from feda3i.seeding import rng
+from feda3i.audit.judge import FEWEST, Scale, SiteNumbers, judge_sites, site_numbers
+from feda3i.quality import Offset
 
-ASK = {"class_name": "lesion", "unit": "px", "margin": 1.0}
+FEW = Offset.unknown(3, "3 cases with a contour, 8 are needed")
 
 
-def site(mean, spread=1.0, cases=16, found=1.0, dice=0.9, name=0, **more):
-    values = mean + spread * rng(3, "site", name, cases).standard_normal(cases)
-    offsets = {"contour": values}
-    offsets.update({key: value * np.ones(cases) for key, value in more.items()})
-    return SiteNumbers(cases, cases, offsets, {}, 1.0, spread, found, dice)
+def site(edges=None, contour=None, error=0.4, dice=0.9, radius=40.0):
+    """Return a site of sixteen cases with an offset by each estimator, px at 256."""
+    given = {"edges": edges, "contour": contour}
+    answers = {
+        name: value
+        if isinstance(value, Offset)
+        else Offset(value, error, 16, radius=radius if name == "edges" else math.nan)
+        for name, value in given.items()
+        if value is not None
+    }
+    return SiteNumbers(16, answers, 1.0, 1.0, dice)
 
 
-def verdicts(sites, **more):
-    overall, findings = judge_sites(sites, **{**ASK, **more})
+def judged(sites, trusted=None, **scale):
+    overall, findings = judge_sites(
+        sites, class_name="lesion", scale=Scale(**scale), trusted=trusted
+    )
     return overall, {one.site: one for one in findings}
 
 
-def test_beside_the_middle_of_all_sites():
-    values = rng(0, "beside").standard_normal((5, 7))
-    expected = [[v - sorted(row)[3] for v in row] for row in values.tolist()]
-    np.testing.assert_allclose(beside_middle(values), expected)
-    assert beside_middle(np.array([2.0, 2.0, 2.0, 5.0])).tolist() == [0.0, 0.0, 0.0, 3.0]
+FIVE = {"a": -0.6, "b": 1.6, "c": 3.4, "d": -2.1, "e": -1.5}
+"""Edges of five real experts beside trusted masks, who differ by less than 3 px of 256."""
 
 
-def test_the_bootstrap_covers_the_median_as_often_as_it_says():
-    hits = 0
-    for trial in range(150):
-        values = rng(1, "cover", trial).standard_normal(16)
-        low, high = interval(resample([values], trial, "t", draws=400))[0]
-        hits += low <= 0 <= high
-    assert 0.9 <= hits / 150 <= 1.0
+def test_words_follow_the_interval_and_the_test():
+    overall, found = judged({name: site(value, error=0.5) for name, value in FIVE.items()})
+    assert "do differ (p < 0.001)" in overall.said
+    verdicts = {name: one.verdict for name, one in found.items()}
+    assert verdicts["c"] == "larger"
+    assert verdicts["d"] == "smaller"
+    assert verdicts["a"] in ("slightly", "about the same")
+    assert found["c"].reason == "draws 3.2 px (2.4 to 4.1) larger than the others"
+    assert found["c"].low < found["c"].relative < found["c"].high
+    mean = np.mean(list(FIVE.values()))
+    assert found["c"].relative == pytest.approx(3.4 - mean, abs=0.05)
+    assert found["c"].sure > 0.999
 
 
-def test_resampling_repeats_and_is_the_same_in_parts(monkeypatch):
-    values = [rng(0, "a").standard_normal(9), rng(0, "b").standard_normal(5)]
-    whole = resample(values, 0, "t", draws=50)
-    assert whole.shape == (50, 2)
-    np.testing.assert_array_equal(whole, resample(values, 0, "t", draws=50))
-    assert not np.array_equal(whole, resample(values, 1, "t", draws=50))
-
-
-def test_cochran_s_q_against_its_formula():
-    offset, error = np.array([0.0, 1.0, 3.0]), np.array([1.0, 0.5, 1.0])
-    weight = 1 / error**2
-    q = (weight * (offset - (weight * offset).sum() / weight.sum()) ** 2).sum()
-    assert differ_by_chance(offset, error) == pytest.approx(stats.chi2.sf(q, 2))
-    assert differ_by_chance(np.array([1.0]), np.array([1.0])) == 1.0
-    assert differ_by_chance(np.ones(3), np.zeros(3)) == 1.0
-    assert reliability(np.array([-3.0, 0.0, 3.0]), np.ones(3)) == pytest.approx(1 - 1 / 9)
-    assert reliability(np.zeros(3), np.ones(3)) == 0.0
-
-
-def test_larger_smaller_and_in_line():
-    sites = {"big": site(4, name=1), "small": site(-4, name=2)}
-    sites |= {f"plain-{k}": site(0, 0.5, name=10 + k) for k in range(4)}
-    overall, found = verdicts(sites)
-    assert found["big"].verdict == "larger"
-    assert found["small"].verdict == "smaller"
-    assert [found[f"plain-{k}"].verdict for k in range(4)] == ["in line"] * 4
-    assert found["big"].low < found["big"].relative < found["big"].high
-    assert found["big"].relative == pytest.approx(4, abs=1)
-    assert found["big"].sure > 0.99
-    assert overall.chance < 0.001
-    assert overall.reliability > 0.8
-    assert "do differ" in overall.said
-
-
-def test_sites_that_draw_alike_are_not_told_apart():
-    overall, found = verdicts({f"s{k}": site(3, 0.5, name=k) for k in range(6)})
-    assert overall.chance > 0.05
+def test_sites_that_differ_by_chance_are_about_the_same():
+    overall, found = judged({f"{k}": site(value) for k, value in enumerate((0.1, -0.3, 0.2, 0.4))})
     assert "no more than by chance" in overall.said
-    assert "nor can anyone tell whether all are wrong in the same way" in overall.said
-    assert {one.verdict for one in found.values()} == {"in line"}
+    assert "all are wrong in the same way" in overall.said
+    assert {one.verdict for one in found.values()} == {"about the same"}
+    assert all("within" in one.reason for one in found.values())
+    # Many sites alike: the interval of one in twenty excludes zero, and the test knows.
+    draw = np.random.default_rng(0)
+    _, many = judged({f"{k}": site(0.4 * draw.standard_normal()) for k in range(40)})
+    assert {one.verdict for one in many.values()} == {"about the same"}
 
 
-def test_too_few_cases_a_weak_model_and_nobody_to_compare_with():
-    base = {f"s{k}": site(0, name=k) for k in range(3)}
-    _, found = verdicts({**base, "few": site(5, cases=FEWEST - 1)})
-    assert found["few"].verdict == "cannot tell"
-    assert found["few"].reason == (
-        f"{FEWEST - 1} of its {FEWEST - 1} cases could be measured, {FEWEST} are needed"
-    )
-    assert found["few"].relative is None
-    assert found["s0"].relative is not None
-    _, found = verdicts({**base, "blind": site(5, found=0.4)})
-    assert found["blind"].reason == "the model finds nothing in 60 % of its cases"
-    overall, found = verdicts({name: site(0, dice=0.3, name=1) for name in base})
-    assert {one.verdict for one in found.values()} == {"cannot tell"}
-    assert "too weak" in overall.said
-    assert "0.30" in found["s0"].reason
-    overall, found = verdicts({name: site(0, found=0.2) for name in base})
-    assert "it finds nothing in 80 %" in overall.said
-    _, found = verdicts({"alone": site(5)})
-    assert "no other site to compare it with" in found["alone"].reason
-
-
-def test_cases_that_differ_too_much_are_no_verdict():
-    sites = {f"s{k}": site(0, 0.3, name=k) for k in range(4)}
-    _, found = verdicts({**sites, "wild": site(1, 12, name=9)})
-    assert found["wild"].verdict == "cannot tell"
-    assert "the interval is too wide" in found["wild"].reason
-
-
-def test_two_numbers_per_site_are_enough():
-    two = {"a": (0.0, 0.2), "b": (0.3, 0.2), "c": (5.0, 0.3), "d": (-0.2, 0.2)}
-    answers = {name: Offset(*pair, 8) for name, pair in two.items()}
-    answers["e"] = Offset.unknown(8, "it sent no offset")
+def test_a_sure_difference_that_does_not_matter_is_slight():
     sites = {
-        name: SiteNumbers(8, 8, answers={"contour": answer}) for name, answer in answers.items()
+        name: site(value, error=0.1) for name, value in {"a": 1.0, "b": 0.0, "c": -1.0}.items()
     }
-    _, found = verdicts(sites)
-    assert found["c"].verdict == "larger"
-    assert found["c"].relative == pytest.approx(4.85)
-    assert found["a"].verdict == "in line"
-    assert found["e"].reason == "it sent no offset"
-    draws = normal_draws(np.array([1.0]), np.array([2.0]), 0, "t")
-    assert draws.std() == pytest.approx(2, rel=0.1)
+    _, found = judged(sites)
+    assert found["a"].verdict == found["c"].verdict == "slightly"
+    assert found["a"].reason.startswith("draws slightly larger than the others, 1.0 px (")
+    _, found = judged(sites, margin=0.5)
+    assert found["a"].verdict == "larger"
+    _, small = judged({name: replace_radius(one, 12.0) for name, one in sites.items()})
+    assert small["a"].verdict == "larger"  # 5 % of a radius of 12 is 0.6
 
 
-def test_trusted_masks_are_zero_even_if_all_sites_draw_larger():
-    sites = {f"s{k}": site(6, 0.5, name=k) for k in range(4)}
-    trusted = {"contour": 1 + 0.3 * rng(0, "good").standard_normal(30)}
-    _, found = verdicts(sites, trusted=trusted)
-    assert {one.verdict for one in found.values()} == {"larger"}
-    assert found["s0"].relative == pytest.approx(5, abs=0.6)
-    assert "than the trusted masks" in found["s0"].reason
-    _, one = verdicts({"alone": site(6, 0.5)}, trusted=trusted)
-    assert one["alone"].verdict == "larger"
+def replace_radius(one, radius):
+    edges = replace(one.answers["edges"], radius=radius)
+    return replace(one, answers={**one.answers, "edges": edges})
 
 
-def test_a_second_estimator_confirms_or_contradicts():
-    values = {"a": -3.0, "b": -1.0, "c": 0.0, "d": 1.0, "e": 3.0}
-    agree = {n: site(v, 0.3, name=k, edge=2 * v) for k, (n, v) in enumerate(values.items())}
-    overall, found = verdicts(agree)
-    assert overall.agreement == pytest.approx(1.0)
-    assert found["e"].by_estimator["edge"] == pytest.approx(6.0)
-    against = {n: site(v, 0.3, name=k, edge=-v) for k, (n, v) in enumerate(values.items())}
-    overall, found = verdicts(against)
-    assert overall.agreement == pytest.approx(-1.0)
+def test_distances_are_told_in_the_unit_of_the_audit():
+    sites = {"a": site(4.0), "b": site(0.0), "c": site(-4.0)}
+    _, at_256 = judged(sites)
+    _, in_mm = judged(sites, unit="mm", pixel=0.25)
+    assert in_mm["a"].relative == pytest.approx(at_256["a"].relative / 4)
+    assert "draws 1.0 mm" in in_mm["a"].reason
+    assert in_mm["a"].verdict == at_256["a"].verdict == "larger"
+
+
+def test_trusted_masks_make_it_absolute_and_their_b0_is_told():
+    trusted = {"edges": Offset(2.4, 0.3, 32, radius=40.0)}
+    overall, found = judged({"a": site(7.4), "b": site(7.0)}, trusted)
+    assert found["a"].reason.startswith("draws 5.0 px (4.0 to 6.0) larger than the trusted masks")
+    assert "b0 of the trusted masks: +2.4 px (standard error 0.3)" in overall.said
+    _, one = judged({"a": site(2.6)}, trusted)
+    assert one["a"].verdict == "about the same"
+    _, nobody = judged({"a": site(2.6)}, {"edges": FEW})
+    assert nobody["a"].verdict == "cannot tell"
+    assert "trusted masks: 3 cases" in nobody["a"].reason
+
+
+def test_a_model_adds_where_it_agrees_and_never_overrules():
+    places = (-8.0, -3.0, 0.0, 3.0, 8.0)
+    alone = {f"{k}": site(v, error=1.0) for k, v in enumerate(places)}
+    agrees = {f"{k}": site(v, v - 2.5, error=1.0) for k, v in enumerate(places)}
+    opposes = {f"{k}": site(v, -v, error=1.0) for k, v in enumerate(places)}
+    width = {}
+    for name, sites in (("alone", alone), ("agrees", agrees), ("opposes", opposes)):
+        overall, found = judged(sites)
+        width[name] = found["4"].high - found["4"].low
+        assert found["4"].verdict == "larger"
+        assert found["0"].verdict == "smaller"
+    assert width["agrees"] < 0.8 * width["alone"]
+    assert width["opposes"] == pytest.approx(width["alone"], rel=0.1)
+    assert overall.agreement == pytest.approx(-1)
     assert "agree badly" in overall.said
-    assert found["e"].verdict == "cannot tell"
-    assert "the estimator edge finds the opposite" in found["e"].reason
 
 
-def test_a_second_estimator_may_be_silent():
-    sites = {f"s{k}": site(2.0 * k, 0.3, name=k, edge=2.0 * k) for k in range(5)}
-    sites["s4"].offsets["edge"] = np.zeros(0)
-    overall, found = verdicts(sites)
-    assert overall.agreement == pytest.approx(1.0)  # over the four sites that both can tell
-    assert found["s4"].by_estimator["edge"] is None
-    assert found["s4"].silent == {"edge": "it can measure 0 cases, 2 are needed"}
-    assert found["s4"].verdict == "larger"
-    sites["s3"].offsets["edge"] = np.zeros(0)
-    assert verdicts(sites)[0].agreement is None
+def test_a_site_without_edges_is_placed_by_the_model():
+    sites = {f"{k}": site(v, v - 2.0) for k, v in enumerate((-6.0, -2.0, 2.0, 6.0))}
+    sites["blind"] = site(FEW, 8.0)
+    _, found = judged(sites)
+    assert found["blind"].relative == pytest.approx(8.0, abs=1.0)
+    assert found["blind"].silent == {"edges": FEW.reason}
+    assert found["blind"].by_estimator["edges"] is None
+    assert found["3"].by_estimator["contour"][0] == pytest.approx(4.0, abs=1.0)
 
 
-def with_answers(answers):
-    """Return sites at 0, 1, 2, ... px by contour, whose edges say something else."""
-    return {
-        f"s{k}": replace(site(float(k), 0.3, name=k), answers={"edges": answer})
-        for k, answer in enumerate(answers)
-    }
+@pytest.mark.parametrize(
+    ("sites", "why"),
+    [
+        ({"a": site(3.0)}, "no other site to compare it with"),
+        ({"a": site(FEW), "b": site(1.0), "c": site(0.0)}, "8 are needed"),
+        ({"a": site(contour=3.0, dice=0.3), "b": site(contour=1.0, dice=0.2)}, "too weak"),
+        ({"a": site(0.0, error=9.0), "b": site(2.0, error=9.0)}, "too few cases"),
+    ],
+)
+def test_what_cannot_be_told_says_why(sites, why):
+    _, found = judged(sites)
+    assert found["a"].verdict == "cannot tell"
+    assert why in found["a"].reason
 
 
-def test_only_a_certain_offset_of_the_whole_site_contradicts():
-    for error, verdict in [(0.5, "cannot tell"), (5.0, "larger")]:
-        edges = [Offset(float(k), 0.2, 16) for k in range(5)]
-        edges[4] = Offset(-2.0, error, 16)
-        _, found = verdicts(with_answers(edges))
-        assert found["s4"].verdict == verdict
-        assert found["s4"].by_estimator["edges"] == pytest.approx(-3.0)  # beside the median, 1
+def test_a_shared_offset_as_large_as_the_objects_is_another_border():
+    overall, _ = judged({f"{k}": site(v, radius=24.0) for k, v in enumerate((-22.0, -28.0, -20.0))})
+    assert "border of something else" in overall.said
 
 
-def test_a_site_that_the_first_estimator_cannot_judge_keeps_the_second_opinion():
-    sites = with_answers([Offset(float(k), 0.2, 16) for k in range(5)])
-    sites["s4"] = replace(sites["s4"], found=0.1)
-    _, found = verdicts(sites)
-    assert found["s4"].verdict == "cannot tell"
-    assert found["s4"].by_estimator == {"contour": None, "edges": 2.0}
+@settings(max_examples=60, deadline=None)
+@given(
+    offsets=st.lists(st.floats(-20, 20), min_size=2, max_size=8),
+    error=st.floats(0.1, 5),
+    trusted=st.booleans(),
+)
+def test_a_verdict_never_contradicts_its_interval(offsets, error, trusted):
+    zero = {"edges": Offset(0.5, 0.2, 32, radius=40.0)} if trusted else None
+    overall, found = judged({f"{k}": site(v, error=error) for k, v in enumerate(offsets)}, zero)
+    for one in found.values():
+        excludes = one.low > 0 or one.high < 0
+        if one.verdict in ("larger", "smaller", "slightly"):
+            assert excludes
+            assert trusted or overall.chance <= 0.05
+            assert ("larger" in one.reason) == (one.relative > 0)
+        elif excludes and not trusted:
+            assert overall.chance > 0.05
 
 
-def test_offsets_of_whole_sites_may_judge_alone_even_beside_a_weak_model():
-    answers = [Offset(0.1 * k, 0.2, 16) for k in range(4)] + [Offset(5.0, 0.3, 16)]
-    sites = {
-        f"s{k}": SiteNumbers(16, 16, answers={"edges": answer}, dice=0.1)
-        for k, answer in enumerate(answers)
-    }
-    _, found = verdicts(sites)
-    assert found["s4"].verdict == "larger"
-    assert found["s0"].verdict == "in line"
-    # With trusted masks they start from those already: nothing is taken off again.
-    _, found = verdicts(sites, trusted={"edges": np.full(8, 3.0)})
-    assert found["s4"].relative == 5.0
+def row(offset, is_drawn=True, is_found=True, edges=1.0, dice=0.9):
+    offsets = {"contour": offset, "edges": edges}
+    return CaseRow(f"case {offset}", "A", 1, offsets, 1.0, dice, is_drawn, is_found)
 
 
-def test_numbers_of_rows():
-    def row(offset, is_drawn=True, is_found=True):
-        dice = 0.8 if is_drawn and is_found else 0.0
-        return CaseRow("x", "A", 1, {"contour": offset}, 1.5, dice, is_drawn, is_found)
-
-    rows = [row(1.0), row(2.0), row(4.0), row(math.nan, is_found=False), row(math.nan, False)]
-    found = site_numbers(rows)
-    assert (found.cases, found.measured) == (5, 3)
-    assert found.offsets["contour"].tolist() == [1, 2, 4]
-    assert found.found == 0.75
-    assert found.spread == pytest.approx((3.0 - 1.5) / 1.349)
+def test_a_site_s_numbers_come_from_its_cases():
+    rows = [row(float(v)) for v in range(10)] + [row(math.nan, is_drawn=False)]
+    found = site_numbers(rows, Scale("mm", 0.5))
+    assert (found.cases, found.answers["contour"].offset) == (11, 9.0)  # 4.5 mm of half a pixel
+    assert found.dice == 0.9
+    few = site_numbers(rows[: FEWEST - 1], Scale())
+    assert f"{FEWEST} are needed" in few.answers["contour"].reason
+    blind = site_numbers([row(1.0, is_found=k < 3) for k in range(10)], Scale())
+    assert "finds nothing in 70 %" in blind.answers["contour"].reason
+    assert site_numbers([], Scale()).answers == {}

@@ -10,6 +10,7 @@ import pytest
 from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.audit_page import page_of
 from feda3i.audit.case_rows import CaseRow, second_looks
+from feda3i.audit.judge import Scale
 from feda3i.audit.sources import Material
 from feda3i.audit.writing import text_of, write_audit
 from feda3i.seeding import rng
@@ -30,7 +31,7 @@ def material(sites=("A", "B", HOSTILE), classes=("lesion",), **more):
         for k, value in enumerate(noise):
             for c in range(1, len(classes) + 1):
                 rows.append(row(f"secret-{number}-{k}", 4 * number + value, site=site, number=c))
-    return Material("t", "a model", "px", 1.0, tuple(classes), tuple(rows), **more)
+    return Material("t", "a model", Scale(), tuple(classes), tuple(rows), **more)
 
 
 def test_odd_cases_come_first_and_a_habit_is_no_reason():
@@ -66,7 +67,7 @@ def test_files_and_what_they_hold(tmp_path):
     summary = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert {one["site"]: one["verdict"] for one in summary["findings"]} == {
         "A": "smaller",
-        "B": "in line",
+        "B": "about the same",
         HOSTILE: "larger",
     }
     table = list(csv.DictReader(StringIO((tmp_path / "out" / "audit.csv").read_text())))
@@ -114,7 +115,7 @@ def test_the_truth_of_a_simulation_is_shown_beside():
     true = {"A": 0.0, "B": 4.0, HOSTILE: 8.0}
     audit = build_audit(material(true=true))
     assert "the truth, which only simulations know" in page_of(audit)
-    assert build_audit(material(), margin=50.0).findings[0].verdict == "in line"
+    assert build_audit(material(), margin=50.0).findings[0].verdict == "slightly"
 
 
 def test_nothing_can_be_told_of_an_audit_of_nothing():
@@ -127,5 +128,5 @@ def test_nothing_can_be_told_of_an_audit_of_nothing():
 @pytest.mark.parametrize("unit", ["mm", "px", "px of the original images"])
 def test_the_unit_is_said(unit):
     rows = material().rows
-    audit = build_audit(Material("t", "m", unit, 1.0, ("lesion",), rows))
+    audit = build_audit(Material("t", "m", Scale(unit), ("lesion",), rows))
     assert f"in {unit}" in text_of(audit)
