@@ -120,7 +120,12 @@ def test_a_site_that_misses_objects_is_named_everywhere(monkeypatch, tmp_path):
         sources, "cross_predict", lambda *_: right(clean, federation.test.masks[:0])
     )
     found = from_federation(
-        wanted, federation.with_masks(masks), None, title="t", estimators=DEFAULT, listener=Silent()
+        wanted,
+        federation.with_masks(masks),
+        None,
+        title="t",
+        estimators=ESTIMATORS,
+        listener=Silent(),
     )
     audit = build_audit(found)
     flagged = [(one.site, one.kind) for one in audit.objects if one.is_flagged]
