@@ -40,7 +40,7 @@ class Dividing:
     if there are several folders and no number of ``sites``, else ``iid``."""
     consensus_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the sites that train on the consensus of all annotators, where there are several."""
-    alpha: float = 0.5
+    alpha: Annotated[float, Field(gt=0)] = 0.5
     """Of the dirichlet partition: small values make unequal sites."""
     seed: int = 0
     """Seed of what the data set draws, cases or their division, if it is not to be the run's."""

@@ -1,8 +1,8 @@
 """Divide cases: set test cases aside, and deal the others out to sites.
 
 Of every source a share is set aside, patients kept whole. Sites are called ``site-01``,
-``site-02``, ... with as many digits as the number of sites needs; real sites (``by_folder``) keep
-the names of their folders, and those of a source (``by_source``) the name of the source, with a
+``site-02``, ... with as many digits as the number of sites needs; real sites (``by-folder``) keep
+the names of their folders, and those of a source (``by-source``) the name of the source, with a
 number where it has several.
 """
 
@@ -23,15 +23,6 @@ PARTITIONS = ("iid", "by-source", "dirichlet", "by-folder", "published")
 TEST_SHARE = 0.2  # 8:2, as the paper divides BREAST
 
 
-def check_share(share: float) -> None:
-    """Raise ``RecipeError`` unless some cases can be set aside and some be kept.
-
-    >>> check_share(0.2)
-    """
-    if not 0 < share < 1:
-        raise RecipeError(f"expected a test share between 0 and 1, found {share}")
-
-
 def split_cases(
     sources: Sequence[str],
     groups: Sequence[str],
@@ -48,22 +39,19 @@ def split_cases(
     >>> split_cases(["a"] * 5 + ["b"] * 6, [str(i) for i in range(11)]).count("test")
     3
     """
-    check_share(share)
     result = list(given or [""] * len(sources))
     members: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, (source, group) in enumerate(zip(sources, groups, strict=True)):
         if not result[i]:
             members[source][group].append(i)
-    for source in sorted(members):
-        names = sorted(members[source])
-        wanted = math.ceil(share * sum(len(members[source][name]) for name in names))
-        taken = 0
+    for source, own in sorted(members.items()):
+        names = sorted(own)
+        wanted = math.ceil(share * sum(map(len, own.values())))
         for place in seeding.rng(seed, "split", source).permutation(len(names)):
-            cases = members[source][names[place]]
-            side = "test" if taken < wanted else "train"
-            taken += len(cases) if side == "test" else 0
+            cases = own[names[place]]
             for i in cases:
-                result[i] = side
+                result[i] = "test" if wanted > 0 else "train"
+            wanted -= len(cases)
     return result
 
 
@@ -77,21 +65,51 @@ def site_names(sites: int, of: str = "site") -> list[str]:
     return [f"{of}-{number:0{digits}d}" for number in range(1, sites + 1)]
 
 
-def iid(n: int, sites: int, rng: np.random.Generator) -> Parts:
-    """Shuffle the cases and deal them out in equal parts (sizes differ by one at most).
+def divide(
+    partition: str,
+    *,
+    sources: Sequence[str],
+    folders: Sequence[str],
+    sites: int | None,
+    rng: np.random.Generator,
+    alpha: float = 0.5,
+) -> Parts:
+    """Divide cases by the partition's name; ``sources`` and ``folders`` have one entry per case.
 
-    >>> [len(part) for part in iid(10, 4, np.random.default_rng(0)).values()]
+    ``iid``: shuffled, equal parts (sizes differ by one at most). ``published``: as the authors did
+    it, by numpy's legacy generator with seed 0. The others have functions of their own.
+
+    >>> draw = np.random.default_rng(0)
+    >>> parts = divide("iid", sources=[""] * 10, folders=[""] * 10, sites=4, rng=draw)
+    >>> [len(part) for part in parts.values()]
     [3, 3, 2, 2]
     """
-    _enough(n, sites)
-    return dict(zip(site_names(sites), _deal(rng.permutation(n), sites), strict=True))
-
-
-def as_published(n: int, sites: int) -> Parts:
-    """Deal out cases in equal parts as the authors did: numpy's legacy generator, seed 0."""
-    _enough(n, sites)
+    name, n = partition.lower().replace("_", "-"), len(sources)
+    if name not in PARTITIONS:
+        raise unknown("partition", partition, PARTITIONS)
+    if name == "by-folder":
+        parts = by_folder(folders)
+        if sites is not None and sites != len(parts):
+            raise RecipeError(
+                f"found {len(parts)} site folders, expected sites={sites}: leave it out"
+            )
+        return parts
+    if sites is None:
+        raise RecipeError(f"partition '{name}' needs the number of sites, e.g. sites=10")
+    if sites > n:
+        raise DataError(
+            f"{sites} sites need at least as many cases, found {n}: use fewer sites "
+            "(data.sites), or keep real site folders as they are: feda3i run own data=FOLDER"
+        )
+    if name == "by-source":
+        return by_source(sources, sites, rng)
+    if name == "dirichlet":
+        return dirichlet(n, sites, rng, alpha)
     order = np.arange(n)
-    np.random.RandomState(0).shuffle(order)
+    if name == "published":
+        np.random.RandomState(0).shuffle(order)
+    else:
+        order = rng.permutation(n)
     return dict(zip(site_names(sites), _deal(order, sites), strict=True))
 
 
@@ -105,8 +123,6 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
     >>> {name: len(part) for name, part in parts.items()}, parts["b"].tolist()
     ({'a-01': 2, 'a-02': 2, 'a-03': 2, 'b': 2}, [6, 7])
     """
-    n = len(sources)
-    _enough(n, sites)
     names = sorted(set(sources))
     if sites < len(names):
         raise DataError(
@@ -114,8 +130,7 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
             f"({', '.join(names)}) and {sites} sites"
         )
     label = np.array([names.index(source) for source in sources])
-    counts = np.bincount(label, minlength=len(names))
-    shares = _apportion(counts, sites).tolist()
+    shares = _apportion(np.bincount(label, minlength=len(names)), sites).tolist()
     parts: list[Index] = []
     for source, share in enumerate(shares):
         parts += _deal(rng.permutation(np.flatnonzero(label == source)), share)
@@ -127,17 +142,13 @@ def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) 
 
     A small ``alpha`` makes a few large sites, a large one nearly equal ones.
     """
-    _enough(n, sites)
-    if not alpha > 0:
-        raise RecipeError(f"expected alpha above 0 for the dirichlet partition, found {alpha}")
     shares = rng.dirichlet(np.full(sites, alpha)) * (n - sites)
     extra = np.floor(shares).astype(int)
     # Largest remainder: the cases that rounding left over go where most was cut off.
     for place in np.argsort(-(shares - extra), kind="stable")[: n - sites - extra.sum()]:
         extra[place] += 1
-    ends = np.cumsum(extra + 1)[:-1]
-    parts = np.split(rng.permutation(n), ends)
-    return dict(zip(site_names(sites), (np.sort(part) for part in parts), strict=True))
+    parts = np.split(rng.permutation(n), np.cumsum(extra + 1)[:-1])
+    return dict(zip(site_names(sites), map(np.sort, parts), strict=True))
 
 
 def by_folder(folders: Sequence[str]) -> Parts:
@@ -154,47 +165,6 @@ def by_folder(folders: Sequence[str]) -> Parts:
             "data.partition=iid data.sites=N"
         )
     return {str(name): np.flatnonzero(names == name) for name in sorted(set(folders))}
-
-
-def divide(
-    partition: str,
-    *,
-    sources: Sequence[str],
-    folders: Sequence[str],
-    sites: int | None,
-    rng: np.random.Generator,
-    alpha: float = 0.5,
-) -> Parts:
-    """Divide cases by the partition's name; ``sources`` and ``folders`` have one entry per case."""
-    name = partition.lower().replace("_", "-")
-    if name not in PARTITIONS:
-        raise unknown("partition", partition, PARTITIONS)
-    if name == "by-folder":
-        parts = by_folder(folders)
-        if sites is not None and sites != len(parts):
-            raise RecipeError(
-                f"found {len(parts)} site folders, expected sites={sites}: leave it out"
-            )
-        return parts
-    if sites is None:
-        raise RecipeError(f"partition '{name}' needs the number of sites, e.g. sites=10")
-    if name == "by-source":
-        return by_source(sources, sites, rng)
-    if name == "published":
-        return as_published(len(sources), sites)
-    if name == "dirichlet":
-        return dirichlet(len(sources), sites, rng, alpha)
-    return iid(len(sources), sites, rng)
-
-
-def _enough(n: int, sites: int) -> None:
-    if sites < 1:
-        raise RecipeError(f"expected at least one site, found sites={sites}")
-    if sites > n:
-        raise DataError(
-            f"{sites} sites need at least as many cases, found {n}: use fewer sites "
-            "(data.sites), or keep real site folders as they are: feda3i run own data=FOLDER"
-        )
 
 
 def _deal(order: Index, parts: int) -> list[Index]:

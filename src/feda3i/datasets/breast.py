@@ -15,7 +15,6 @@ from feda3i.data.division import Count
 from feda3i.data.folder import Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
-from feda3i.reading.match import match
 from feda3i.reading.names import split_extension
 from feda3i.reading.options import Options
 from feda3i.reading.pairs import Pair, find_pairs
@@ -23,7 +22,6 @@ from feda3i.reading.problems import Problem
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}
 _CLASSES = ("benign", "malignant", "normal")
-_MASK = re.compile(r"(.*)_mask(?:_\d+)?", re.IGNORECASE)
 _BUSIS = re.compile(r"(?:^|[/_ -])busis", re.IGNORECASE)
 _UDIAT = re.compile(r"udiat|dataset[_ ]?b(?:/|$)|(?:^|/)bus(?:/|$)", re.IGNORECASE)
 
@@ -61,43 +59,28 @@ def find_breast(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]
     for entry in entries:
         if split_extension(entry.name)[1]:
             sets[_which(posixpath.dirname(entry.name))].append(entry)
-    pairs, problems = _find_busi(sets["busi"])
-    for name in ("busis", "udiat"):
+    pairs: list[Pair] = []
+    problems: list[Problem] = []
+    for name in EXPECTED:
         found, wrong = find_pairs(sets[name])
         problems += wrong
         for pair in found:
             stem = posixpath.basename(pair.name)
             pairs.append(Pair(f"{name}/{stem}", pair.images, pair.masks, name, group=stem))
-    for entry in sets[""]:
-        text = "expected a folder named after its set: busi, busis or udiat"
-        problems.append(Problem("note", "file skipped", entry.name, text))
+    aside = {
+        "normal": ("left aside", "an image without a lesion"),
+        "": ("file skipped", "expected a folder named after its set: busi, busis or udiat"),
+    }
+    for which, (kind, text) in aside.items():
+        problems += [Problem("note", kind, entry.name, text) for entry in sets[which]]
     return pairs, problems + _count(pairs)
 
 
 def _which(folders: str) -> str:
-    if any(part.lower() in _CLASSES for part in folders.split("/")):
-        return "busi"
+    kinds = [part.lower() for part in folders.split("/") if part.lower() in _CLASSES]
+    if kinds:
+        return "normal" if kinds[-1] == "normal" else "busi"
     return "busis" if _BUSIS.search(folders) else "udiat" if _UDIAT.search(folders) else ""
-
-
-def _find_busi(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
-    images: dict[str, list[FileEntry]] = defaultdict(list)
-    masks: dict[str, list[FileEntry]] = defaultdict(list)
-    aside: list[Problem] = []
-    for entry in entries:
-        parts = posixpath.dirname(entry.name).split("/")
-        kind = next(part.lower() for part in reversed(parts) if part.lower() in _CLASSES)
-        if kind == "normal":
-            aside.append(Problem("note", "left aside", entry.name, "an image without a lesion"))
-            continue
-        stem, _ = split_extension(posixpath.basename(entry.name))
-        target = masks if _MASK.fullmatch(stem) else images
-        target[f"{kind}/{stem}"].append(entry)
-    matched, problems = match(images, masks)
-    names = [(one.stem.split("/", 1)[1], one) for one in matched]
-    return [
-        Pair(f"busi/{s}", o.images, o.masks, "busi", group=s) for s, o in names
-    ], problems + aside
 
 
 def _count(pairs: Sequence[Pair]) -> list[Problem]:

@@ -84,8 +84,9 @@ def test_limits_draw_cases_and_keep_the_sites(skin):
         assert set(federation.site(name).ids) < set(whole.site(name).ids)
     again = folder(skin, sites=3, cases=2, test=3, cache=False)
     assert federation.train.digest() == again.train.digest()
-    with pytest.raises(RecipeError, match=r"data\.cases: input should be greater"):
-        folder(skin, sites=3, cases=0, cache=False)
+    for option, wrong in (("cases", 0), ("sites", 0), ("alpha", 0), ("test_share", 1.0)):
+        with pytest.raises(RecipeError, match=rf"data\.{option}: input should be"):
+            folder(skin, **{"sites": 3, "cache": False, option: wrong})
 
 
 def test_colour_if_any_image_has_it(tmp_path):

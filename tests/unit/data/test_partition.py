@@ -3,18 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feda3i.data.partition import (
-    by_folder,
-    by_source,
-    dirichlet,
-    divide,
-    iid,
-    site_names,
-    split_cases,
-)
+from feda3i.data.partition import divide, site_names, split_cases
 from feda3i.errors import DataError, RecipeError
 
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 60)).filter(lambda t: t[0] >= t[1])
+
+
+def deal(name, n, sites, seed=0, **options):
+    draw, of = np.random.default_rng(seed), options.pop("sources", ["a"] * n)
+    return divide(name, sources=of, folders=of, sites=sites, rng=draw, **options)
 
 
 def covers(parts, n):
@@ -24,7 +21,7 @@ def covers(parts, n):
 @given(sizes, st.integers(0, 99))
 def test_iid_deals_every_case_once_in_equal_parts(size, seed):
     n, sites = size
-    parts = iid(n, sites, np.random.default_rng(seed))
+    parts = deal("iid", n, sites, seed)
     counts = [len(part) for part in parts.values()]
     assert list(parts) == site_names(sites) == sorted(parts)
     assert covers(parts, n)
@@ -34,7 +31,7 @@ def test_iid_deals_every_case_once_in_equal_parts(size, seed):
 @given(sizes, st.floats(0.05, 50), st.integers(0, 99))
 def test_dirichlet_deals_every_case_once_and_leaves_no_site_empty(size, alpha, seed):
     n, sites = size
-    parts = dirichlet(n, sites, np.random.default_rng(seed), alpha)
+    parts = deal("dirichlet", n, sites, seed, alpha=alpha)
     assert len(parts) == sites
     assert covers(parts, n)
     assert min(len(part) for part in parts.values()) >= 1
@@ -44,11 +41,11 @@ def test_small_alpha_is_less_equal():
     spread = [
         np.mean(
             [
-                np.std([len(p) for p in dirichlet(400, 20, np.random.default_rng(s), a).values()])
-                for s in range(10)
+                np.std([len(p) for p in deal("dirichlet", 400, 20, seed, alpha=alpha).values()])
+                for seed in range(10)
             ]
         )
-        for a in (0.1, 1.0, 100.0)
+        for alpha in (0.1, 1.0, 100.0)
     ]
     assert spread[0] > 1.5 * spread[1] > 3 * spread[2]
 
@@ -57,7 +54,7 @@ def test_small_alpha_is_less_equal():
 def test_by_source_keeps_sources_apart_and_in_proportion(sources, data):
     kinds = len(set(sources))
     sites = data.draw(st.integers(kinds, len(sources)))
-    parts = by_source(sources, sites, np.random.default_rng(0))
+    parts = deal("by-source", len(sources), sites, sources=sources)
     assert covers(parts, len(sources))
     assert all(len({sources[i] for i in part}) == 1 for part in parts.values())
     for kind in set(sources):
@@ -69,10 +66,10 @@ def test_by_source_keeps_sources_apart_and_in_proportion(sources, data):
 
 
 def test_paper_sizes():
-    skin = iid(2000, 50, np.random.default_rng(0))
+    skin = deal("iid", 2000, 50)
     assert {len(part) for part in skin.values()} == {40}
     sources = ["busi"] * 517 + ["busis"] * 449 + ["udiat"] * 130
-    breast = by_source(sources, 50, np.random.default_rng(0))
+    breast = deal("by-source", len(sources), 50, sources=sources)
     per_source = [
         sum(sources[p[0]] == s for p in breast.values()) for s in ("busi", "busis", "udiat")
     ]
@@ -80,44 +77,31 @@ def test_paper_sizes():
 
 
 def test_seeds_matter_and_repeat():
-    same = [iid(50, 5, np.random.default_rng(1))["site-01"].tolist() for _ in range(2)]
-    other = iid(50, 5, np.random.default_rng(2))["site-01"].tolist()
-    assert same[0] == same[1] != other
+    one, same, other = (deal("iid", 50, 5, seed)["site-01"].tolist() for seed in (1, 1, 2))
+    assert one == same != other
 
 
-def test_more_sites_than_cases_is_an_error():
-    rng = np.random.default_rng(0)
-    for call in (
-        lambda: iid(3, 4, rng),
-        lambda: dirichlet(3, 4, rng),
-        lambda: by_source(["a", "b", "b"], 4, rng),
-    ):
-        with pytest.raises(DataError, match="4 sites need"):
-            call()
-    with pytest.raises(DataError, match="one site per source"):
-        by_source(["a", "b", "c"], 2, rng)
-    with pytest.raises(RecipeError, match="at least one site"):
-        iid(3, 0, rng)
+@pytest.mark.parametrize(
+    ("name", "sources", "sites", "message"),
+    [
+        ("iid", "aaa", 4, "4 sites need"),
+        ("dirichlet", "aaa", 4, "4 sites need"),
+        ("by-source", "abb", 4, "4 sites need"),
+        ("by-source", "abc", 2, "one site per source"),
+        ("by-folder", ["x", ""], None, "one folder per site"),
+        ("by-folder", "aaa", 3, "leave it out"),
+        ("iid", "aaa", None, "needs the number of sites"),
+        ("dirichlett", "aaa", 2, "did you mean 'dirichlet'"),
+    ],
+)
+def test_what_cannot_be_divided_is_told(name, sources, sites, message):
+    with pytest.raises((DataError, RecipeError), match=message):
+        deal(name, len(sources), sites, sources=list(sources))
 
 
-def test_by_folder_needs_folders():
-    assert {k: v.tolist() for k, v in by_folder(["x", "y", "x"]).items()} == {"x": [0, 2], "y": [1]}
-    with pytest.raises(DataError, match="one folder per site"):
-        by_folder(["x", ""])
-
-
-def test_divide_by_name():
-    common = {"sources": ["a"] * 6, "folders": ["f"] * 6, "rng": np.random.default_rng(0)}
-    assert len(divide("iid", sites=2, **common)) == 2
-    assert list(divide("by_folder", sites=None, **common)) == ["f"]
-    with pytest.raises(RecipeError, match="did you mean 'dirichlet'"):
-        divide("dirichlett", sites=2, **common)
-    with pytest.raises(RecipeError, match="needs the number of sites"):
-        divide("iid", sites=None, **common)
-    with pytest.raises(RecipeError, match="leave it out"):
-        divide("by-folder", sites=3, **common)
-    with pytest.raises(RecipeError, match="alpha"):
-        divide("dirichlet", sites=3, alpha=0, **common)
+def test_real_folders_are_sites():
+    parts = deal("by_folder", 3, None, sources=["x", "y", "x"])
+    assert {name: part.tolist() for name, part in parts.items()} == {"x": [0, 2], "y": [1]}
 
 
 def test_split_takes_a_fifth_of_each_source_rounded_up():
@@ -137,8 +121,3 @@ def test_split_keeps_groups_whole_and_what_is_given(groups, seed):
     assert all(len({s for s, g in zip(split, names, strict=True) if g == n}) == 1 for n in names)
     given_ = ["test", *[""] * (len(names) - 1)]
     assert split_cases(["s"] * len(names), names, given_, seed=seed)[0] == "test"
-
-
-def test_split_share_must_be_a_share():
-    with pytest.raises(RecipeError, match="between 0 and 1"):
-        split_cases(["a"], ["a"], share=1.0)
