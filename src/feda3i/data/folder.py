@@ -11,7 +11,6 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from feda3i.core.cases import Cases, Federation, Index
-from feda3i.data.cards import Card
 from feda3i.data.division import Dividing, Division, as_test, home, list_folder, plan_cases
 from feda3i.data.packed import Packed, pack_cases
 from feda3i.errors import DataError
@@ -20,6 +19,26 @@ from feda3i.reading.listing import Listing, find_any
 from feda3i.reading.options import Options
 from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import Problem
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a published data set comes from."""
+
+    title: str
+    publisher: str
+    ask: str  # where and how to get it; nothing is ever downloaded
+    licence: str  # what the publisher says, and where the binding text is
+    cite: str
+
+    def text(self) -> str:
+        """Return lines that tell a reader how to get the set and use it."""
+        return (
+            f"no data folder given. {self.title} ({self.publisher})\n  get it: {self.ask}\n"
+            f"  licence: {self.licence}\n  cite: {self.cite}\n"
+            "then unpack all archives into one folder and add data=FOLDER "
+            "(or data=synthetic for drawn images that need no download)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from feda3i.data.cards import BREAST, BUSI, BUSIS, UDIAT, Card
 from feda3i.data.division import Count
-from feda3i.data.folder import Folder
+from feda3i.data.folder import Card, Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
 from feda3i.reading.names import split_extension
@@ -21,6 +20,36 @@ from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.problems import Problem
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}
+CARDS = {
+    "busi": Card(
+        title="BUSI (the paper's BUS), breast ultrasound images",
+        publisher="Cairo University, Baheya Hospital",
+        ask="https://scholar.cu.edu.eg/?q=afahmy/pages/dataset (Dataset_BUSI.zip)",
+        licence="free for research with citation; the publisher's page is what counts",
+        cite="Al-Dhabyani et al. 2020, Data in Brief 28, 104863",
+    ),
+    "busis": Card(
+        title="BUSIS, a benchmark for breast ultrasound image segmentation",
+        publisher="Utah State University",
+        ask="http://cvprip.cs.usu.edu/busbench/ (on request to the authors)",
+        licence="research only, no redistribution, by agreement with the authors",
+        cite="Zhang et al. 2022, Healthcare 10(4), 729",
+    ),
+    "udiat": Card(
+        title="UDIAT (Dataset B), breast ultrasound lesions",
+        publisher="Manchester Metropolitan University, UDIAT Diagnostic Centre",
+        ask="write to Moi Hoon Yap, Manchester Metropolitan University, for the licence agreement",
+        licence="research only, no redistribution, by signed agreement",
+        cite="Yap et al. 2018, IEEE J. Biomed. Health Inform. 22(4), 1218-1226",
+    ),
+}
+BREAST = Card(
+    title="BREAST of the FedA3I paper: BUSI, BUSIS and UDIAT",
+    publisher="; ".join(card.publisher for card in CARDS.values()),
+    ask="; ".join(f"{name}: {card.ask}" for name, card in CARDS.items()),
+    licence="; ".join(f"{name}: {card.licence}" for name, card in CARDS.items()),
+    cite="; ".join(card.cite for card in CARDS.values()),
+)
 _CLASSES = ("benign", "malignant", "normal")
 _BUSIS = re.compile(r"(?:^|[/_ -])busis", re.IGNORECASE)
 _UDIAT = re.compile(r"udiat|dataset[_ ]?b(?:/|$)|(?:^|/)bus(?:/|$)", re.IGNORECASE)
@@ -85,12 +114,12 @@ def _which(folders: str) -> str:
 
 def _count(pairs: Sequence[Pair]) -> list[Problem]:
     problems = []
-    for card in (BUSI, BUSIS, UDIAT):
-        expected = EXPECTED[card.name]
-        found = sum(pair.source == card.name for pair in pairs)
+    for name, expected in EXPECTED.items():
+        found = sum(pair.source == name for pair in pairs)
         if found != expected:
-            text = f"expected {expected} pairs, found {found}; {card.ask}; unpack it into a folder"
-            problems.append(Problem("error", "set incomplete", card.name, text))
+            ask = CARDS[name].ask
+            text = f"expected {expected} pairs, found {found}; {ask}; unpack it into a folder"
+            problems.append(Problem("error", "set incomplete", name, text))
     return problems
 
 

@@ -10,9 +10,8 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from feda3i.data.cards import ISIC2017, Card
 from feda3i.data.division import Count
-from feda3i.data.folder import Folder
+from feda3i.data.folder import Card, Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
 from feda3i.reading.match import match
@@ -26,6 +25,14 @@ EXPECTED = {"training": 2000, "validation": 150, "test": 600}
 _PART = re.compile(
     r"ISIC-2017_(Training|Validation|Test)(?:_v2)?_(Data|Part1_GroundTruth)", re.IGNORECASE
 )
+CARD = Card(
+    title="ISIC 2017, lesion segmentation",
+    publisher="International Skin Imaging Collaboration",
+    ask="https://challenge.isic-archive.com/data/#2017: Training Data, Training Part1 GroundTruth, "
+    "Test v2 Data, Test v2 Part1 GroundTruth (four zip files, about 12 GB)",
+    licence="CC-0 as stated on that page; the page is what counts",
+    cite="Codella et al. 2018, arXiv:1710.05006",
+)
 _SPLITS = {"training": "train", "validation": "validation", "test": "test"}
 
 
@@ -37,7 +44,7 @@ class Isic2017(Folder):
     partition: str | None = "iid"
     channels: int | None = 3
 
-    card: ClassVar[Card | None] = ISIC2017
+    card: ClassVar[Card | None] = CARD
 
     def find(
         self, entries: Sequence[FileEntry], options: Options

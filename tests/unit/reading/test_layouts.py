@@ -12,6 +12,7 @@ from feda3i.data.folder import folder
 from feda3i.errors import DataError
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import list_cases
+from feda3i.reading.names import unique_ids
 from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.options import Options
 from feda3i.reading.pairs import find_pairs
@@ -21,63 +22,116 @@ def entries(*names):
     return [FileEntry(name, f"/x/{name}", 1) for name in names]
 
 
-def paired(*names):
-    """Return image -> (masks, source, split), and the findings."""
-    pairs, problems = find_pairs(entries(*names))
-    found = {p.images[0].name: ([m.name for m in p.masks], p.source, p.split) for p in pairs}
-    return found, problems
+ONE = """
+images/a.png               masks/a.png
+north/images/a.png         north/masks/a.png             north
+north/a.png                north/a_mask.png              north
+north/a.jpg                north/a_Segmentation.png      north
+north/a.png                north/a_lesion.png            north
+north/bus_0001.png         north/mask_0001.png           north
+images/bus_0001-l.png      masks/mask_0001-l.png
+north/img_7.png            north/7_gt.png                north
+north/a.png                north/masks/a.png             north
+north/images/a.png         north/images/a_mask.png       north
+north_images/a.png         north_masks/a.png             north
+train/images/a.png         train/masks/a.png             -       train
+north/train_images/a.png   north/train_masks/a.png       north   train
+north/val/images/a.png     north/val/masks/a.png         north   validation
+north/test/a.png           north/test/a_mask.png         north   test
+south/test/images/d/a.png  south/test/masks/d/a.png      south   test
+D1/imagesTr/a_0000.png     D1/labelsTr/a.png             D1
+D1/imagesTs/a_0000.nii.gz  D1/labelsTs/a.nii.gz          D1      test
+D1/imagesTr/a.nii.gz       D1/labelsTr/a.nii.gz          D1
+images/deep/a.png          masks/a.png
+images/A.png               masks/a.png
+lesion_7.png               lesion_7_mask.png
+"""
 
 
-@pytest.mark.parametrize(
-    ("image", "mask", "source", "split"),
-    [
-        ("images/a.png", "masks/a.png", "", ""),
-        ("north/images/a.png", "north/masks/a.png", "north", ""),
-        ("north/a.png", "north/a_mask.png", "north", ""),
-        ("north/a.jpg", "north/a_Segmentation.png", "north", ""),
-        ("north/a.png", "north/a_lesion.png", "north", ""),
-        ("north/bus_0001.png", "north/mask_0001.png", "north", ""),
-        ("images/bus_0001-l.png", "masks/mask_0001-l.png", "", ""),
-        ("north/img_7.png", "north/7_gt.png", "north", ""),
-        ("north/a.png", "north/masks/a.png", "north", ""),
-        ("north/images/a.png", "north/images/a_mask.png", "north", ""),
-        ("north_images/a.png", "north_masks/a.png", "north", ""),
-        ("north/train_images/a.png", "north/train_masks/a.png", "north", "train"),
-        ("north/val/images/a.png", "north/val/masks/a.png", "north", "validation"),
-        ("north/test/a.png", "north/test/a_mask.png", "north", "test"),
-        ("D1/imagesTr/a_0000.png", "D1/labelsTr/a.png", "D1", ""),
-        ("D1/imagesTs/a_0000.nii.gz", "D1/labelsTs/a.nii.gz", "D1", "test"),
-        ("D1/imagesTr/a.nii.gz", "D1/labelsTr/a.nii.gz", "D1", ""),
-        ("images/deep/a.png", "masks/a.png", "", ""),
-        ("lesion_7.png", "lesion_7_mask.png", "", ""),
-    ],
-)
-def test_a_layout_is_understood(image, mask, source, split):
-    found, problems = paired(image, mask)
-    assert found == {image: ([mask], source, split)}
+@pytest.mark.parametrize("line", ONE.strip().splitlines())
+def test_a_layout_is_understood(line):
+    image, mask, source, split = [*line.split(), "-", "-"][:4]
+    pairs, problems = find_pairs(entries(image, mask))
+    assert [(p.images[0].name, p.masks[0].name) for p in pairs] == [(image, mask)]
+    assert (pairs[0].source, pairs[0].split) == (source.strip("-"), split.strip("-"))
     assert problems == []
 
 
-def test_hospitals_of_different_layouts_share_a_root():
-    found, problems = paired(
-        *("north/images/a.png", "north/masks/a.png"),
-        *("south/b.png", "south/b_mask.png"),
-        *("west/case1/image.png", "west/case1/mask.png"),
-        *("west/case2/image.png", "west/case2/mask.png"),
-        *("east/imagesTr/c_0000.png", "east/labelsTr/c.png"),
-    )
-    assert {source for _, source, _ in found.values()} == {"north", "south", "west", "east"}
-    assert len(found) == 5
-    assert problems == []
+# Files, the masks of every case by its name, and the findings.
+TREES = {
+    "equal names and endings": (
+        "images/a.jpg masks/a.png images/b.png masks/b_mask.png masks/b_mask_1.png "
+        "images/ISIC_1.jpg masks/ISIC_1_Segmentation.png",
+        {"a": "masks/a.png", "b": "masks/b_mask.png masks/b_mask_1.png"}
+        | {"ISIC_1": "masks/ISIC_1_Segmentation.png"},
+        set(),
+    ),
+    "hospitals of different layouts": (
+        "north/images/a.png north/masks/a.png south/b.png south/b_mask.png "
+        "west/case1/image.png west/case1/mask.png west/case2/image.png west/case2/mask.png "
+        "east/imagesTr/c_0000.png east/labelsTr/c.png",
+        {"north/a": "north/masks/a.png", "south/b": "south/b_mask.png"}
+        | {f"west/case{n}": f"west/case{n}/mask.png" for n in (1, 2)}
+        | {"east/train/c": "east/labelsTr/c.png"},
+        set(),
+    ),
+    "names that differ in case": (
+        "images/A.png images/a.png masks/A.png masks/a.png",
+        {"A": "masks/A.png", "a": "masks/a.png"},
+        set(),
+    ),
+    "case decides": (
+        "images/AB.png images/aB.png masks/ab.png masks/aB.png",
+        {"aB": "masks/aB.png"},
+        {("mask missing", "images/AB.png"), ("mask of two images", "masks/ab.png")},
+    ),
+    "missing or double": (
+        "images/a.png masks/b.png images/c.png images/c.jpg masks/c.png "
+        "images/d.png masks/d.png masks/d.bmp images/notes.txt",
+        {},
+        {("mask missing", "images/a.png"), ("image missing", "masks/b.png")}
+        | {("two images of one name", "images/c.png"), ("two masks of one name", "masks/d.png")}
+        | {("file skipped", "images/notes.txt")},
+    ),
+    "a mask of its own": (
+        "p1_02_b.png p1_02_b_mask.png mask_02.png bus_02.png",
+        {"p1_02_b": "p1_02_b_mask.png", "bus_02": "mask_02.png"},
+        set(),
+    ),
+    "formats that are not read": (
+        "n/images/a.png n/masks/a.png n/images/b.webp s/scan.mhd",
+        {"n/a": "n/masks/a.png"},
+        {("format not read", "n/images/b.webp"), ("format not read", "s/scan.mhd")},
+    ),
+    "clean masks of a simulation": (
+        "s/train/images/a.png s/train/masks/a.png s/train/clean/a.png",
+        {"s/train/a": "s/train/masks/a.png"},
+        {("left aside", "s/train/clean/a.png")},
+    ),
+    "folders named after their case": (
+        " ".join(
+            f"set/{i}/{i}_Dermoscopic_Image/{i}.bmp set/{i}/{i}_lesion/{i}_lesion.bmp"
+            for i in ("IMD003", "IMD004")
+        ),
+        {f"set/{i}": f"set/{i}/{i}_lesion/{i}_lesion.bmp" for i in ("IMD003", "IMD004")},
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_a_tree_is_read_as_expected(tree):
+    files, cases, findings = TREES[tree]
+    pairs, problems = find_pairs(entries(*files.split()))
+    assert {pair.name: " ".join(mask.name for mask in pair.masks) for pair in pairs} == cases
+    assert {(problem.kind, problem.name) for problem in problems} == findings
+    notes = {problem.kind for problem in problems if problem.level == "note"}
+    assert notes == {"left aside", "file skipped"} & {kind for kind, _ in findings}
 
 
 def test_a_folder_per_case_or_patient_is_no_site():
-    pairs, problems = find_pairs(
-        entries(
-            *("h/p1/a.png", "h/p1/a_mask.png", "h/p1/b.png", "h/p1/b_mask.png"),
-            *("h/p2/a.png", "h/p2/a_mask.png", "h/p3/x.png", "h/p3/x_mask.png"),
-        )
-    )
+    files = "h/p1/a h/p1/a_mask h/p1/b h/p1/b_mask h/p2/a h/p2/a_mask h/p3/x h/p3/x_mask"
+    pairs, problems = find_pairs(entries(*(f"{file}.png" for file in files.split())))
     assert not problems
     assert {pair.source for pair in pairs} == {"h"}
     assert sorted(pair.group for pair in pairs) == ["h/p1", "h/p1", "h/p2", "h/p3"]
@@ -85,18 +139,6 @@ def test_a_folder_per_case_or_patient_is_no_site():
     # Folders of several cases each are sites, whatever lies in them.
     two = [f"{s}/{c}{e}.png" for s in ("n", "s") for c in "ab" for e in ("", "_mask")]
     assert {pair.source for pair in find_pairs(entries(*two))[0]} == {"n", "s"}
-
-
-def test_folders_named_after_their_case():
-    names = [
-        f"set/{i}/{i}_{kind}/{i}{end}.bmp"
-        for i in ("IMD003", "IMD004")
-        for kind, end in (("Dermoscopic_Image", ""), ("lesion", "_lesion"))
-    ]
-    found, problems = paired(*names)
-    assert {source for _, source, _ in found.values()} == {"set"}
-    assert len(found) == 2
-    assert not problems
 
 
 @pytest.mark.parametrize(
@@ -110,31 +152,36 @@ def test_folders_named_after_their_case():
     ],
 )
 def test_what_is_ambiguous_is_an_error_that_names_both(names, kind, both):
-    found, problems = paired(*names)
-    assert not found
+    pairs, problems = find_pairs(entries(*names))
+    assert not pairs
     text = next(p.text for p in problems if p.kind == kind and p.level == "error")
     assert all(name in text for name in both)
 
 
-def test_an_image_with_a_mask_of_its_own_is_not_taken_for_another():
-    found, problems = paired("p1_02_b.png", "p1_02_b_mask.png", "mask_02.png", "bus_02.png")
-    assert found["bus_02.png"][0] == ["mask_02.png"]
-    assert found["p1_02_b.png"][0] == ["p1_02_b_mask.png"]
-    assert not problems
-
-
-def test_formats_that_cannot_be_read_are_told():
-    _, problems = paired("n/images/a.png", "n/masks/a.png", "n/images/b.webp", "s/scan.mhd")
-    assert [(p.level, p.kind, p.name) for p in problems] == [
-        ("error", "format not read", "n/images/b.webp"),
-        ("error", "format not read", "s/scan.mhd"),
+def test_both_sides_of_a_patient_are_one_group_and_sources_do_not_mix():
+    names = [
+        f"{s}/{k}/bus_1-{side}.png" for s in "xy" for k in ("images", "masks") for side in "lr"
     ]
+    groups = [pair.group for pair in find_pairs(entries(*names))[0]]
+    assert groups == ["x/bus_1", "x/bus_1", "y/bus_1", "y/bus_1"]
+    pairs, _ = find_pairs(entries("images/p7_3.png", "masks/p7_3.png"), r"(?P<group>p\d+)_.*")
+    assert pairs[0].group == "p7"
 
 
-def test_clean_masks_of_a_simulation_are_left_aside():
-    found, problems = paired(*(f"site-01/train/{k}/a.png" for k in ("images", "masks", "clean")))
-    assert len(found) == 1
-    assert [(p.level, p.kind) for p in problems] == [("note", "left aside")]
+@given(st.lists(st.text(min_size=1, max_size=12), unique=True, max_size=30))
+def test_ids_are_safe_and_unique_whatever_the_names(names):
+    ids = unique_ids(names)
+    assert len({i.casefold() for i in ids}) == len(names)
+    assert all(i.isascii() and "/" not in i and not i.startswith(".") for i in ids)
+    assert all(len(i) < 120 for i in ids)
+
+
+def test_an_id_does_not_depend_on_the_order_and_is_no_device_of_windows():
+    assert unique_ids(["Mole", "mole", "x"]) == unique_ids(["x", "mole", "Mole"])[::-1]
+    assert unique_ids(["a/1", "b/1"], ["1", "1"])[0] != "1"
+    con, nul = unique_ids(["con", "nul.2"])
+    assert con.startswith("con-")
+    assert nul.startswith("nul.2-")
 
 
 words = st.sampled_from(["a", "b", "mask", "img", "lesion", "7", "seg", "images", "masks", "test"])
