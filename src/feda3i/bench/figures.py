@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from feda3i.bench.board import Board
-from feda3i.bench.result import COLLAPSED
 from feda3i.bench.tables import CEILING, FLOOR, surveyed_runs
-from feda3i.report.canvas import BLUE, GREY, ORANGE, colours, pyplot, save
+from feda3i.files import write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Line = list[tuple[float, float, float]]
 """Value, mean and standard deviation along a sweep."""
 REFERENCES = (*FLOOR.values(), *CEILING.values())
 """Rows that mark where others begin and where they could end."""
 ENDINGS = (".svg", ".png")
+# Okabe and Ito's colours: distinct for readers who do not tell red from green.
+GREEN, ORANGE, BLUE, YELLOW = "#009e73", "#d55e00", "#0072b2", "#e69f00"
+GREY = "#6f6f6f"
+COLOURS = (ORANGE, BLUE, GREEN, YELLOW, "#cc79a7", "#56b4e9", GREY)
 AXES = {
     "feda3i.r": "r, the say of the group that draws larger",
     "feda3i.t1": "T1, rounds of warm-up before the survey",
@@ -32,11 +39,12 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
 
     Rows that do not depend on the value (FedAvg in a sweep of r) are level lines.
     """
-    figure, axes = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
     key = next(point[0][0] for _, point in board.points.values())
     found = sweep_lines(board)
     settings = list(dict.fromkeys(setting for setting, _ in board.points.values()))
-    palette = dict(zip(settings, colours(len(settings)), strict=True))
+    palette = dict(zip(settings, cycle(COLOURS), strict=False))
     for (setting, row), line in found.items():
         _draw_line(axes, line, f"{setting}, {board.named(row)}", palette[setting], row)
     axes.set(xlabel=AXES.get(key, key), ylabel="test Dice, last round")
@@ -66,65 +74,36 @@ def draw_scores(board: Board, folder: Path, name: str = "") -> list[Path]:
     """Draw the last round's Dice of every row, one panel per column.
 
     Small dots are seeds and large ones their mean; lines mark FedAvg and training on clean masks.
-    A row far below all others is an arrow at the left edge with its score, so that it does not
-    squeeze the rest.
+    Runs that collapsed have no score.
     """
-    rows = [row for row in board.rows if any(board.results(c, row) for c in board.columns)]
-    columns = [c for c in board.columns if any(board.results(c, row) for row in rows)]
-    figure, panels = pyplot().subplots(
-        *(1, len(columns)),
-        figsize=(1.6 + 2.2 * len(columns), 1.1 + 0.24 * len(rows)),
-        layout="constrained",
-        sharey=True,
-        squeeze=False,
-    )
-    for axes, column in zip(panels[0], columns, strict=True):
+    rows = [row for row in board.rows if any(board.score(c, row) for c in board.columns)]
+    columns = [c for c in board.columns if any(board.score(c, row) for row in rows)]
+    figure = _figure(1.6 + 2.2 * len(columns), 1.1 + 0.24 * len(rows))
+    panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+    for axes, column in zip(panels, columns, strict=True):
         _draw_panel(axes, board, column, rows)
-    panels[0][0].set_yticks(range(len(rows)), [board.named(row) for row in rows], fontsize=8)
-    panels[0][0].set_ylim(len(rows) - 0.5, -0.5)
+    panels[0].set_yticks(range(len(rows)), [board.named(row) for row in rows], fontsize=8)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
     figure.supxlabel("test Dice in the last round, %; lines: FedAvg, clean masks", fontsize=8)
     return _save(figure, folder / (name or board.name))
 
 
 def _draw_panel(axes: Any, board: Board, column: str, rows: Sequence[str]) -> None:
-    found = {row: [100 * r.last() for r in board.results(column, row).values()] for row in rows}
-    means = {row: float(np.mean(scores)) for row, scores in found.items() if scores}
-    left = _fence(means.values())
+    lines = {FLOOR["CE"]: "-", CEILING["CE"]: "--"}
     for place, row in enumerate(rows):
-        if row not in means:
+        score = board.score(column, row)
+        if score is None:
             continue
-        colour = _colour(row)
-        if means[row] < left:
-            axes.plot(left, place, marker="<", color=colour, markersize=5, clip_on=False)
-            axes.annotate(
-                "collapsed" if means[row] < 100 * COLLAPSED else f"{means[row]:.0f}",
-                (left, place),
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=7,
-            )
-            continue
-        axes.plot(found[row], [place] * len(found[row]), ".", color=colour, alpha=0.5, markersize=4)
-        axes.plot(means[row], place, "o", color=colour, markersize=6)
-    for row, style in ((FLOOR["CE"], "-"), (CEILING["CE"], "--")):
-        if row in means:
-            axes.axvline(means[row], color=GREY, linewidth=0.8, linestyle=style, zorder=0)
-    if min(means.values()) < left:
-        axes.set_xlim(left=left)
+        runs = [r for r in board.results(column, row).values() if not r.is_collapsed]
+        seeds, colour = [100 * run.last() for run in runs], _colour(row)
+        axes.plot(seeds, [place] * len(seeds), ".", color=colour, alpha=0.5, markersize=4)
+        axes.plot(100 * score.mean, place, "o", color=colour, markersize=6)
+        if row in lines:
+            style = {"color": GREY, "linewidth": 0.8, "linestyle": lines[row]}
+            axes.axvline(100 * score.mean, zorder=0, **style)
     axes.set_title(column, fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="x", alpha=0.25)
-
-
-def _fence(means: Iterable[float]) -> float:
-    """Return the score below which a row is out of sight: two spreads of the middle half down.
-
-    >>> _fence([70, 71, 72, 73, 0])
-    65.0
-    """
-    low, high = np.quantile(list(means), [0.25, 0.75])
-    return float(max(low - max(2 * (high - low), 5.0), 0.0))
 
 
 def _colour(row: str) -> str:
@@ -164,11 +143,12 @@ def _draw_line(axes: Any, line: Line, name: str, colour: str, row: str) -> None:
 
 def draw_gain(boards: Iterable[Board], folder: Path, name: str = "gain") -> list[Path]:
     """Draw what FedA3I gains over FedAvg against the bias that its weights take away."""
-    figure, axes = pyplot().subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure = _figure(6.4, 4.2)
+    axes = figure.subplots()
     groups: dict[str, list[tuple[float, float]]] = {}
     for label, x, y in gains(boards):
         groups.setdefault(label, []).append((x, y))
-    for (label, values), colour in zip(groups.items(), colours(len(groups)), strict=True):
+    for (label, values), colour in zip(groups.items(), cycle(COLOURS), strict=False):
         x, y = np.array(values).T
         axes.scatter(x, y, s=22, color=colour, label=label, alpha=0.8, linewidths=0)
     axes.axhline(0, color=GREY, linewidth=0.8)
@@ -195,7 +175,14 @@ def gains(boards: Iterable[Board]) -> list[tuple[str, float, float]]:
     return list(found.values())
 
 
-def _save(figure: Any, stem: Path) -> list[Path]:
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, stem: Path) -> list[Path]:
     made = [stem.with_name(f"{stem.name}{ending}") for ending in ENDINGS]
-    save(figure, made)
+    for path in made:
+        write_figure(path, figure, dpi=130)
     return made

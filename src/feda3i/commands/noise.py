@@ -100,10 +100,7 @@ def gallery(
 @app.command()
 def pdn(
     draws: Annotated[int, typer.Option(min=10, help="Noisy masks per model.")] = 250,
-    radius: Annotated[float, typer.Option(min=5, max=100, help="Of the shape, pixels.")] = 40.0,
-    shape: Annotated[
-        Literal["disc", "ellipse", "lobes"], typer.Option(help="Clean object to draw.")
-    ] = "disc",
+    radius: Annotated[float, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40.0,
     seed: Seed = 0,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
     quiet: Quiet = False,
@@ -113,7 +110,7 @@ def pdn(
     from feda3i.simulation.noisy_files import write_table
 
     with progress_bar("pdn", quiet) as progress:
-        rows = dependence_rows(draws, radius, seed, shape, progress)
+        rows = dependence_rows(draws, radius, seed, progress)
     if csv is not None:
         write_table(csv, rows)
     print(dependence_text(rows))

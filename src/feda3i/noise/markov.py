@@ -110,12 +110,9 @@ def spread_by_one(mask: Binary) -> Binary:
     if mask.ndim == 2:
         cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
         return np.asarray(cv2.dilate(mask, cross), np.uint8)
-    grown = mask.copy()
-    for axis in range(mask.ndim):
-        here, source = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)
-        here[1:] |= source[:-1]
-        here[:-1] |= source[1:]
-    return grown
+    from scipy import ndimage
+
+    return np.asarray(ndimage.binary_dilation(mask)).view(np.uint8)
 
 
 def blur_and_threshold(mask: Binary) -> Binary:
@@ -124,10 +121,8 @@ def blur_and_threshold(mask: Binary) -> Binary:
     kernel = cv2.getGaussianKernel(5, 2.0).astype(np.float32)
     if mask.ndim == 2:
         return np.asarray(cv2.sepFilter2D(blurred, -1, kernel, kernel) > 0.5).view(np.uint8)
+    from scipy import ndimage
+
     for axis in range(mask.ndim):
-        lines = np.moveaxis(blurred, axis, 0)
-        around = [(2, 2)] + [(0, 0)] * (mask.ndim - 1)
-        padded = np.pad(lines, around, mode="reflect" if len(lines) > 2 else "edge")
-        total = sum(float(w) * padded[k : k + len(lines)] for k, w in enumerate(kernel[:, 0]))
-        blurred = np.moveaxis(np.asarray(total, np.float32), 0, axis)
-    return np.ascontiguousarray(blurred > 0.5).view(np.uint8)
+        blurred = ndimage.correlate1d(blurred, kernel[:, 0], axis, mode="mirror")
+    return np.asarray(blurred > 0.5).view(np.uint8)

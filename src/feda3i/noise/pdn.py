@@ -11,13 +11,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import Binary, Floats, signed_distance
+from feda3i.geometry import Floats, signed_distance
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
@@ -33,7 +33,6 @@ from feda3i.noise.model import (
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.seeding import Draws, generator, rng
 
-Shape = Literal["disc", "ellipse", "lobes"]
 MODELS: Mapping[str, NoiseModel] = {
     "CEM C(0,6) faithful, fixed start": ContourEvolution(0, 6, mode="faithful", start="fixed"),
     "CEM C(0,6) faithful, random start": ContourEvolution(0, 6, mode="faithful"),
@@ -197,28 +196,16 @@ def _standardised(differences: Floats) -> float:
 # -- the table of ``feda3i noise pdn`` -------------------------------------------------------------
 
 
-def clean_shape(name: Shape, radius: float) -> Binary:
-    """Return a disc, an ellipse of axes 3 : 2 or a three-lobed shape of this mean radius."""
-    side = 3 * math.ceil(radius) + 80
-    rows, cols = np.mgrid[:side, :side] - side // 2
-    away = np.hypot(rows, cols)
-    if name == "ellipse":
-        away = np.hypot(rows * 1.5**0.5, cols / 1.5**0.5)
-    elif name == "lobes":
-        away = away / (1.0 + 0.25 * np.cos(3 * np.arctan2(rows, cols)))
-    return np.asarray(away <= radius, np.uint8)
-
-
 def dependence_rows(
     draws: int,
     radius: float,
     seed: int,
-    shape: Shape = "disc",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Test every model on a shape of this radius; one row of plain values per model."""
+    """Test every model on a disc of this radius; one row of plain values per model."""
     check_number("radius", radius, low=1.0, high=1000.0)
-    clean = clean_shape(shape, radius)
+    side = 3 * math.ceil(radius) + 80
+    clean = (np.hypot(*(np.mgrid[:side, :side] - side // 2)) <= radius).view(np.uint8)
     table = []
     for done, (name, model) in enumerate(MODELS.items(), 1):
         with warnings.catch_warnings():
