@@ -7,6 +7,9 @@ judges, predict all cases; every method then ranks each site's cases by the same
     pip install --target CLEANLAB cleanlab
     PYTHONPATH=CLEANLAB python benchmarks/second_look.py --data FOLDER [--noise skin-ns] [--seed 0]
 
+The models are trained with one planting; further ones (--times) use the same predictions, so that a
+figure is the mean over more than twenty bad masks.
+
 With --keep FILE, predictions are kept (or read if they are there), so that rules can be compared
 without training again.
 """
@@ -173,21 +176,34 @@ def first(federation: Federation, score: Scores, share: float) -> NDArray[np.int
     return np.concatenate(found)
 
 
-def table(federation: Federation, done: list[str], chances: NDArray[np.float32]) -> str:
-    """Return precision and recall of every method as a Markdown table."""
+Figures = dict[str, list[float]]
+
+
+def measure(federation: Federation, done: list[str], score: Scores, into: Figures) -> None:
+    """Add one planting's precision and recall, and the share found of every kind of error."""
     is_bad = np.array([bool(kind) for kind in done])
-    kinds = sorted(set(done) - {""})
-    head = ["ranked by", "precision in 5 %", "recall in 5 %", "recall in 10 %"]
-    head += [f"{kind} ({done.count(kind)})" for kind in kinds]
-    lines = [" | ".join(head), " | ".join(["---"] * len(head))]
-    for name, rank in METHODS.items():
-        score = rank(federation, chances)
-        top, wide = (first(federation, score, part) for part in (SHARE, 2 * SHARE))
-        shares = [is_bad[top].mean(), is_bad[top].sum() / is_bad.sum()]
-        shares += [is_bad[wide].sum() / is_bad.sum()]
-        shares += [sum(done[k] == kind for k in top) / done.count(kind) for kind in kinds]
-        lines.append(" | ".join([name, *(f"{share:.2f}" for share in shares)]))
-    return "\n".join(f"| {line} |" for line in lines)
+    top, wide = (first(federation, score, part) for part in (SHARE, 2 * SHARE))
+    found = {"precision in 5 %": is_bad[top].mean(), "recall in 5 %": is_bad[top].sum()}
+    found["recall in 10 %"] = is_bad[wide].sum()
+    for kind in sorted(set(done) - {""}):
+        found[kind] = sum(done[k] == kind for k in top) / done.count(kind)
+    for name in ("recall in 5 %", "recall in 10 %"):
+        found[name] /= is_bad.sum()
+    for name, value in found.items():
+        into.setdefault(name, []).append(float(value))
+
+
+def table(plantings: list[tuple[Federation, list[str]]], chances: NDArray[np.float32]) -> str:
+    """Return the mean figures of every method as a Markdown table."""
+    figures: dict[str, Figures] = {name: {} for name in METHODS}
+    for federation, done in plantings:
+        for name, rank in METHODS.items():
+            measure(federation, done, rank(federation, chances), figures[name])
+    head = ["ranked by", *next(iter(figures.values()))]
+    lines = [head, ["---"] * len(head)]
+    for name, found in figures.items():
+        lines.append([name, *(f"{np.mean(each):.2f}" for each in found.values())])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> None:
@@ -200,6 +216,9 @@ def main() -> None:
     parser.add_argument("--noise", default="none", help="a noise setting of all sites beneath")
     parser.add_argument("--steps", type=int, default=250, help="optimiser steps of a site")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--times", type=int, default=10, help="plantings among these predictions; models saw one"
+    )
     parser.add_argument("--keep", type=Path, help="file (.npy) of predictions to write or read")
     given = parser.parse_args()
     changes = [
@@ -219,7 +238,8 @@ def main() -> None:
         ),
     ]
     base = recipe.load(None, changes)
-    federation, done = plant(federation_of(base), given.seed)
+    clean = federation_of(base)
+    federation, done = plant(clean, given.seed)
     started = time.perf_counter()
     if given.keep and given.keep.exists():
         chances = np.load(given.keep)
@@ -233,11 +253,13 @@ def main() -> None:
     )
     print(
         f"{Path(given.data).name}, {len(done)} cases of {given.size} px, {given.sites} sites, "
-        f"noise {given.noise}, seed {given.seed}; {len(done) - done.count('')} bad masks; "
+        f"noise {given.noise}, seed {given.seed}; {len(done) - done.count('')} bad masks in "
+        f"each of {given.times} plantings; "
         f"median Dice of masks and models {agree:.3f}; {time.perf_counter() - started:.0f} s; "
         f"{platform.machine()}, {os.cpu_count()} cores\n"
     )
-    print(table(federation, done, chances))
+    more = [plant(clean, 1000 + k) for k in range(given.times - 1)]
+    print(table([(federation, done), *more], chances))
 
 
 if __name__ == "__main__":

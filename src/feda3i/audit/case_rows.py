@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from feda3i.audit.estimators import case_offset, check_estimators, contour_gap
 from feda3i.audit.objects import Counts, count_case
+from feda3i.geometry import box_around, signed_distance
 from feda3i.metrics import dice
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from feda3i.core.ragged import Stack
 
 USUAL = 2.0
-"""Times a site's usual departure above which a case is worth a look."""
+"""Times a site's usual misfit above which a case is worth a look."""
+MOST = 0.05
+"""Share of a site's cases, and at least one, that are worth a look: as many as somebody opens."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class CaseRow:
     is_drawn: bool
     is_found: bool | None
     is_seen: bool = False  # whether the model was trained on this very mask
+    misfit: float = math.nan  # from the prediction, drawn as the site draws; ``NaN`` without one
     objects: Counts | None = None  # of all classes; ``None`` without a model
 
 
@@ -59,7 +63,7 @@ def measure_cases(
     trained on each case's mask.
     """
     asked = check_estimators(estimators)
-    rows = []
+    rows, gaps = [], []
     for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
         spacing = None if cases.spacing is None else [float(s) for s in cases.spacing[place]]
         mask = np.asarray(cases.masks[place])
@@ -69,6 +73,8 @@ def measure_cases(
             drawn = mask == k
             found = None if guess is None else guess == k
             image = np.asarray(cases.images[place])
+            gap = (math.nan, math.nan) if found is None else contour_gap(drawn, found, spacing)
+            gaps.append(gap[0])
             offsets = (
                 {name: case_offset(name, image, drawn, found, spacing) for name in asked}
                 if drawn.any()
@@ -80,7 +86,7 @@ def measure_cases(
                     site=site,
                     class_number=k,
                     offsets=offsets,
-                    wobble=math.nan if found is None else contour_gap(drawn, found, spacing)[1],
+                    wobble=gap[1],
                     dice=math.nan if found is None else dice(found, drawn),
                     is_drawn=bool(drawn.any()),
                     is_found=None if found is None else bool(found.any()),
@@ -88,70 +94,109 @@ def measure_cases(
                     objects=objects,
                 )
             )
-    return rows
+    if predicted is None:
+        return rows
+    habits = _habits(rows, gaps)
+    measured = []
+    for number, row in enumerate(rows):
+        place, k = number // classes, row.class_number
+        spacing = None if cases.spacing is None else cases.spacing[place].tolist()
+        drawn, found = np.asarray(cases.masks[place]) == k, predicted[place] == k
+        one = misfit(drawn, found, habits[row.site, k], spacing)
+        measured.append(replace(row, misfit=one))
+    return measured
+
+
+def _habits(rows: Sequence[CaseRow], gaps: Sequence[float]) -> dict[tuple[str, int], float]:
+    """Return by site and class how far masks usually lie outside the model's contour."""
+    known: dict[tuple[str, int], list[float]] = {}
+    for row, gap in zip(rows, gaps, strict=True):
+        mine = known.setdefault((row.site, row.class_number), [])
+        mine += [gap] if math.isfinite(gap) else []
+    return {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
+
+
+def misfit(
+    drawn: NDArray[np.bool_],
+    predicted: NDArray[np.bool_],
+    habit: float = 0.0,
+    spacing: Sequence[float] | None = None,
+) -> float:
+    """Return the area where two masks differ, as a share of the larger one; up to 2 if they part.
+
+    The predicted contour is first moved out by a habit, which is no mistake of a case. ``NaN`` if
+    both are empty.
+
+    >>> mask = np.zeros((8, 8), bool)
+    >>> mask[2:6, 2:6] = True
+    >>> misfit(mask, np.roll(mask, 1, axis=0)), misfit(mask, np.zeros((8, 8), bool))
+    (0.5, 1.0)
+    """
+    if not drawn.any() and not predicted.any():
+        return math.nan
+    if predicted.any():
+        reach = math.ceil(abs(habit) / (1.0 if spacing is None else min(spacing))) + 1
+        window = box_around(drawn | predicted, margin=reach)
+        drawn, predicted = drawn[window], predicted[window]
+        moved = signed_distance(predicted, spacing) < habit
+        predicted = moved if moved.any() else predicted
+    return float((drawn != predicted).sum() / max(drawn.sum(), predicted.sum()))
 
 
 @dataclass(frozen=True)
 class SecondLook:
-    """One case and why to look at it again.
-
-    ``departure`` is how far, in the root mean square along the contour, the mask lies from where
-    this site would have drawn it after the model's contour; ``inf`` if the two do not meet at all.
-    """
+    """One case and why to look at it again."""
 
     rank: int
     case: str
     class_number: int
     reason: str
-    departure: float
+    misfit: float
     offset: float
     dice: float
     is_unusual: bool
 
 
 def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
-    """Rank one site's cases: first those that depart most from how this site usually draws.
+    """Rank one site's cases: first those whose masks fit least what a model and the habit draw.
 
     A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
     those with the largest offset.
     """
-    found = []
+    found: list[tuple[float, SecondLook]] = []
     for number in sorted({row.class_number for row in rows}):
         found += _of_class([row for row in rows if row.class_number == number], estimator, unit)
-    found.sort(key=lambda look: (-look.departure, look.case, look.class_number))
-    return [replace(look, rank=place) for place, look in enumerate(found, 1)]
-
-
-def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
-    offsets = np.array([row.offsets[estimator] for row in rows], dtype=np.float64)
-    known = offsets[np.isfinite(offsets)]
-    habit = float(np.median(known)) if len(known) else 0.0
-    departures = [_departure(row, offset, habit) for row, offset in zip(rows, offsets, strict=True)]
-    met = [value for value in departures if math.isfinite(value) and value > 0]
-    usual = float(np.median(met)) if met else math.inf
+    found.sort(key=lambda one: (-one[0], one[1].case, one[1].class_number))
+    most = max(1, int(MOST * len({row.case for row in rows})))
+    first = list(dict.fromkeys(look.case for _, look in found))[:most]
+    usual = float(np.median([away for away, _ in found])) if found else 0.0
     return [
-        SecondLook(
-            rank=0,
-            case=row.case,
-            class_number=row.class_number,
-            reason=_reason(row, offset, habit, unit),
-            departure=departure,
-            offset=offset,
-            dice=row.dice,
-            is_unusual=departure > USUAL * usual or math.isinf(departure),
-        )
-        for row, offset, departure in zip(rows, offsets, departures, strict=True)
-        if departure > 0
+        replace(look, rank=place, is_unusual=look.case in first and away > USUAL * usual)
+        for place, (away, look) in enumerate(found, 1)
     ]
 
 
-def _departure(row: CaseRow, offset: float, habit: float) -> float:
-    if row.is_found is not None and (row.is_drawn != row.is_found or row.dice == 0):
-        return math.inf
-    if not row.is_drawn:
-        return 0.0
-    wobble = row.wobble if math.isfinite(row.wobble) else 0.0
-    return math.hypot(offset - habit, wobble) if math.isfinite(offset) else wobble
+def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[tuple[float, SecondLook]]:
+    """Return how far each case is off, by the model or else by the estimator, and in words."""
+    offsets = np.array([row.offsets[estimator] for row in rows], dtype=np.float64)
+    known = offsets[np.isfinite(offsets)]
+    habit = float(np.median(known)) if len(known) else 0.0
+    found = []
+    for row, offset in zip(rows, offsets.tolist(), strict=True):
+        away = row.misfit if row.is_found is not None else abs(offset - habit)
+        if away > 0:
+            look = SecondLook(
+                rank=0,
+                case=row.case,
+                class_number=row.class_number,
+                reason=_reason(row, offset, habit, unit),
+                misfit=row.misfit,
+                offset=offset,
+                dice=row.dice,
+                is_unusual=False,
+            )
+            found.append((away, look))
+    return found
 
 
 def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
@@ -159,8 +204,12 @@ def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
         return "the model finds nothing where something was drawn"
     if not row.is_drawn:
         return "nothing was drawn where the model finds something"
+    if row.objects is not None and row.objects.wrong:
+        return "an object has another class than the model gives it"
     if row.dice == 0:
         return "what was drawn and what the model finds lie apart"
+    if row.objects is not None and row.objects.predicted > row.objects.matched:
+        return "an object that the model sees was not drawn"
     gap = offset - habit
     if math.isfinite(gap) and not abs(gap) < row.wobble:
         side = "larger" if gap > 0 else "smaller"

@@ -74,11 +74,11 @@ def csv_of(audit: Audit) -> str:
 
 def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) -> str:
     """Return a site's list as CSV; it holds the names of cases and stays at the site."""
-    columns = ["rank", "case", "class", "look_again", "why", "departure", "offset", "dice", "unit"]
+    columns = ["rank", "case", "class", "look_again", "why", "misfit", "offset", "dice", "unit"]
     rows = []
     for one in looks:
         name = classes[one.class_number - 1]
-        values = (one.departure, one.offset, one.dice)
+        values = (one.misfit, one.offset, one.dice)
         known = [_rounded(v) if math.isfinite(v) else "" for v in values]
         again = "yes" if one.is_unusual else "no"
         rows.append([one.rank, one.case, name, again, one.reason, *known, unit])
