@@ -50,7 +50,7 @@ odd: $(DEV)
 
 # The pages that are made from the code, and the site of all pages in site/.
 docs: $(DOCS)
-	for page in methods keys architecture; do $(BIN)/python docs/make_$$page.py; done
+	for page in methods keys commands architecture; do $(BIN)/python docs/make_$$page.py; done
 	$(BIN)/mkdocs build -q
 
 docs-serve: $(DOCS)

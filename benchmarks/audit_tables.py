@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from feda3i.audit.interval import beside_middle
 from scipy.stats import spearmanr
 
 from feda3i.audit.findings import SiteFinding
-from feda3i.audit.interval import beside_middle
 from feda3i.audit.judge import SiteNumbers, judge_sites, robust_sd
 
 TOLD = 3.0

@@ -1,4 +1,4 @@
-"""Draw who imports whom into docs/architecture.md, and say which import goes the wrong way.
+"""List who imports whom in docs/architecture.md, and say which import goes the wrong way.
 
     python docs/make_architecture.py            # write the page again
     python docs/make_architecture.py --check    # exit code 1: a wrong import, or an old page
@@ -17,10 +17,10 @@ from pathlib import Path
 
 PAGE = Path(__file__).with_name("architecture.md")
 SOURCE = Path(__file__).parents[1] / "src" / "feda3i"
-START, END = "<!-- rooms: python docs/make_architecture.py -->", "<!-- end of rooms -->"
+START, END = "<!-- packages: python docs/make_architecture.py -->", "<!-- end of packages -->"
 
-# From the ground up: a room may use those above it in this list, never those below.
-ROOMS = {
+# Lowest layer first: each may import only those before it.
+LAYERS = {
     "errors": "Errors for users: what was expected, what was found and what to do.",
     "seeding": "Random generators made of (seed, scope...).",
     "values": "Plain values from recipes, files and command lines, checked first.",
@@ -36,8 +36,10 @@ ROOMS = {
     "predictor, training, its site and its server.",
     "models": "Networks by name, and their stages.",
     "quality": "How well each site draws: survey, groups, offsets, weights. Arrays in, arrays out.",
+    "pieces": "FedA3I for a loop of your own: survey, stages, weights, average.",
     "noise": "Annotation noise. Arrays in, arrays out; no files.",
     "methods": "One small file per method; FedAvg is the default behaviour.",
+    "extend": "What plug-ins import.",
     "synthetic": "Synthetic skin and breast cases.",
     "reading": "From files of any layout to cases: find pairs, decode, resize, say what is wrong.",
     "data": "Cases on disk as a federation: folders, partitions, cache, and the check of a folder.",
@@ -47,10 +49,10 @@ ROOMS = {
     "engine": "Jobs, stations, the round loop, run folders, event log, console, tracking.",
     "export": "A model in formats that other programs read, with a model card.",
     "testing": "What every method promises, as checks that anyone can run.",
-    "report": "Tables, plots and pages from run folders.",
+    "report": "Pages about runs, from their folders.",
     "flower": "The network engine: the same loop and stations, with Flower between them; to set "
     "up and operate a consortium.",
-    "audit": "The annotation-quality audit.",
+    "audit": "The audit of annotation quality.",
     "bench": "Grids of runs, their statistics, tables and figures.",
     "commands": "The command line, one module per command.",
     "cli": "The entry point.",
@@ -68,8 +70,8 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def room_of(module: str) -> str:
-    """Return the room that a module stands in."""
+def layer_of(module: str) -> str:
+    """Return the package of a module, or the module itself at the top."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "feda3i"
 
@@ -90,58 +92,45 @@ def imports(file: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def edges() -> dict[tuple[str, str], list[str]]:
-    """Return who imports whom, room by room, with the modules that do."""
+    """Return who imports whom, layer by layer, with the modules that do."""
     known = modules()
     found: dict[tuple[str, str], list[str]] = {}
     for module, file in known.items():
         for target in imports(file, known):
             # "from feda3i import __version__" asks the package for its version only.
-            if target != "feda3i" and room_of(target) != room_of(module):
-                pair = room_of(module), room_of(target)
+            if target != "feda3i" and layer_of(target) != layer_of(module):
+                pair = layer_of(module), layer_of(target)
                 found.setdefault(pair, []).append(f"{module} imports {target}")
     return found
 
 
 def wrong() -> list[str]:
-    """Return every import that goes up, and every room that has no place in the list."""
-    place = {room: k for k, room in enumerate(ROOMS)}
-    lost = sorted({room_of(module) for module in modules()} - set(place))
-    bad = [f"room '{room}' is not in the list of {Path(__file__).name}" for room in lost]
+    """Return every import that goes up, and every layer that has no place in the list."""
+    place = {layer: k for k, layer in enumerate(LAYERS)}
+    lost = sorted({layer_of(module) for module in modules()} - set(place))
+    bad = [f"'{layer}' is not in LAYERS of {Path(__file__).name}" for layer in lost]
     for (user, used), lines in sorted(edges().items()):
         if user in place and used in place and place[used] > place[user]:
-            bad += [f"{line}: '{used}' is below '{user}' in the list of rooms" for line in lines]
+            bad += [
+                f"{line}: '{user}' may not import '{used}', which comes later" for line in lines
+            ]
     return bad
 
 
-def rooms() -> str:
-    """Return the generated part of the page: one paragraph per room, and the graph."""
+def table() -> str:
+    """Return the generated part of the page: a row per package or module."""
     known, pairs = modules(), edges()
-    lines = [START, "", "| room | what is in it | uses |", "|---|---|---|"]
-    for room, about in ROOMS.items():
-        if room in {room_of(module) for module in known}:
-            uses = [used for used in ROOMS if (room, used) in pairs]
-            lines.append(f"| `{room}` | {about} | {', '.join(uses)} |")
-    packages = {room_of(module) for module in known if module.count(".") > 1}
-    lines += ["", "Packages only (everything also uses the single modules):", "", "```mermaid"]
-    lines.append("graph BT")
-    for user, used in sorted(pairs):
-        if user in packages and used in packages and not _is_implied(user, used, pairs):
-            lines.append(f"    {user} --> {used}")
-    return "\n".join([*lines, "```", "", END])
-
-
-def _is_implied(user: str, used: str, pairs: dict[tuple[str, str], list[str]]) -> bool:
-    """Return whether another room between the two already leads from one to the other."""
-    return any(
-        (user, middle) in pairs and (middle, used) in pairs
-        for middle in ROOMS
-        if middle not in (user, used)
-    )
+    lines = [START, "", "| package or module | what is in it | imports |", "|---|---|---|"]
+    for layer, about in LAYERS.items():
+        if layer in {layer_of(module) for module in known}:
+            uses = [used for used in LAYERS if (layer, used) in pairs]
+            lines.append(f"| `{layer}` | {about} | {', '.join(uses)} |")
+    return "\n".join([*lines, "", END])
 
 
 def page(text: str) -> str:
     """Return the page with its generated part made again."""
-    return text[: text.index(START)] + rooms() + text[text.index(END) + len(END) :]
+    return text[: text.index(START)] + table() + text[text.index(END) + len(END) :]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Make docs/recipe-keys.md from the code: python docs/make_keys.py."""
+"""Make docs/reference/recipe-keys.md from the code: python docs/make_keys.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from feda3i.commands.keys import Key, all_keys, listed_once
 
-PAGE = Path(__file__).with_name("recipe-keys.md")
+PAGE = Path(__file__).parent / "reference" / "recipe-keys.md"
 HEAD = """# All keys of a recipe
 
 Made from the code by `python docs/make_keys.py`; `feda3i explain KEY` prints one. A recipe is a

@@ -1,4 +1,4 @@
-"""Make docs/own-data.md: three hospitals of different layouts, from the first look to predictions.
+"""Make docs/how-to/own-data.md: three hospitals of different layouts.
 
 Run ``python docs/make_own_data.py`` (two minutes on two cores; the images are synthetic). Commands
 and explanations are in own-data.toml; a line that is not explained there stops the script.
@@ -13,11 +13,15 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "own-data.md"
-TEXTS: dict[str, Any] = tomllib.loads(PAGE.with_suffix(".toml").read_text())
+HERE = Path(__file__).parent
+PAGE = HERE / "how-to" / "own-data.md"
+TEXTS: dict[str, Any] = tomllib.loads((HERE / "own-data.toml").read_text())
+MANY = 4
+"""More rounds in a row than this are shown by the first two and the last."""
 
 
 def build_tree(root: Path) -> None:
@@ -75,36 +79,49 @@ def transcripts(folder: Path) -> list[list[str]]:
 
 def page(shown: list[list[str]]) -> str:
     """Return the page for these transcripts; every line must have an explanation."""
-    parts = [TEXTS["head"]]
-    for step, lines in zip(TEXTS["step"], shown, strict=True):
-        parts += [f"\n## {step['title']}\n\n", step.get("before", "")]
+    parts, told = [TEXTS["head"]], set[str]()
+    for step, all_lines in zip(TEXTS["step"], shown, strict=True):
+        lines = shortened(all_lines)
+        parts += [f"\n### {step['title']}\n\n", step.get("before", "")]
         parts += [
             f"\n    $ {step['command']}\n",
             *(f"    {line}".rstrip() + "\n" for line in lines),
         ]
-        parts.append(f"\n{explanations(step, lines)}")
+        parts.append(f"\n{explanations(step, lines, told)}")
     return "".join([*parts, "\n", TEXTS["tail"]]).replace("\n\n\n", "\n\n").lstrip()
 
 
-def explanations(step: dict[str, Any], lines: list[str]) -> str:
-    """Return a table of the lines and what they mean; lines of one kind are told once."""
+def shortened(lines: list[str]) -> list[str]:
+    """Return lines in which a long row of rounds is its first two, dots, and the last."""
+    found: list[str] = []
+    for is_round, group in groupby(lines, lambda line: bool(re.match(r"round \d+/", line))):
+        row = list(group)
+        found += [*row[:2], "...", row[-1]] if is_round and len(row) > MANY else row
+    return found
+
+
+def explanations(step: dict[str, Any], lines: list[str], told: set[str]) -> str:
+    """Return a table of the lines and what they mean; what was told before is left out."""
     known = [*step["lines"], *TEXTS["common"]]
     rows: dict[str, str] = {}
     for line in filter(None, lines):
         meaning = next((text for pattern, text in known if re.fullmatch(pattern, line)), None)
         if meaning is None:
             raise SystemExit(f"{step['command']}: no explanation for the line {line!r}")
-        start = " ".join(line.split()[:3]).replace("|", "\\|")
-        rows.setdefault(meaning, f"| `{start}` | {meaning} |\n")
-    return "".join(["| line | meaning |\n|---|---|\n", *rows.values()])
+        start = " ".join(line.split()[: 1 if line.startswith(("sha256", "model")) else 3])
+        if meaning and meaning not in told:
+            rows.setdefault(meaning, f"| `{start.replace('|', chr(92) + '|')}` | {meaning} |\n")
+    told.update(rows)
+    return "".join(["| line | meaning |\n|---|---|\n", *rows.values()]) if rows else ""
 
 
 def read_page(text: str) -> list[list[str]]:
     """Return the transcripts that a page shows."""
     shown = []
     for step in TEXTS["step"]:
-        block = text.split(f"    $ {step['command']}\n", 1)[1].split("\n| line | meaning |", 1)[0]
-        shown.append([line.removeprefix("    ") for line in block.rstrip("\n").split("\n")])
+        block = text.split(f"    $ {step['command']}\n", 1)[1]
+        indented = takewhile(lambda line: not line or line.startswith("    "), block.split("\n"))
+        shown.append("\n".join(line.removeprefix("    ") for line in indented).rstrip().split("\n"))
     return shown
 
 

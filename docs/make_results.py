@@ -4,7 +4,7 @@ The prose is written by hand; the figures, and the blocks between marks, come fr
 block begins with ``<!-- results: GRID PART ... -->`` and ends with ``<!-- end -->``; between them
 stands what was made last. A part is ``runs`` (how many, which are missing), ``figure`` or the name
 of a table; none: all of them. ``verdict``, ``state`` and ``gain`` are blocks of their own. All
-tables of a grid go to a page of its own under results/tables/.
+tables of a grid go to a page of its own under docs/tables/.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from feda3i.bench.stats import interval, spearman
 from feda3i.bench.tables import FLOOR, REFERENCE, missing_lines, ordering, tables_of, to_markdown
 from feda3i.errors import RecipeError
 
-FILLED = ("results", "offset")
-PAGES = [Path(__file__).with_name(f"{name}.md") for name in FILLED]
+FILLED = ("results", "why/offsets")
+PAGES = [Path(__file__).parent / f"{name}.md" for name in FILLED]
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES = Path(__file__).with_name("images") / "results"
-TABLES = RESULTS / "tables"
+TABLES = Path(__file__).with_name("tables")
 SCALES = {
     "closest": "closest to the paper (64 px, 50 sites of 40 cases)",
     "small40": "small scale, 40 cases a site",

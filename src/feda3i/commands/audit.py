@@ -34,7 +34,7 @@ def audit(
         typer.Option(help="Judge by this run folder's or file's model; default: train one."),
     ] = None,
     retrain: Annotated[
-        bool, typer.Option("--retrain", help="Train new models on a run's data; see docs/audit.md.")
+        bool, typer.Option("--retrain", help="Train new models on a run's data.")
     ] = False,
     survey: Annotated[
         bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")

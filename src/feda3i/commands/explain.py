@@ -135,7 +135,9 @@ def key_card(name: str) -> str:
         lines.append(f"    {key.takes}; default: {key.default}")
         lines.append(textwrap.indent(textwrap.fill(key.meaning, 88), " " * 4))
     if not lines:
-        raise RecipeError(f"there is no key '{name}' in a recipe; all are in docs/recipe-keys.md")
+        raise RecipeError(
+            f"there is no key '{name}' in a recipe; all are in docs/reference/recipe-keys.md"
+        )
     return "\n".join(lines)
 
 

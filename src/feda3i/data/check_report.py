@@ -132,7 +132,7 @@ def _named_lines(report: Checkup) -> list[str]:
     """Return the findings with names, and the first error in full."""
     if not report.problems:
         return []
-    lines = ["", "names (not for mailing)"]
+    lines = ["", "contains file names; do not share"]
     lines += [f"  {line}" for line in report_lines(report.problems)]
     errors = errors_of(report.problems)
     if report.are_volumes:

@@ -1,7 +1,7 @@
 """Redraw: every site moves its contours by how far it draws beside the others, then FedAvg.
 
 Paper
-    None: an idea of this project. docs/offset.md has its figures, and what was tried and lost.
+    None: an idea of this project. docs/why/offsets.md has its figures.
 What changes against FedAvg
     Masks only: the name is short for ``method=fedavg redraw.on=true``, and ``redraw.on`` puts the
     same before any other method. Before its first training a site measures, from its images and

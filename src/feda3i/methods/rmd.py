@@ -32,7 +32,7 @@ Departures
     classes a pixel's loss, error and divergence are means over the classes.
     Both passes update BatchNorm's running statistics, although the second one sees disturbed images
     and the test images are not disturbed. strong_statistics = false leaves the update to the first
-    pass, which helped in short runs on skin (docs/comparison.md).
+    pass, which helped in short runs on skin.
     With weight = 0 there is no second pass.
 """
 

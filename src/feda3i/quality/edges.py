@@ -10,7 +10,7 @@ variance between inside and outside that a linear function of the colours explai
 The search has two steps. Narrow rings on both sides of each candidate find the border, however far
 it is from the contour. A band that stays fixed around what they found then measures its place: the
 wide rings average over a wobbling contour. Cases of a site share one offset, so their evidence is
-added before the best shift is looked for; ``docs/offset.md`` has the alternatives that lost.
+added before the best shift is looked for. docs/why/offsets.md has figures.
 
 All lengths below are in pixels of an image of 256 pixels a side and scale with the longest side.
 """

@@ -30,9 +30,9 @@ def test_the_page_is_made_from_the_code():
 def test_an_import_that_goes_up_is_named_wherever_it_stands(tmp_path):
     found = script()
     source = tmp_path / "feda3i"
-    for room in ("core", "methods"):
-        (source / room).mkdir(parents=True)
-        (source / room / "__init__.py").write_text("")
+    for layer in ("core", "methods"):
+        (source / layer).mkdir(parents=True)
+        (source / layer / "__init__.py").write_text("")
     (source / "methods" / "base.py").write_text("from feda3i.core import site\n")
     (source / "core" / "site.py").write_text(
         "def f():\n    from feda3i.methods.base import Method\n"
@@ -45,12 +45,12 @@ def test_an_import_that_goes_up_is_named_wherever_it_stands(tmp_path):
     assert all("feda3i.core.site imports feda3i.methods.base" in line for line in lines)
 
 
-def test_a_room_without_a_place_is_named(tmp_path):
+def test_a_package_without_a_place_is_named(tmp_path):
     found = script()
     (tmp_path / "feda3i" / "attic").mkdir(parents=True)
     (tmp_path / "feda3i" / "attic" / "box.py").write_text("")
     found.SOURCE = tmp_path / "feda3i"
-    assert found.wrong() == ["room 'attic' is not in the list of make_architecture.py"]
+    assert found.wrong() == ["'attic' is not in LAYERS of make_architecture.py"]
 
 
 def test_import_loads_nothing_heavy():

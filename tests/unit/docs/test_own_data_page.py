@@ -1,4 +1,4 @@
-"""docs/own-data.md is what its script makes, and its example tree is what it says."""
+"""docs/how-to/own-data.md is what its script makes, and its example tree is what it says."""
 
 import importlib.util
 from pathlib import Path
