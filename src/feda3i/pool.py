@@ -30,8 +30,6 @@ from feda3i.failures import is_out_of_memory, message_of
 JobT = TypeVar("JobT")
 OutT = TypeVar("OutT")
 Tool = Callable[[], AbstractContextManager[Any]]
-Progress = Callable[[int, int], None]
-"""Called with the number of jobs done and the number of all."""
 Way = Literal["spawn", "fork", "threads"]
 _AHEAD = 4  # batches per worker that wait or run: all are busy, and few results are kept
 ENVIRONMENT = {

@@ -7,17 +7,13 @@ loses the text of positional arguments from click 8.5 on, and repeats click's "D
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
 
 import click
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
-
-if TYPE_CHECKING:
-    from feda3i.pool import Progress
 
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
@@ -116,20 +112,3 @@ def complete_recipe(incomplete: str) -> list[tuple[str, str]]:
     from feda3i.recipe.finding import built_in, title_of
 
     return [(name, title_of(name)) for name in built_in() if name.startswith(incomplete)]
-
-
-@contextmanager
-def progress_bar(title: str, quiet: bool = False) -> Iterator[Progress | None]:
-    """Show a progress bar on standard error while the block runs."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    from feda3i.failures import raw_stderr
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=raw_stderr()), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
+from feda3i.commands.evaluate import reading_options
 from feda3i.commands.run import free_folder, listener, note, tell_data
 from feda3i.errors import RecipeError, RunError
 
@@ -201,18 +202,9 @@ def own_recipe(source: Path) -> str:
 
 
 def keys_of_format(form: Format) -> list[str]:
-    """Return the options with which cases are read and shown as a model takes them."""
-    keys = [f"data.channels={form.channels}", f"data.aspect={form.aspect}"]
-    if form.classes > 1:
-        keys.append(f"data.classes={[f'class-{k + 1}' for k in range(form.classes)]}")
-    if form.volumes is not None:
-        keys += [f"data.volumes={form.volumes}", f"data.axis={form.axis}"]
-        keys.append(f"data.values={'kept' if form.keeps_values else 'bytes'}")
-    if not form.patches:
-        return [*keys, f"data.size={form.shape[0]}"]
-    keys.append(f"train.patch={list(form.shape)}")
-    keys += [f"data.size={form.size}"] if form.size is not None else []
-    return [*keys, *([f"data.spacing={list(form.spacing)}"] if form.spacing is not None else [])]
+    """Return the overrides with which cases are read and shown as a model takes them."""
+    keys = [f"data.{name}={value}" for name, value in reading_options(form).items()]
+    return [*keys, f"train.patch={list(form.shape)}"] if form.patches else keys
 
 
 def _check_fit(model: Model, federation: Federation) -> None:
@@ -231,18 +223,10 @@ def _trusted(path: Path, recipe: Recipe, federation: Federation) -> Cases:
     """Load trusted masks as the sites' cases were loaded."""
     from feda3i.data.folder import load_folder
 
-    cases = federation.train
+    cases, options = federation.train, recipe.data.options()
+    shared = ("volumes", "axis", "values", "spacing", "size", "aspect", "unused")
+    given = {name: options[name] for name in shared if name in options}
+    if not (cases.is_ragged or {"size", "volumes"} & set(given)):
+        given["size"] = cases.shape[0]
     several = federation.classes if len(federation.classes) > 1 else ()
-    options = recipe.data.options()
-    kept = {
-        name: options[name] for name in ("volumes", "axis", "values", "spacing") if name in options
-    }
-    return load_folder(
-        path,
-        **kept,
-        size=options.get("size") if cases.is_ragged or kept else cases.shape[0],
-        channels=cases.channels,
-        classes=several,
-        aspect=options.get("aspect", "squeeze"),
-        unused=options.get("unused", "error"),
-    )
+    return load_folder(path, **given, channels=cases.channels, classes=several)

@@ -145,10 +145,6 @@ def _announce(agenda: Agenda) -> None:
     """Say once which files the plug-ins of the grid execute."""
     from feda3i.recipe.trust import announce, named_code
 
-    told: set[str] = set()
-    for task in agenda.missing():
-        recipe = task.cell.recipe
-        names = {str(code) for code in named_code(recipe)}
-        if names - told:
-            announce(recipe)
-            told |= names
+    recipes = [task.cell.recipe for task in agenda.missing()]
+    for recipe in {tuple(map(str, named_code(recipe))): recipe for recipe in recipes}.values():
+        announce(recipe)

@@ -38,48 +38,22 @@ def check(
         Path | None, typer.Option(help="Write a summary without names and pixels here.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
+    measure: Annotated[bool, typer.Option(help="Train a step to tell what a round takes.")] = True,
     workers: Workers = None,
 ) -> None:
     """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
-    if names[0] == "method":
-        check_method(names[1:])
-        return
-    if len(names) > 1:
-        raise RecipeError(f"expected one folder, or: method NAME; found {len(names)} arguments")
-    check_folder(
-        Path(names[0]),
-        size=size,
-        classes=classes,
-        group=group,
-        allow_unused=allow_unused,
-        allow_outside=allow_outside,
-        mail=mail,
-        problems=problems,
-        workers=workers,
-    )
-
-
-def check_folder(
-    path: Path,
-    *,
-    size: int | None = None,
-    classes: str = "",
-    group: str | None = None,
-    allow_unused: bool = False,
-    allow_outside: bool = False,
-    measure: bool = True,
-    mail: Path | None = None,
-    problems: Path | None = None,
-    workers: int | None = None,
-) -> None:
-    """Print what is wrong with a data folder; exit code 1 if it is not fit for training."""
     from feda3i.data.check_report import report_text, summarise_checkup, summary_text
     from feda3i.data.checkup import check_data
     from feda3i.files import write_file
     from feda3i.reading.problems import write_problems
 
+    if names[0] == "method":
+        check_method(names[1:])
+        return
+    if len(names) > 1:
+        raise RecipeError(f"expected one folder, or: method NAME; found {len(names)} arguments")
     report = check_data(
-        path,
+        Path(names[0]),
         size=size,
         classes=split_names(classes),
         group=group,

@@ -54,11 +54,12 @@ def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> di
 
     from feda3i.bench.branching import last_shared, run_or_branch
     from feda3i.commands.run import listener
+    from feda3i.recipe import load
 
     results = {}
     with tempfile.TemporaryDirectory(prefix="feda3i-demo-") as shared:
         for method in ROWS:
-            chosen = base if method == base.method.name else _with_method(base, method)
+            chosen = load("demo", [f"seed={base.seed}", f"method={method}"])
             chosen = chosen.model_copy(update={"title": f"{method:6}"})
             results[method] = run_or_branch(
                 chosen,
@@ -71,26 +72,17 @@ def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> di
     return results
 
 
-def _with_method(base: Recipe, method: str) -> Recipe:
-    from feda3i.recipe import validate
-
-    values = base.to_dict()
-    kept = {"loss": values["method"]["loss"]} if "loss" in values["method"] else {}
-    return validate({**values, "method": {"name": method, **kept}})
-
-
 def _introduce(recipe: Recipe, federation: Federation, mu: dict[str, float]) -> None:
     size = federation.train.shape[0]
     print(
         f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
         f"({recipe.data.name}), {len(federation.test)} test cases with perfect masks."
     )
-    if mu:
-        larger = sum(value > 0 for value in mu.values())
-        print(
-            f"Their annotators draw differently: {larger} too large, {len(mu) - larger} too small, "
-            f"by up to {max(abs(value) for value in mu.values()):.1f} px."
-        )
+    larger = sum(value > 0 for value in mu.values())
+    print(
+        f"Their annotators draw differently: {larger} too large, {len(mu) - larger} too small, "
+        f"by up to {max(abs(value) for value in mu.values()):.1f} px."
+    )
 
 
 def _show(
@@ -106,9 +98,8 @@ def _show(
     write_file(folder / "table.md", (table + "\n").encode())
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
-        print("\n" + grouping_text(surveyed[-1]["survey"], mu or None))
-        if mu:
-            print(bias_text(surveyed[-1]["survey"], mu, federation))
+        print("\n" + grouping_text(surveyed[-1]["survey"], mu))
+        print(bias_text(surveyed[-1]["survey"], mu, federation))
     for method, result in results.items():
         for note in result.notes:
             print(f"\nNOTE  {ROWS[method]}: {note}")
@@ -135,25 +126,23 @@ def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) 
     return "\n".join(lines)
 
 
-def grouping_text(survey: dict[str, Any], mu: dict[str, float] | None) -> str:
-    """Return in words what the survey found, and how right it was if the truth is known."""
+def grouping_text(survey: dict[str, Any], mu: dict[str, float]) -> str:
+    """Return in words what the survey found, and how right it was."""
+    from scipy.stats import spearmanr
+
     part = survey["parts"][0]
     labels = part["grouping"]["labels"]
     larger, smaller = labels.count("larger"), labels.count("smaller")
-    text = f"The survey found {larger} sites that draw larger and {smaller} that draw smaller"
-    if mu is None:
-        return text + "."
-    from scipy.stats import spearmanr
-
     truth = [mu[site] for site in survey["sites"]]
     right = sum(
         (label == "larger") == (value > 0) for label, value in zip(labels, truth, strict=True)
     )
     difference = [row[0] - row[1] for row in part["q"]]
-    rank = spearmanr(difference, truth).statistic
     return (
-        f"{text}; right for {right} of {len(truth)}.\n"
-        f"Rank correlation of q1 - q2 with the true offset: {rank:.2f}."
+        f"The survey found {larger} sites that draw larger and {smaller} that draw smaller; "
+        f"right for {right} of {len(truth)}.\n"
+        f"Rank correlation of q1 - q2 with the true offset: "
+        f"{spearmanr(difference, truth).statistic:.2f}."
     )
 
 

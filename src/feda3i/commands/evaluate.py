@@ -71,24 +71,25 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
     return cases, federation.classes
 
 
+def reading_options(form: Format) -> dict[str, Any]:
+    """Return the options of ``[data]`` with which cases are read as a model takes them."""
+    options: dict[str, Any] = {"channels": form.channels, "aspect": form.aspect}
+    options["values"] = "kept" if form.keeps_values else "bytes"
+    if form.classes > 1:
+        options["classes"] = [f"class-{k + 1}" for k in range(form.classes)]
+    if form.volumes is not None:
+        options |= {"volumes": form.volumes, "axis": form.axis}
+    if not form.patches:
+        return {**options, "size": form.shape[0]}
+    wanted = {"size": form.size, "spacing": form.spacing and list(form.spacing)}
+    return options | {name: value for name, value in wanted.items() if value is not None}
+
+
 def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:
     """Load a folder of images and masks as the model expects them."""
     from feda3i.data.folder import load_folder
 
-    several = [f"class-{k}" for k in range(1, form.classes + 1)] if form.classes > 1 else ()
-    more: dict[str, Any] = {}
-    if form.volumes is not None:
-        more = {"volumes": form.volumes, "axis": form.axis, "spacing": form.spacing}
-    cases = load_folder(
-        path,
-        **more,
-        values="kept" if form.keeps_values else "bytes",
-        size=form.size if form.patches else form.shape[0],
-        channels=form.channels,
-        classes=several,
-        aspect=form.aspect,
-        unused=unused,
-    )
+    cases = load_folder(path, **reading_options(form), unused=unused)
     if cases.channels != form.channels:
         raise DataError(
             f"the model takes images of {form.channels} channels, found {cases.channels}"

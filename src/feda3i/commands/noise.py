@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import App, Workers, progress_bar
+from feda3i.commands.app import App, Workers
 from feda3i.errors import RecipeError
 
 app = App(help="Draw annotation noise on masks, look at it, test its properties.")
@@ -51,10 +51,7 @@ def apply(
 
     annotator, options = Annotator(mu, sigma), _options(option)
     drawing = Drawing(annotator, noise, options, seed, site, classes, relative)
-    with progress_bar("noise", quiet) as progress:
-        rows, problems = apply_to_folder(
-            masks, out, drawing, workers=workers, overwrite=overwrite, progress=progress
-        )
+    rows, problems = apply_to_folder(masks, out, drawing, workers, overwrite, quiet)
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)
     if rows and not quiet:
@@ -103,14 +100,12 @@ def pdn(
     radius: Annotated[float, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40.0,
     seed: Seed = 0,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
-    quiet: Quiet = False,
 ) -> None:
     """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
     from feda3i.noise.pdn import dependence_rows, dependence_text
     from feda3i.simulation.noisy_files import write_table
 
-    with progress_bar("pdn", quiet) as progress:
-        rows = dependence_rows(draws, radius, seed, progress)
+    rows = dependence_rows(draws, radius, seed)
     if csv is not None:
         write_table(csv, rows)
     print(dependence_text(rows))

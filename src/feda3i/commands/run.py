@@ -137,12 +137,13 @@ def show(result: Result) -> None:
 
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:
     """Load a recipe under the title that fits what it does; also return a name for its folder."""
-    from feda3i.recipe import load
+    from feda3i.recipe.loading import changed, read_values, validate
     from feda3i.recipe.naming import name_of
 
-    loaded = load(recipe, overrides, tell=(lambda _: None) if quiet else note)
+    values = read_values(recipe)
+    loaded = validate(changed(values, overrides, (lambda _: None) if quiet else note))
     try:
-        base = load(recipe)
+        base = validate(changed(values, ()))
     except RecipeError:  # it needs the overrides
         base = loaded
     name = name_of(loaded, base, Path(recipe).stem)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -196,18 +196,13 @@ def _standardised(differences: Floats) -> float:
 # -- the table of ``feda3i noise pdn`` -------------------------------------------------------------
 
 
-def dependence_rows(
-    draws: int,
-    radius: float,
-    seed: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[dict[str, Any]]:
+def dependence_rows(draws: int, radius: float, seed: int) -> list[dict[str, Any]]:
     """Test every model on a disc of this radius; one row of plain values per model."""
     check_number("radius", radius, low=1.0, high=1000.0)
     side = 3 * math.ceil(radius) + 80
     clean = (np.hypot(*(np.mgrid[:side, :side] - side // 2)) <= radius).view(np.uint8)
     table = []
-    for done, (name, model) in enumerate(MODELS.items(), 1):
+    for name, model in MODELS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
             found = pixel_dependence(model, clean, draws, rng(seed, "pdn", name))
@@ -216,8 +211,6 @@ def dependence_rows(
         sectors = row.pop("sectors")
         row |= {"lowest_sector": float(sectors.min()), "highest_sector": float(sectors.max())}
         table.append(row)
-        if progress:
-            progress(done, len(MODELS))
     return table
 
 

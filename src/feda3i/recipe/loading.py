@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,31 @@ def load(
     several methods. The recorded recipe of a run is completed by what its folder knows of this
     machine.
     """
-    values: dict[str, Any] = {}
-    if source is not None:
-        file = find(source)
-        values = with_local(read_toml(file), file.parent)
+    return validate(changed(read_values(source), overrides, tell))
+
+
+def read_values(source: str | Path | None) -> dict[str, Any]:
+    """Return the plain values of a recipe, before any change; those of no recipe are none."""
+    if source is None:
+        return {}
+    file = find(source)
+    return with_local(read_toml(file), file.parent)
+
+
+def changed(
+    values: Mapping[str, Any],
+    overrides: Sequence[str],
+    tell: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Return the plain values of a recipe with ``key=value`` overrides."""
+    made = deepcopy(dict(values))
     common, own = _split(overrides)
     for override in common:
-        _apply(values, override)
-    method = str(_table(values, "method").get("name", MethodSection().name))
+        _apply(made, override)
+    method = str(_table(made, "method").get("name", MethodSection().name))
     for override in _chosen(own, method, tell):
-        _apply(values, override)
-    return validate(_resolve_data(values))
+        _apply(made, override)
+    return _resolve_data(made)
 
 
 def _split(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:

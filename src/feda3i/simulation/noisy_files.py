@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError, RecipeError
+from feda3i.failures import raw_stderr
 from feda3i.files import write_array, write_csv, write_png
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
-from feda3i.pool import Progress, cores, ordered_map
+from feda3i.pool import cores, ordered_map
 from feda3i.reading.file_list import read_file
 from feda3i.reading.picture import read_mask
 
@@ -51,10 +52,9 @@ def apply_to_folder(
     masks: Path,
     out: Path,
     drawing: Drawing,
-    *,
     workers: int | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    quiet: bool = True,
 ) -> tuple[list[NoisyCase], list[str]]:
     """Draw noisy versions of all masks of a folder; write them and ``noise.csv`` to another.
 
@@ -62,6 +62,9 @@ def apply_to_folder(
     the seed, the site and the file's stem. Returns a row per mask and a sentence per file that was
     left out.
     """
+    from rich.console import Console
+    from rich.progress import track
+
     files = find_masks(masks)
     build_model(drawing.name, drawing.annotator, drawing.options)  # wrong options: before any file
     if out.resolve() in {masks.resolve(), masks.resolve().parent} and out.is_dir():
@@ -69,20 +72,14 @@ def apply_to_folder(
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise RecipeError(f"'{out}' is not empty: choose another folder, or add --overwrite")
     count = workers or min(cores(), max(1, len(files) // CASES_PER_PROCESS))
-    rows: list[NoisyCase] = []
-    problems: list[str] = []
-    draw = partial(_draw_file, out=out, drawing=drawing)
-    for done, result in enumerate(ordered_map(draw, files, count), 1):
-        if isinstance(result, NoisyCase):
-            rows.append(result)
-        else:
-            problems.append(result)
-        if progress:
-            progress(done, len(files))
+    drawn = ordered_map(partial(_draw_file, out=out, drawing=drawing), files, count)
+    console = Console(file=raw_stderr(), quiet=quiet)
+    made = list(track(drawn, "noise", len(files), console=console, transient=True))
+    rows = [row for row in made if isinstance(row, NoisyCase)]
     if rows:
         table = [{**asdict(row), "seed": drawing.seed, "noise": drawing.name} for row in rows]
         write_table(out / "noise.csv", table)
-    return rows, problems
+    return rows, [text for text in made if isinstance(text, str)]
 
 
 def _draw_file(file: Path, *, out: Path, drawing: Drawing) -> NoisyCase | str:

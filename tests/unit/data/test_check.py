@@ -7,7 +7,7 @@ import typer
 from PIL import Image
 
 from data_files import lesion, plain_tree, save, save_pair
-from feda3i.commands.check import check_folder
+from feda3i.commands.check import check
 from feda3i.data.check_report import report_text, summarise_checkup, summary_text
 from feda3i.data.checkup import check_data
 from feda3i.data.duplicates import find_duplicates, fingerprint
@@ -110,8 +110,11 @@ def test_constant_images_are_no_trouble():
 def test_the_mailed_summary_holds_no_names(clinic, tmp_path, capsys):
     save(clinic / "train" / "images" / "Anna Huber 1961.png", lesion(9)[0])
     with pytest.raises(typer.Exit) as caught:
-        check_folder(
-            clinic, mail=tmp_path / "mail" / "summary", problems=tmp_path / "all.csv", measure=False
+        check(
+            [clinic],
+            mail=tmp_path / "mail" / "summary",
+            problems=tmp_path / "all.csv",
+            measure=False,
         )
     assert caught.value.exit_code == 1
     mailed = (tmp_path / "mail" / "summary.txt").read_text()
@@ -124,7 +127,7 @@ def test_the_mailed_summary_holds_no_names(clinic, tmp_path, capsys):
 
 
 def test_a_fit_folder_ends_without_complaint(clinic, capsys):
-    check_folder(clinic, measure=False)
+    check([clinic], measure=False)
     out = capsys.readouterr().out
     assert "fit for training   yes" in out
     assert "names" not in out

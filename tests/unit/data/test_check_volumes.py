@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from data_files import save_pair
-from feda3i.commands.check import check_folder
+from feda3i.commands.check import check
 from feda3i.commands.preview import division_of
 from feda3i.data.check_report import report_text, summarise_checkup, summary_text
 from feda3i.data.checkup import check_data
@@ -265,7 +265,7 @@ def test_patches_fit_and_stay_small():
 def test_the_mailed_summary_of_volumes_holds_no_names(hospitals, tmp_path, capsys):
     add(hospitals / "anna", "Anna Huber 1961", **NOTES["intensity scales differ"])
     mail = tmp_path / "mail" / "summary"
-    check_folder(hospitals, classes="head,tail", mail=mail, measure=False, workers=1)
+    check([hospitals], classes="head,tail", mail=mail, measure=False, workers=1)
     mailed = mail.with_suffix(".txt").read_text() + mail.with_suffix(".json").read_text()
     for name in ("Huber", "anna", "scan0", "head", str(tmp_path)):
         assert name not in mailed

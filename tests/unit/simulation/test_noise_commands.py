@@ -124,7 +124,7 @@ def test_gallery_draws_a_picture(tmp_path: Path, masks: Path) -> None:
 def test_pdn_prints_a_row_per_model(tmp_path: Path) -> None:
     from feda3i.noise.pdn import MODELS
 
-    done = run("pdn", "--draws", 10, "--radius", 12, "--csv", tmp_path / "t.csv", "-q")
+    done = run("pdn", "--draws", 10, "--radius", 12, "--csv", tmp_path / "t.csv")
     assert done.exit_code == 0, done.output
     assert done.output.count("\n") == len(MODELS) + 2
     assert [row["model"] for row in rows_of(tmp_path / "t.csv")] == list(MODELS)
