@@ -34,6 +34,8 @@ AllowUnused = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 
+typer.core.HAS_RICH = False  # else there is a backslash before [required]
+
 
 class Command(TyperCommand):
     """A command whose help tells what each argument is."""
@@ -46,21 +48,12 @@ class Command(TyperCommand):
                 # click has an attribute of this name from 8.5 on; before, typer set its own.
                 setattr(parameter, "help", texts[parameter.name])  # noqa: B010
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write arguments, then options."""
-        write_parameters(self, ctx, formatter)
-
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: click 8.5 asks for arguments apart, and they stand above the options."""
+        """Write nothing: click 8.5 asks for arguments apart, and typer writes them itself."""
 
 
 class CommandGroup(TyperGroup):
     """A group of commands that suggests the nearest name once."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options, then commands."""
-        write_parameters(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -90,21 +83,6 @@ def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
         for information in getattr(hint, "__metadata__", ())
         if isinstance(information, ArgumentInfo) and information.help
     }
-
-
-def write_parameters(
-    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    """Write the sections of arguments and options, without typer's escapes."""
-    records: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
-    for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if record is not None:
-            records[parameter.param_type_name].append((record[0], record[1].replace("\\[", "[")))
-    for kind, rows in records.items():
-        if rows:
-            with formatter.section(f"{kind.capitalize()}s"):
-                formatter.write_dl(rows)
 
 
 def complete_recipe(incomplete: str) -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ def report(
     ] = None,
     trust_code: TrustCode = False,
 ) -> None:
-    """Write one HTML page about runs: results over seeds, curves, who draws how, who has a say."""
+    """Write one HTML page about runs: results over seeds, curves, how sites draw, their weights."""
     from feda3i.report.build import NAME, write_report
     from feda3i.report.runs import find_runs
 

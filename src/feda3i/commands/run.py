@@ -30,9 +30,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
     dry_run: Annotated[
         bool,
-        typer.Option(
-            "--dry-run", help="Only say what would happen: sites, noise, minutes, memory, bytes."
-        ),
+        typer.Option("--dry-run", help="Only say what would happen: sites, noise, minutes, bytes."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:

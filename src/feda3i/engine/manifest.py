@@ -21,7 +21,7 @@ from feda3i.engine.events import Record, mistake_of
 from feda3i.engine.job import Job
 from feda3i.errors import RecipeError, RunError, shown
 from feda3i.recipe import Recipe
-from feda3i.recipe.sections import CHANGES_NUMBERS, deciding
+from feda3i.recipe.sections import CHANGES_NUMBERS, engine_changes
 from feda3i.recipe.trust import named_code
 from feda3i.seeding import rng
 from feda3i.values import check_plain, flat_items
@@ -230,7 +230,10 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
     old, new = dict(flat_items(then)), dict(flat_items(now))
     ignored = ("engine", "title", "methods")
-    engine = {f"engine.{key}" for key in (*deciding(then.get("engine")), *deciding(now["engine"]))}
+    engine = {
+        f"engine.{key}"
+        for key in (*engine_changes(then.get("engine")), *engine_changes(now["engine"]))
+    }
     keys = [k for k in sorted({*old, *new}) if k in engine or k.split(".")[0] not in ignored]
     return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
 

@@ -181,10 +181,10 @@ class EngineSection(StrictSection):
 CHANGES_NUMBERS = ("fraction", "compile", "max_share", "guard", "guard_factor")
 
 
-def deciding(engine: Any) -> dict[str, Any]:
+def engine_changes(engine: Any) -> dict[str, Any]:
     """Return those values of an engine section that change numbers: none if all are as by default.
 
-    >>> deciding({"workers": 2, "guard": "leave-out", "compile": False})
+    >>> engine_changes({"workers": 2, "guard": "leave-out", "compile": False})
     {'guard': 'leave-out'}
     """
     usual = {key: EngineSection.model_fields[key].default for key in CHANGES_NUMBERS}
@@ -195,7 +195,7 @@ def deciding(engine: Any) -> dict[str, Any]:
 def without_machine(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe's values without those of its engine that change no number."""
     rest = {key: value for key, value in values.items() if key != "engine"}
-    engine = deciding(values.get("engine"))
+    engine = engine_changes(values.get("engine"))
     return {**rest, "engine": engine} if engine else rest
 
 

@@ -68,13 +68,6 @@ def test_mistakes_get_one_clear_line_and_no_traceback(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_evaluate_writes_every_case(feda3i, finished, tmp_path):
-    code, out, _ = feda3i("evaluate", finished, "--csv", tmp_path / "cases.csv")
-    assert code == 0
-    assert "dice" in out
-    assert len((tmp_path / "cases.csv").read_text().splitlines()) == 3
-
-
 def test_predict_keeps_the_resolution_of_each_image(feda3i, finished, tmp_path):
     images = tmp_path / "images"
     images.mkdir()
@@ -89,18 +82,6 @@ def test_predict_keeps_the_resolution_of_each_image(feda3i, finished, tmp_path):
         assert set(np.unique(np.asarray(mask))) <= {0, 255}
     with Image.open(tmp_path / "masks" / "tall_overlay.png") as overlay:
         assert overlay.size == (64, 120)
-
-
-def test_predict_names_what_it_cannot_read_and_does_the_rest(feda3i, finished, tmp_path):
-    images = tmp_path / "images"
-    images.mkdir()
-    (images / "broken.png").write_bytes(b"not a picture")
-    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(images / "good.png")
-    code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
-    assert code == 1
-    assert "broken.png" in err
-    assert (tmp_path / "masks" / "good.png").exists()
-    assert not (tmp_path / "masks" / "broken.png").exists()
 
 
 def test_check_method_names_promises(feda3i, tmp_path):

@@ -2,14 +2,18 @@
 
 import shutil
 import stat
+from dataclasses import replace
 
 import pytest
 
+import feda3i.simulation.federation as simulation
 from data_files import plain_tree
 from feda3i.engine.run import resume, run
 from feda3i.errors import RunError
 from feda3i.recipe import load
 from listeners import StopAfter
+
+LOAD = simulation.load_data
 
 
 def contents(folder):
@@ -47,45 +51,32 @@ def test_the_place_of_the_data_is_in_one_private_file(tiny_recipe, tmp_path, fed
     assert code == 0, err
 
 
+def other_masks(federation):
+    masks = federation.test.masks.copy()
+    masks[0, 3, 3] ^= 1
+    return replace(federation, test=replace(federation.test, masks=masks))
+
+
+def swapped_sites(federation):
+    first, second, *_ = federation.names()
+    sites = federation.sites
+    return replace(federation, sites={**sites, first: sites[second], second: sites[first]})
+
+
 def test_changed_test_masks_and_other_sites_are_noticed(tiny_recipe, tmp_path, feda3i, monkeypatch):
     tree = plain_tree(tmp_path / "data", 16)
     small = tiny_recipe(f"data={tree}", "data.size=32", "data.cache=false", "rounds=2")
-    path = tmp_path / "run"
+    path, whole = tmp_path / "run", tmp_path / "whole"
     with pytest.raises(KeyboardInterrupt):
         run(small, path, listener=StopAfter())
-    whole = tmp_path / "whole"
     run(small, whole)
-    import feda3i.simulation.federation as module
-
-    original = module.load_data
-
-    def changed(recipe):
-        federation = original(recipe)
-        masks = federation.test.masks.copy()
-        masks[0, 3, 3] ^= 1
-        from dataclasses import replace
-
-        return replace(federation, test=replace(federation.test, masks=masks))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "load_data", changed)
-        with pytest.raises(RunError, match="test sha256"):
-            resume(path)
-        code, _, err = feda3i("evaluate", whole)
-        assert code == 1
-        assert "test sha256" in err
-
-    def swapped(recipe):
-        from dataclasses import replace
-
-        federation = original(recipe)
-        first, second, *_ = federation.names()
-        sites = dict(federation.sites)
-        sites[first], sites[second] = sites[second], sites[first]
-        return replace(federation, sites=sites)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "load_data", swapped)
-        with pytest.raises(RunError, match="sites"):
-            resume(path)
+    for change, words in ((other_masks, "test sha256"), (swapped_sites, "sites")):
+        with monkeypatch.context() as patch:
+            patch.setattr(simulation, "load_data", lambda r, c=change: c(LOAD(r)))
+            with pytest.raises(RunError, match=words):
+                resume(path)
+            if change is other_masks:
+                code, _, err = feda3i("evaluate", whole)
+                assert code == 1
+                assert words in err
     assert resume(path).sha256 == resume(whole).sha256
