@@ -31,17 +31,11 @@ if TYPE_CHECKING:
     from feda3i.pieces import average, federation_of_arrays, stages_of, survey, weights_of
 
 _PLACES = {
-    "Cases": "feda3i.core.cases",
-    "Federation": "feda3i.core.cases",
-    "Predictor": "feda3i.core.predictor",
-    "average": "feda3i.pieces",
-    "federation_of_arrays": "feda3i.pieces",
-    "load_run": "feda3i.engine.results",
-    "resume": "feda3i.engine.run",
-    "run": "feda3i.engine.run",
-    "stages_of": "feda3i.pieces",
-    "survey": "feda3i.pieces",
-    "weights_of": "feda3i.pieces",
+    "feda3i.core.cases": ("Cases", "Federation"),
+    "feda3i.core.predictor": ("Predictor",),
+    "feda3i.engine.results": ("load_run",),
+    "feda3i.engine.run": ("resume", "run"),
+    "feda3i.pieces": ("average", "federation_of_arrays", "stages_of", "survey", "weights_of"),
 }
 _MODULES = ("extend", "losses", "methods", "metrics", "noise", "quality", "recipe")
 
@@ -70,8 +64,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"feda3i.{name}")
-    if name in _PLACES:
-        return getattr(importlib.import_module(_PLACES[name]), name)
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(importlib.import_module(place), name)
     raise AttributeError(f"module 'feda3i' has no attribute '{name}'")
 
 

@@ -30,7 +30,7 @@ from feda3i.failures import is_out_of_memory, message_of
 JobT = TypeVar("JobT")
 OutT = TypeVar("OutT")
 Tool = Callable[[], AbstractContextManager[Any]]
-Way = Literal["spawn", "fork", "threads"]
+Way = Literal["processes", "threads"]
 _AHEAD = 4  # batches per worker that wait or run: all are busy, and few results are kept
 ENVIRONMENT = {
     # One thread per worker: two teams of threads on the same cores stall each other.
@@ -65,9 +65,8 @@ class Pool(Generic[JobT, OutT]):
     tool
         Something every worker opens once, e.g. ``Reader``; calls are then ``call(job, tool)``.
     way
-        ``"spawn"``: new processes, to which ``call`` is sent. ``"fork"``: copies of this one, which
-        inherit it (a closure, say) and cost nothing to start; threads where that is not safe.
-        ``"threads"``: for work that leaves the interpreter's lock most of the time.
+        ``processes`` are new ones, to which ``call`` is sent; ``threads`` are for work that leaves
+        the interpreter's lock most of the time.
     apart
         Even a single worker is a process of its own.
     """
@@ -78,21 +77,17 @@ class Pool(Generic[JobT, OutT]):
         count: int,
         *,
         tool: Tool | None = None,
-        way: Way = "spawn",
+        way: Way = "processes",
         apart: bool = False,
     ) -> None:
         self._count = count
         self._stack = contextlib.ExitStack()
         self._executor: Executor | None = None
         self._run: Callable[[list[JobT]], list[OutT]] = _run
-        is_here = count <= 1 and not apart
-        if is_here or way == "threads" or (way == "fork" and not can_fork()):
+        if way == "threads" or (count <= 1 and not apart):
             self._run = partial(_run_here, _bind(call, tool, self._stack))
             if count > 1:
                 self._executor = ThreadPoolExecutor(count)
-        elif way == "fork":
-            forking = multiprocessing.get_context("fork")
-            self._executor = ProcessPoolExecutor(count, forking, _start, (call, tool))
         else:
             context = _CleanContext()
             with _clean_start():  # of the process that looks after semaphores
@@ -150,7 +145,7 @@ def ordered_map(
     workers: int | None = None,
     *,
     tool: Tool | None = None,
-    way: Way = "spawn",
+    way: Way = "processes",
     batch: int = 1,
 ) -> Iterator[OutT]:
     """Yield ``call(job)`` for every job, in their order, from a pool that lasts as long.
@@ -169,11 +164,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def can_fork() -> bool:
-    """Return whether processes may be forked here and now: no other thread could hold a lock."""
-    return sys.platform == "linux" and threading.active_count() == 1
 
 
 # -- how a process starts -------------------------------------------------------------------------
@@ -218,24 +208,18 @@ def _clean_start() -> Iterator[None]:
                 del os.environ[name]
 
 
-def _start(
-    call: Callable[..., Any],
-    tool: Tool | None,
-    numbers: Any = None,
-    leash: Any = None,
-) -> None:
+def _start(call: Callable[..., Any], tool: Tool | None, numbers: Any, leash: Any) -> None:
     """Prepare a worker process, which ends with its pool and its parent."""
     global _work, _number
     parent = multiprocessing.parent_process()
-    ends = [leash, None if parent is None else parent.sentinel]
-    threading.Thread(target=_watch, args=([end for end in ends if end],), daemon=True).start()
+    ends = [leash] if parent is None else [leash, parent.sentinel]
+    threading.Thread(target=_watch, args=(ends,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if leash is not None:  # a forked process must not touch threads that it did not inherit
-        _number = numbers.get()
-        os.dup2(2, 1)  # what a library prints is no result
-        import cv2
+    os.dup2(2, 1)  # what a library prints is no result
+    import cv2
 
-        cv2.setNumThreads(0)
+    cv2.setNumThreads(0)
+    _number = numbers.get()
     try:
         _work = _bind(call, tool, contextlib.ExitStack())  # the tool is closed with the process
     except Exception as error:  # raised where somebody listens: by the first job

@@ -2,71 +2,60 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from feda3i import pool as module
 from feda3i.errors import RunError
-from feda3i.pool import can_fork, ordered_map
+from feda3i.pool import ordered_map
 from waiting import wait_until
 
 
 @pytest.fixture(params=["processes", "threads"])
-def way(request, monkeypatch):
-    if request.param == "processes" and not hasattr(os, "fork"):
-        pytest.skip("no fork here")
-    monkeypatch.setattr(module, "can_fork", lambda: request.param == "processes")
+def way(request):
     return request.param
 
 
-def spread(work, count):
-    return list(ordered_map(work, range(count), 3, way="fork", batch=16))
+def place_and_process(place):
+    return place, os.getpid()
+
+
+def fail_at_150(place):
+    if place == 150:
+        raise ValueError("case 150")
+
+
+@contextmanager
+def tool():
+    opened = [os.getpid()]
+    yield opened
+    opened.clear()
+
+
+def use(job, opened):
+    opened.append(job)
+    return job, len(opened)
 
 
 def test_results_come_in_order_from_several_workers(way):
-    count = 197
-    found = spread(lambda place: (place, os.getpid(), threading.get_ident()), count)
-    assert [place for place, _, _ in found] == list(range(count))
-    where = {pid for _, pid, _ in found}
-    assert (os.getpid() in where) == (way == "threads")
+    found = list(ordered_map(place_and_process, range(197), 3, way=way, batch=16))
+    assert [place for place, _ in found] == list(range(197))
+    assert ({pid for _, pid in found} == {os.getpid()}) == (way == "threads")
 
 
-def test_workers_open_a_tool_once_and_close_it(way):
-    opened, closed = [], []
-
-    @contextmanager
-    def tool():
-        opened.append(1)
-        yield len(opened)
-        closed.append(1)
-
-    found = list(ordered_map(lambda job, it: job + it, range(40), 3, way="fork", tool=tool))
-    assert found == list(range(1, 41))
-    assert len(opened) == len(closed) == (way == "threads")  # in processes: not seen here
+def test_workers_open_a_tool_once(way):
+    found = list(ordered_map(use, range(40), 1 if way == "threads" else 2, way=way, tool=tool))
+    assert [job for job, _ in found] == list(range(40))
+    opened = 1 if way == "threads" else 2
+    assert 40 / opened <= max(uses for _, uses in found) - 1 <= 40
+    assert sum(uses == 2 for _, uses in found) <= opened
 
 
 def test_errors_reach_the_caller(way):
-    def work(place):
-        if place == 150:
-            raise ValueError("case 150")
-
     kind = RunError if way == "processes" else ValueError  # a process tells it in words
     with pytest.raises(kind, match="case 150"):
-        spread(work, 192)
-
-
-def test_forking_is_off_while_other_threads_run():
-    stop = threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    try:
-        assert not can_fork()
-    finally:
-        stop.set()
-        thread.join()
+        list(ordered_map(fail_at_150, range(192), 3, way=way, batch=16))
 
 
 STUCK = """
@@ -80,18 +69,17 @@ def work(job):
 
 def main():
     from feda3i.pool import ordered_map
-    list(ordered_map(work, range(8), 2, way=sys.argv[2]))
+    list(ordered_map(work, range(8), 2))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("way", ["spawn", "fork"])
-def test_workers_end_with_a_killed_parent(way, tmp_path):
+def test_workers_end_with_a_killed_parent(tmp_path):
     pids = tmp_path / "pids"
     (tmp_path / "stuck.py").write_text(STUCK)
     pids.mkdir()
     start = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import stuck; stuck.main()"
-    parent = subprocess.Popen([sys.executable, "-c", start, str(pids), way])
+    parent = subprocess.Popen([sys.executable, "-c", start, str(pids)])
     try:
         wait_until(lambda: len(list(pids.iterdir())) == 2)
     finally:
