@@ -19,8 +19,8 @@ from feda3i.engine.scoring import score_cases
 from feda3i.engine.transport import one_thread, worker_count
 from feda3i.recipe import Recipe
 from feda3i.report.html import size
-from feda3i.simulation.annotation import true_offsets
-from feda3i.simulation.federation import annotators_for, clean_federation
+from feda3i.simulation.annotation import annotators_of, true_offsets
+from feda3i.simulation.federation import clean_federation
 from feda3i.simulation.views import as_trained
 
 SCORED = 8
@@ -56,7 +56,7 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
 def job_and_data(recipe: Recipe) -> tuple[Job, Federation]:
     """Return job and data; noisy masks take long to draw and change no forecast."""
     federation = clean_federation(recipe)
-    annotators = annotators_for(recipe, federation)
+    annotators = annotators_of(recipe, federation)
     if annotators:  # as they are now, the masks are the truth of the run
         known = {site: asdict(one) for site, one in annotators.items()}
         federation = federation.with_masks(federation.train.masks, annotators=known)

@@ -27,12 +27,8 @@ from feda3i.errors import RunError
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
-from feda3i.simulation.federation import (
-    annotators_for,
-    clean_federation,
-    federation_of,
-    noisy_federation,
-)
+from feda3i.simulation.annotation import annotators_of
+from feda3i.simulation.federation import clean_federation, federation_of, noisy_federation
 from feda3i.simulation.views import as_trained, card_of
 
 
@@ -75,7 +71,7 @@ def run(
         if federation is None:
             listener.doing("reading the cases")
             given = clean_federation(recipe)
-            annotators = annotators_for(recipe, given)
+            annotators = annotators_of(recipe, given)
         else:
             if federation.notes.get("source") == "arrays":
                 recipe = validate({**recipe.to_dict(), "data": {"name": "arrays"}})

@@ -18,13 +18,17 @@ from feda3i.simulation.cache import cached_noise
 
 
 def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:
-    """Return the annotator of each site, and check that the noise model can be built for each.
+    """Return who draws the masks of each site (nobody without noise); check that they can.
 
     A recipe names a ``setting`` of the paper (``skin-ns``), gives its own ``mu_max, mu_min,
     sigma_max, p_d``, or lists ``annotators = {site-01 = {mu = 5, sigma = 2}, ...}``. All are in
     pixels at 256 px a side and are scaled to the size of the cases.
     """
     noise, shape = recipe.noise, federation.train.usual_shape
+    if noise.name == "none":
+        for option in noise.model_fields_set - {"name"}:
+            raise RecipeError(f"noise.{option} has no effect without noise: try noise=contour")
+        return {}
     if noise.annotators is not None:
         scale = max(shape) / SIDE
         annotators = {

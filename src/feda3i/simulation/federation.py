@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import PydanticUserError, ValidationError, validate_call
 
@@ -13,13 +13,12 @@ from feda3i.core.holdout import with_validation
 from feda3i.data.folder import Folder
 from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError, RecipeError, check_option, summary
+from feda3i.noise.model import Annotator
 from feda3i.reading.options import mistakes
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
+from feda3i.simulation.annotation import annotators_of, with_noise
 from feda3i.values import check_flags, keywords_of
-
-if TYPE_CHECKING:
-    from feda3i.noise.model import Annotator
 
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
@@ -28,7 +27,7 @@ def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
     Noisy masks are kept in the folder if one is given, and read from there the next time.
     """
     clean = clean_federation(recipe)
-    return noisy_federation(clean, recipe, annotators_for(recipe, clean), folder)
+    return noisy_federation(clean, recipe, annotators_of(recipe, clean), folder)
 
 
 def clean_federation(recipe: Recipe) -> Federation:
@@ -36,17 +35,6 @@ def clean_federation(recipe: Recipe) -> Federation:
     federation = load_data(recipe)
     _check_values(federation)
     return federation
-
-
-def annotators_for(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:
-    """Return who draws the masks of each site; nobody without noise."""
-    if recipe.noise.name != "none":
-        from feda3i.simulation.annotation import annotators_of
-
-        return annotators_of(recipe, federation)
-    for option in recipe.noise.model_fields_set - {"name"}:
-        raise RecipeError(f"noise.{option} has no effect without noise; choose e.g. noise=contour")
-    return {}
 
 
 def noisy_federation(
@@ -57,8 +45,6 @@ def noisy_federation(
 ) -> Federation:
     """Return the federation with the masks that its annotators draw, validation cases apart."""
     if annotators:
-        from feda3i.simulation.annotation import with_noise
-
         clean = with_noise(clean, recipe, annotators, folder)
     return with_validation(clean, recipe.validation.share, recipe.seed)
 

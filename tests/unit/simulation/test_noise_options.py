@@ -3,14 +3,15 @@
 import pytest
 
 from feda3i.errors import RecipeError
-from feda3i.simulation.federation import annotators_for, clean_federation
+from feda3i.simulation.annotation import annotators_of
+from feda3i.simulation.federation import clean_federation
 
 SETTING = ("noise=contour", "noise.setting=skin-ns")
 DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.5")
 
 
 def draw(recipe):
-    return annotators_for(recipe, clean_federation(recipe))
+    return annotators_of(recipe, clean_federation(recipe))
 
 
 @pytest.mark.parametrize(
