@@ -104,9 +104,14 @@ def _cropped(cases: Cases) -> Cases:
 class Outcome:
     """What came of a run: final parameters, model hash, events."""
 
-    values: np.ndarray[Any, np.dtype[np.float32]]
+    params: Params
     sha256: str
     events: list[dict[str, Any]]
+
+    @property
+    def values(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Return the final parameters without counts."""
+        return self.params.values
 
 
 class _StopAfter(Silent):
@@ -120,15 +125,26 @@ class _StopAfter(Silent):
             raise KeyboardInterrupt
 
 
-class _Dropping(LocalTransport):
-    """A transport that loses one site in the given rounds."""
+Change = Callable[[Order, Reply | Missing], Reply | Missing]
 
-    lost: tuple[str, tuple[int, ...]] = ("", ())
+
+def losing(site: str, *rounds: int) -> Change:
+    """Return a change of answers that loses one site in these rounds."""
+
+    def change(order: Order, answer: Reply | Missing) -> Reply | Missing:
+        is_lost = order.site == site and order.round in rounds
+        return Missing(site, "lost on purpose") if is_lost else answer
+
+    return change
+
+
+class _Changed(LocalTransport):
+    """A transport that passes every answer through a function."""
+
+    change: Change
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
-        for order, answer in zip(orders, super().call(orders), strict=True):
-            is_lost = order.site == self.lost[0] and order.round in self.lost[1]
-            yield Missing(order.site, "lost on purpose") if is_lost else answer
+        return map(self.change, orders, super().call(orders))
 
 
 def outcome_of(
@@ -136,9 +152,9 @@ def outcome_of(
     federation: Federation,
     *,
     stop_after: int | None = None,
-    lose: tuple[str, tuple[int, ...]] = ("", ()),
+    change: Change | None = None,
 ) -> Outcome:
-    """Run a recipe in a temporary folder, if asked with an interruption or a lost site."""
+    """Run a recipe in a temporary folder, if asked with an interruption or changed answers."""
     with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary:
         path = Path(temporary) / "run"
         if stop_after is not None:
@@ -148,28 +164,18 @@ def outcome_of(
                 sha = resume(path, federation=federation, trust_code=True).sha256
             else:
                 raise AssertionError("the run ended before it could be interrupted")
-        elif lose[0]:
+        elif change is not None:
             with one_thread():
                 job = job_of(recipe, federation)
-                transport = _Dropping(job, as_trained(federation, recipe.method.name), path)
-                transport.lost = lose
-                sha = _play(job, federation, path, transport)
+                transport = _Changed(job, as_trained(federation, recipe.method.name), path)
+                transport.change = change
+                folder = RunFolder.create(path, recipe, {"data": describe(federation)})
+                with closing(folder), closing(transport):
+                    sha = run_rounds(folder, job, transport, Silent()).sha256
         else:
             sha = run(recipe, path, federation=federation).sha256
-        return Outcome(_params(path).values, sha, list(read_events(path / "events.jsonl")))
-
-
-def _play(job: Job, federation: Federation, path: Path, transport: LocalTransport) -> str:
-    """Play a run over a transport of the check's own, and return the hash of its model."""
-    folder = RunFolder.create(path, job.recipe, {"data": describe(federation)})
-    with closing(folder), closing(transport):
-        return run_rounds(folder, job, transport, Silent()).sha256
-
-
-def _params(path: Path) -> Params:
-    saved: Any = RunFolder.open(path).load()
-    params: Params = saved["params"]
-    return params
+        saved: Any = RunFolder.open(path).load()
+        return Outcome(saved["params"], sha, list(read_events(path / "events.jsonl")))
 
 
 # -- the promises ---------------------------------------------------------------------------------
@@ -222,8 +228,8 @@ def survives_a_missing_site(subject: Subject) -> None:
         sites = as_trained(federation, subject.recipe().method.name).names()
         if len(sites) < 2:
             return
-        recipe = subject.recipe(rounds=4)
-        _check_outcome(outcome_of(recipe, federation, lose=(sites[1], (round,))))
+        change = losing(sites[1], round)
+        _check_outcome(outcome_of(subject.recipe(rounds=4), federation, change=change))
 
 
 def _check_outcome(outcome: Outcome) -> None:
@@ -247,35 +253,26 @@ def survives_odd_sites(subject: Subject) -> None:
     _check_outcome(outcome_of(subject.recipe(rounds=3), odd))
 
 
-class _Watching(LocalTransport):
-    """A transport that notes which sites sent back the very weights that they received."""
-
-    def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
-        super().__init__(job, federation, folder)
-        self.trained = job.layout.trained()
-        self.idle: set[tuple[str, int]] = set()
-
-    def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
-        for order, answer in zip(orders, super().call(orders), strict=True):
-            if isinstance(answer, Reply) and answer.params is not None:
-                # A method may start from a network of the site's own instead of the global one.
-                starts = (order.params, *order.networks.values())
-                sent = answer.params.values[self.trained]
-                if any(np.array_equal(sent, start.values[self.trained]) for start in starts):
-                    self.idle.add((order.site, order.round))
-            yield answer
-
-
 def learns(subject: Subject) -> None:
     """Change the weights at every site that trains, and fit the given masks better than before."""
     federation, recipe = tiny_federation(sites=2), subject.recipe(rounds=4)
-    with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary, one_thread():
-        job, path = job_of(recipe, federation), Path(temporary) / "run"
-        seen = as_trained(federation, recipe.method.name)
-        transport = _Watching(job, seen, path)
-        _play(job, federation, path, transport)
-        assert not transport.idle, f"weights came back unchanged from {sorted(transport.idle)}"
-        before, after = (_misfit(job, seen, params) for params in (job.initial, _params(path)))
+    job, idle = job_of(recipe, federation), set()
+    trained = job.layout.trained()
+
+    def watch(order: Order, answer: Reply | Missing) -> Reply | Missing:
+        if isinstance(answer, Reply) and answer.params is not None:
+            # A method may start from a network of the site's own instead of the global one.
+            starts = (order.params, *order.networks.values())
+            sent = answer.params.values[trained]
+            if any(np.array_equal(sent, start.values[trained]) for start in starts):
+                idle.add((order.site, order.round))
+        return answer
+
+    last = outcome_of(recipe, federation, change=watch).params
+    assert not idle, f"weights came back unchanged from {sorted(idle)}"
+    seen = as_trained(federation, recipe.method.name)
+    with one_thread():
+        before, after = (_misfit(job, seen, params) for params in (job.initial, last))
     assert after < before, f"the masks are fitted no better: loss {before:.4f} -> {after:.4f}"
 
 

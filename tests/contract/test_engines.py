@@ -71,10 +71,11 @@ ALL_OPTIONS = {
         "warm_up": 1,
         "augment": "dermoscopy",
     },
+    "model": {"statistics": "exact"},
     "validation": {"share": 0.3, "patience": 3},
     "engine": {"fraction": 0.6},
 }
-"""Of the ``[train]``, ``[validation]`` and ``[engine]`` sections, beyond their defaults."""
+"""Options of ``[train]``, ``[model]``, ``[validation]`` and ``[engine]`` beyond their defaults."""
 
 
 def with_all_options(**changes):

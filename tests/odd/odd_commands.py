@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,15 +30,13 @@ class Odd:
 
 def odd_input(folder: Path, good: Path, draw: Random, is_quick: bool = False) -> Odd:
     """Write the files of one odd input into the folder and return its command."""
-    makers = (_recipe, _recipe, _mild, _mild, _toml, _command, _command, _run_folder, _set)
-    makers += (_run_folder, _results, _grid)
+    makers = (_recipe, _recipe, _toml, _command, _command, _run_folder, _set, _results, _grid)
     if not is_quick:
-        return draw.choice(makers)(folder, good, draw)
+        return draw.choice((*makers, _mild, _mild, _run_folder))(folder, good, draw)
     while True:
         for leftover in folder.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        quick = (_recipe, _recipe, _toml, _command, _command, _run_folder, _set, _results, _grid)
-        odd = draw.choice(quick)(folder, good, draw)
+        odd = draw.choice(makers)(folder, good, draw)
         if not odd.is_long or odd.kind not in ("recipe", "command"):
             return odd
 
@@ -51,16 +49,16 @@ def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
         kind = draw.choice(("method", "data", "model", "noise"))
         plugin = draw.choice(("method", "network", "noise", "thing", "exits", "syntax", "none"))
         values[kind] = f"{plugin}.py:{draw.choice(('Thing', 'fails', 'Nothing', ''))}"
-    arguments = ["run", "demo", *odd_recipes.overrides(values), "--out", OUT]
-    is_long = values["model"] != "unet" or any(map(is_large, values.values()))
-    return Odd("recipe", arguments, is_long)
+    return _run_of("recipe", values)
 
 
 def _mild(folder: Path, good: Path, draw: Random) -> Odd:
-    values = odd_recipes.mild(draw)
+    return _run_of("mild recipe", odd_recipes.mild(draw))
+
+
+def _run_of(kind: str, values: dict[str, str]) -> Odd:
     arguments = ["run", "demo", *odd_recipes.overrides(values), "--out", OUT]
-    is_long = values["model"] != "unet" or any(map(is_large, values.values()))
-    return Odd("mild recipe", arguments, is_long)
+    return Odd(kind, arguments, values["model"] != "unet" or any(map(is_large, values.values())))
 
 
 def _toml(folder: Path, good: Path, draw: Random) -> Odd:
@@ -77,72 +75,60 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
     shutil.copytree(good / name, folder / OUT)
     shutil.copytree(good / "set" / "images", folder / "images")
     about = "; ".join(odd_files.spoil(folder / OUT, draw) for _ in range(draw.choice((1, 1, 2))))
-    command = draw.choice(
-        (
-            ["resume", OUT],
-            ["resume", OUT],
-            ["evaluate", OUT],
-            ["predict", OUT, "images", "--out", f"{OUT}/masks"],
-            ["predict", f"{OUT}/model.safetensors", "images", "--out", f"{OUT}/masks"],
-            ["run", f"{OUT}/recipe.toml", "--out", f"{OUT}/again"],
-            ["audit", OUT, "--out", f"{OUT}/audit"],
-            ["audit", OUT, "--survey", "--out", f"{OUT}/audit"],
-            ["report", OUT, "--out", f"{OUT}/page.html"],
-            ["tables", OUT, "--out", f"{OUT}/tables"],
-            ["export", OUT, "--to", "onnx", "--out", f"{OUT}/x"],
-            ["export", OUT, "--to", "monai-bundle", "--out", f"{OUT}/x"],
-        )
-    )
+    command = draw.choice(RUN_FOLDER).split()
     # torch does not let Ctrl-C through while it exports: it gets the time that it needs
     return Odd("run folder", command, is_long=command[0] != "export", about=f"{name}: {about}")
 
 
+RUN_FOLDER = (
+    "resume out",
+    "resume out",
+    "evaluate out",
+    "predict out images --out out/masks",
+    "predict out/model.safetensors images --out out/masks",
+    "run out/recipe.toml --out out/again",
+    "audit out --out out/audit",
+    "audit out --survey --out out/audit",
+    "report out --out out/page.html",
+    "tables out --out out/tables",
+    "export out --to onnx --out out/x",
+    "export out --to monai-bundle --out out/x",
+)
+OF_GRID = (
+    "bench grids/grid.toml --list --results results",
+    "bench grids/grid.toml --dry-run --results results",
+    "tables results --grid grids/grid.toml --out out",
+)
+
+
 def _results(folder: Path, good: Path, draw: Random) -> Odd:
     shutil.copytree(good / "results", folder / "results")
-    shutil.copy(good / "grid.toml", folder / "grid.toml")
+    shutil.copytree(good / "grids", folder / "grids")
     about = "; ".join(odd_files.spoil(folder / "results", draw) for _ in range(draw.choice((1, 2))))
-    command = draw.choice(
-        (
-            ["tables", "results", "--grid", "grid.toml", "--out", OUT],
-            ["tables", "results", "--out", OUT],
-            ["bench", "grid.toml", "--list", "--results", "results"],
-            ["bench", "grid.toml", "--dry-run", "--results", "results"],
-        )
-    )
+    command = draw.choice((*OF_GRID, "tables results --out out")).split()
     return Odd("results", command, is_long=True, about=about)
 
 
 def _grid(folder: Path, good: Path, draw: Random) -> Odd:
     shutil.copytree(good / "results", folder / "results")
-    (folder / "grids").mkdir()
-    shutil.copy(good / "grid.toml", folder / "grids" / "grid.toml")
+    shutil.copytree(good / "grids", folder / "grids")
     about = odd_files.spoil(folder / "grids", draw)
-    command = draw.choice(
-        (
-            ["bench", "grids/grid.toml", "--list", "--results", "results"],
-            ["bench", "grids/grid.toml", "--dry-run", "--results", "results"],
-            ["tables", "results", "--grid", "grids/grid.toml", "--out", OUT],
-        )
-    )
-    return Odd("grid", command, is_long=True, about=about)
+    return Odd("grid", draw.choice(OF_GRID).split(), is_long=True, about=about)
 
 
 def _set(folder: Path, good: Path, draw: Random) -> Odd:
-    name = "set"
-    shutil.copytree(good / name, folder / "set")
+    shutil.copytree(good / "set", folder / "set")
     shutil.copytree(good / "done", folder / "done")
     about = "; ".join(odd_files.spoil(folder / "set", draw) for _ in range(draw.choice((1, 2))))
     small = odd_recipes.overrides({**odd_recipes.SMALL, "method": "fedavg", "noise": "none"})
-    command = draw.choice(
-        (
-            ["check", "set", "--workers", "1"],
-            ["run", "demo", "data=set", *small, "--out", OUT],
-            ["noise", "apply", "set/masks", OUT, "--mu", "2", "--sigma", "1", "--workers", "1"],
-            ["predict", "done", "set/images", "--out", OUT],
-            ["evaluate", "done", "--data", "set"],
-        )
+    commands = (
+        "check set --workers 1",
+        f"run demo data=set {' '.join(small)} --out out",
+        "noise apply set/masks out --mu 2 --sigma 1 --workers 1",
+        "predict done set/images --out out",
+        "evaluate done --data set",
     )
-    return Odd("set", command, about=f"{name}: {about}")
+    return Odd("set", draw.choice(commands).split(), about=f"set: {about}")
 
 
 @cache
@@ -178,9 +164,8 @@ def _command(folder: Path, good: Path, draw: Random) -> Odd:
     for parameter in command.params:
         arguments += _parameter(parameter, draw)
     if draw.random() < 0.1:
-        arguments.insert(
-            draw.randrange(len(arguments) + 1), draw.choice(("--nope", "--help", "-x", "--"))
-        )
+        place = draw.randrange(len(arguments) + 1)
+        arguments.insert(place, draw.choice(("--nope", "--help", "-x", "--")))
     if words == ("deploy", "demo"):  # would start servers; what it does is tested elsewhere
         arguments.append("--nope")
     is_long = words[-1] in LONG or any(map(is_large, arguments))
@@ -197,10 +182,8 @@ def _parameter(parameter: Any, draw: Random) -> list[str]:
     if draw.random() > chance:
         return []
     if is_argument:
-        return [
-            _value(parameter, draw)
-            for _ in range(draw.choice((1, 1, 2)) if parameter.nargs == -1 else 1)
-        ]
+        count = draw.choice((1, 1, 2)) if parameter.nargs == -1 else 1
+        return [_value(parameter, draw) for _ in range(count)]
     option = draw.choice((*parameter.opts, *parameter.secondary_opts))
     if parameter.is_flag:
         return [option]
@@ -215,15 +198,7 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "masks": ("set/masks", "set/masks/case0.png", "done"),
     "source": ("set", "done", "set/images"),
     "data": ("set", "done"),
-    "names": (
-        "set",
-        "method",
-        "model",
-        "fedavg",
-        "unet",
-        "method.py:Thing",
-        "exits.py:X",
-    ),
+    "names": ("set", "method", "model", "fedavg", "unet", "method.py:Thing", "exits.py:X"),
     "image": ("set/images/case0.png", "set", "thing.py"),
     "mask": ("set/masks/case0.png", "set", "thing.py"),
     "setting": ("skin-ns", "breast-ne"),
@@ -243,19 +218,8 @@ WRITTEN = ("out", "target", "to", "mail", "problems", "csv", "server", "runs")
 def _value(parameter: Any, draw: Random) -> str:
     name = parameter.name
     if name in WRITTEN:
-        return draw.choice(
-            (
-                OUT,
-                OUT,
-                f"{OUT}/a/b",
-                "",
-                "/dev/null",
-                "/dev/full",
-                "/proc/nowhere/x",
-                "y" * 300,
-                "ä\n",
-            )
-        )
+        places = ("", "/dev/null", "/dev/full", "/proc/nowhere/x", "y" * 300, "ä\n")
+        return draw.choice((OUT, OUT, f"{OUT}/a/b", *places))
     if name in PLAUSIBLE and draw.random() < 0.6:
         return draw.choice(PLAUSIBLE[name])
     kind = parameter.type
@@ -264,6 +228,3 @@ def _value(parameter: Any, draw: Random) -> str:
     if draw.random() < 0.4 and type(kind).__name__ in ("IntParamType", "IntRange", "FloatRange"):
         return draw.choice(("1", "2", "16", "32"))
     return text(draw)
-
-
-Maker = Callable[[Path, Path, Random], Odd]

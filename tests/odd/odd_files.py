@@ -25,7 +25,7 @@ def spoil(folder: Path, draw: Random) -> str:
             return f"values of {file.relative_to(folder)}"
         except (ValueError, LookupError, TypeError, AttributeError, FedA3IError):
             pass  # this file is spoiled already and holds no values any more
-    wrong = draw.choice((_bytes, _bytes, _bytes, _removed, _folder, _fifo, _link, _loop))
+    wrong = draw.choice((_bytes, _bytes, _bytes, _removed, _removed, _removed, _removed, _removed))
     wrong(file, draw)
     return f"{wrong.__name__} {file.relative_to(folder)}"
 
@@ -36,25 +36,16 @@ def _bytes(file: Path, draw: Random) -> None:
 
 def _removed(file: Path, draw: Random) -> None:
     file.unlink()
+    replace = draw.choice((None, Path.mkdir, os.mkfifo, _link, _loop))
+    if replace is not None:
+        replace(file)
 
 
-def _folder(file: Path, draw: Random) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def _fifo(file: Path, draw: Random) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def _link(file: Path, draw: Random) -> None:
-    file.unlink()
+def _link(file: Path) -> None:
     file.symlink_to("/no/where")
 
 
-def _loop(file: Path, draw: Random) -> None:
-    file.unlink()
+def _loop(file: Path) -> None:
     file.symlink_to(file.name)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
+from feda3i.testing import _StopAfter
 
 PLUGINS = {
     "empty.py": "",
@@ -62,25 +65,13 @@ def make(folder: Path) -> None:
         options = ["method.t1=1"] if name == "survey" else []
         run(recipe.load(None, [*tiny, "rounds=2", method, *options]), folder / name)
         result_of(folder / name).write(folder / "results" / f"{name}.json")
-    broken_off(recipe.load(None, [*tiny, "rounds=3", "method=elr"]), folder / "open")
-    (folder / "grid.toml").write_text(GRID.format(set=json.dumps(tiny)))
+    with contextlib.suppress(KeyboardInterrupt):
+        elr = recipe.load(None, [*tiny, "rounds=3", "method=elr"])
+        run(elr, folder / "open", listener=_StopAfter(1))
+    (folder / "grids").mkdir()
+    (folder / "grids" / "grid.toml").write_text(GRID.format(set=json.dumps(tiny)))
     for name, body in PLUGINS.items():
         (folder / name).write_text(body)
-
-
-def broken_off(loaded: object, path: Path) -> None:
-    """Leave a run after its first round."""
-    from feda3i.engine.console import Silent
-    from feda3i.engine.run import run
-
-    class Stop(Silent):
-        def round(self, event):
-            raise KeyboardInterrupt
-
-    try:
-        run(loaded, path, listener=Stop())  # type: ignore[arg-type]
-    except KeyboardInterrupt:
-        return
 
 
 def pictures(folder: Path) -> None:

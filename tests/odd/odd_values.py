@@ -9,27 +9,9 @@ WORDS = (
     *("", " ", "abc", "None", "null", "auto", "none", "all", "ä漢字", "\u202ex", "a\nb", "x" * 300),
     *("'", '"', "'x'", '"5"', r'"\u0000"', "=", "a=b", ".", "..", "...", "-", "--", "%", "{x}"),
     *("[/x]", "[bold", ":smile:"),
-    *(
-        "/no/where",
-        "/dev/null",
-        "/proc/nowhere/x",
-        "nowhere.toml",
-        "nowhere.py:X",
-        "a:b",
-        ":",
-        "x:",
-    ),
-    *(
-        ":x",
-        "math:sqrt",
-        "json:loads",
-        "math:pi",
-        ".:x",
-        "a..b:c",
-        "monai:Nope",
-        "monai:",
-        "unet:x",
-    ),
+    *("/no/where", "/dev/null", "/proc/nowhere/x", "nowhere.toml", "nowhere.py:X", "a:b"),
+    *(":", "x:", ":x", "math:sqrt", "json:loads", "math:pi", ".:x", "a..b:c", "monai:Nope"),
+    *("monai:", "unet:x"),
 )
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "-0.0", "0.5", "1.5", "-2.5", "255", "256", "1_0", "+1", "0x10"),
@@ -85,17 +67,10 @@ def mutated(data: bytes, draw: Random) -> bytes:
     """Return bytes with one thing wrong: cut, flipped, inserted, doubled or replaced."""
     place = draw.randrange(len(data) + 1)
     other = bytes(draw.randrange(256) for _ in range(draw.choice((1, 1, 4, 40))))
-    return draw.choice(
-        (
-            data[:place],
-            b"",
-            data[:place] + other + data[place:],
-            data[:place] + other + data[place + len(other) :],
-            data + data,
-            data[:place] + b"\xff\xfe" + data[place:],
-            data[:place] + b"\x00" * 8 + data[place + 8 :],
-        )
-    )
+    before, after = data[:place], data[place:]
+    inserted = (before + other + after, before + b"\xff\xfe" + after)
+    replaced = (before + other + after[len(other) :], before + b"\x00" * 8 + after[8:])
+    return draw.choice((before, b"", data + data, *inserted, *replaced))
 
 
 def mutated_tree(tree: Any, draw: Random) -> Any:

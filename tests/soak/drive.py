@@ -162,20 +162,6 @@ def _path_of(thing) -> str:
     return os.path.abspath(os.fsdecode(thing))
 
 
-def note_modules(file: Path) -> None:
-    """Write the names of all modules of a child that has come to its end."""
-    from feda3i.engine import run_folder as folder
-
-    finish = folder.RunFolder.finish
-
-    def finish_and_note(*arguments):
-        sha = finish(*arguments)
-        file.write_text(" ".join(name for name in sorted(sys.modules) if name != "__main__"))
-        return sha
-
-    folder.RunFolder.finish = finish_and_note
-
-
 def limit_files(size: int) -> Callable[[], None]:
     """Return a preparation after which no file may grow beyond this many bytes."""
 

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import json
 import os
+import pkgutil
 import random
 import re
 import shutil
@@ -30,7 +31,9 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # forks of a process with threads may hang
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drive import Child, Plant, Process, limit_files, note_modules, small_disk
+from drive import Child, Plant, Process, limit_files, small_disk
+
+import feda3i
 
 ROUNDS = 3
 TINY = ("data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32")
@@ -57,9 +60,7 @@ def problems_of(path: Path, sha256: str) -> list[str]:
     rounds = [event["round"] for event in events if event["event"] == "round"]
     if rounds != list(range(1, ROUNDS + 1)) or [e["event"] for e in events].count("start") != 1:
         found.append(f"the event log tells rounds {rounds}")
-    left = [
-        p.name for p in path.rglob("*") if p.name == "cache" or re.search(r"^\.part-|\.tmp", p.name)
-    ]
+    left = [p.name for p in path.rglob("*") if re.search(r"^cache$|^\.part-|\.tmp", p.name)]
     return found + ([f"left over: {', '.join(left)}"] if left else [])
 
 
@@ -76,17 +77,11 @@ class Soak:
         self.seconds: dict[str, float] = {}
 
     def warm_up(self) -> None:
-        """Import here what a run imports, so that forks start with it; nothing runs here."""
-        import feda3i.engine.run  # noqa: F401 - torch, before the first fork
-
-        notes = self.folder / "modules.txt"
-        for name in self.recipes:
-            path = self.folder / f"warm-{name}"
-            Child(self.command(name, path), self.log(path), lambda: note_modules(notes)).wait()
-            for module in notes.read_text().split():
-                with contextlib.suppress(Exception):
-                    importlib.import_module(module)
-            shutil.rmtree(path)
+        """Import here what a run may import, so that forks start with it; nothing runs here."""
+        for module in pkgutil.walk_packages(feda3i.__path__, "feda3i."):
+            if not module.name.startswith(("feda3i.flower", "feda3i.__main__")):
+                with contextlib.suppress(ImportError):  # of an extra
+                    importlib.import_module(module.name)
         if threading.active_count() > 1:
             raise SystemExit("a fork would be unsafe: an import started a thread")
 
@@ -242,7 +237,7 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-KINDS = ("planted", "random", "process", "workers", "disk", "two")
+KINDS = ("planted", "random", "process", "first second", "workers", "disk", "two")
 
 
 def harm(soak: Soak, scale: float, kinds: tuple[str, ...], share: float) -> None:
@@ -251,22 +246,20 @@ def harm(soak: Soak, scale: float, kinds: tuple[str, ...], share: float) -> None
     def count(number: int) -> int:
         return max(1, round(number * scale))
 
+    harms = {
+        "planted": lambda: soak.planted(share),
+        "random": lambda: soak.at_random("random", Child, count(60)),
+        "process": lambda: soak.at_random("process", Process, count(20)),
+        "first second": lambda: soak.at_random("first second", Process, count(20), within=0.3),
+        "workers": lambda: soak.workers(count(8)),
+        "disk": lambda: soak.full_disks(count(12)),
+        "two": lambda: soak.two_at_once(count(12)),
+    }
     soak.warm_up()
-    needs_process = {"process", "workers"} & set(kinds)
+    needs_process = {"process", "first second", "workers"} & set(kinds)
     soak.measure((Child, Process) if needs_process else (Child,))
-    if "planted" in kinds:
-        soak.planted(share)
-    if "random" in kinds:
-        soak.at_random("random", Child, count(60))
-    if "process" in kinds:
-        soak.at_random("process", Process, count(20))
-        soak.at_random("first second", Process, count(20), within=0.3)
-    if "workers" in kinds:
-        soak.workers(count(8))
-    if "disk" in kinds:
-        soak.full_disks(count(12))
-    if "two" in kinds:
-        soak.two_at_once(count(12))
+    for kind in kinds:
+        harms[kind]()
 
 
 def main() -> int:

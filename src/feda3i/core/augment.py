@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +48,13 @@ class Preset:
     part: float = 0.3  # of the cases that each of elastic, blur, noise and gamma changes
 
 
+_SCANNED = Preset(
+    elastic=0.02,
+    brightness=0.1,
+    contrast=(0.75, 1.33),
+    gamma=(0.7, 1.5),
+    noise=0.05,
+)
 PRESETS: Mapping[str, Preset] = {
     # A lesion has no up and down, and lamps, lenses and skin differ.
     "dermoscopy": Preset(
@@ -62,29 +69,9 @@ PRESETS: Mapping[str, Preset] = {
         blur=0.8,
     ),
     # The probe is at the top, so never upside down; gain differs, and speckle is the texture.
-    "ultrasound": Preset(
-        flips=(-1,),
-        rotation=10.0,
-        zoom=(0.85, 1.2),
-        elastic=0.02,
-        brightness=0.1,
-        contrast=(0.75, 1.33),
-        gamma=(0.7, 1.5),
-        noise=0.05,
-        blur=0.8,
-    ),
+    "ultrasound": replace(_SCANNED, flips=(-1,), rotation=10.0, zoom=(0.85, 1.2), blur=0.8),
     # Axes of a volume have a meaning and organs have sides, so no flips; scales differ by scanner.
-    "mri": Preset(
-        rotation=15.0,
-        zoom=(0.85, 1.18),
-        elastic=0.02,
-        beyond="border",
-        brightness=0.1,
-        contrast=(0.75, 1.33),
-        gamma=(0.7, 1.5),
-        noise=0.05,
-        blur=0.7,
-    ),
+    "mri": replace(_SCANNED, rotation=15.0, zoom=(0.85, 1.18), beyond="border", blur=0.7),
 }
 
 

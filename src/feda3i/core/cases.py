@@ -122,7 +122,10 @@ class Cases:
         return None if np.allclose(sizes, 1.0, rtol=0, atol=1e-3) else sizes
 
     def take(self, index: Index | slice) -> Cases:
-        """Return the cases at these positions (copies the pixels), or of a slice (does not)."""
+        """Return the cases at these positions (copies the pixels), or of a slice (does not).
+
+        Arrays that are mapped to memory stay so in a slice.
+        """
         places = np.arange(len(self))[index].tolist()
 
         def named(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -138,10 +141,6 @@ class Cases:
             zoom=None if self.zoom is None else self.zoom[index],
             groups=named(self.groups),
         )
-
-    def between(self, start: int, stop: int) -> Cases:
-        """Return the cases of an unbroken range; arrays mapped to memory stay so, uncopied."""
-        return self.take(slice(start, stop))
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, images and masks: the same bytes, the same data."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from feda3i.core.normalise import NONE, Normalise
 from feda3i.core.resize import Aspect
@@ -38,28 +37,6 @@ class Format:
     axis: int = 2  # of a NIfTI file along which slices lie
     volumes: str | None = None  # ``whole`` or ``slices`` if cases are read from files of volumes
     keeps_values: bool = False  # whether values are as in the files, or scaled to bytes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the format as plain values."""
-        return {
-            **asdict(self),
-            "shape": list(self.shape),
-            "normalise": self.normalise.to_dict(),
-            "spacing": None if self.spacing is None else list(self.spacing),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Format:
-        """Return the format that ``to_dict`` gave."""
-        spacing = values.get("spacing")
-        return cls(
-            **{
-                **values,
-                "shape": tuple(values["shape"]),
-                "normalise": Normalise.from_dict(values.get("normalise", {"name": "none"})),
-                "spacing": None if spacing is None else tuple(spacing),
-            }
-        )
 
     @property
     def dimensions(self) -> int:

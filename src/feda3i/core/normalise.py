@@ -92,17 +92,6 @@ class Normalise:
             return second > 0
         return first < second and (self.name == "window" or (first >= 0 and second <= 100))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; the defaults are left out."""
-        more: dict[str, Any] = {"over": self.over} if self.over != "all" else {}
-        return {"name": self.name, **more, **({"by": list(self.by)} if self.by else {})}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Normalise:
-        """Return the rule that ``to_dict`` gave."""
-        by = values.get("by")
-        return cls(values["name"], values.get("over", "all"), None if by is None else tuple(by))
-
     @property
     def is_none(self) -> bool:
         """Return whether values are left as they are."""

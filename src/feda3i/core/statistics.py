@@ -19,7 +19,7 @@ import numpy as np
 
 from feda3i.core.layout import Entry, Layout
 from feda3i.core.messages import Floats, Numbers, Params, Replies
-from feda3i.errors import RecipeError, WireError
+from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -172,17 +172,8 @@ def _moments(numbers: Numbers, row: int, part: slice) -> Moments:
     return int(elements[row]), np.asarray(mean[part]), np.asarray(variance[part])
 
 
-def check_statistics(where: str, numbers: Numbers, layout: Layout) -> None:
-    """Raise ``WireError`` unless these are the moments of this network's layers."""
+def lengths_of(layout: Layout) -> dict[str, int]:
+    """Return how many entries each number of a measurement of this network has."""
     norms = norms_of(layout)
     channels = sum(norm.channels for norm in norms)
-    lengths = dict(zip(NUMBERS, (len(norms), channels, channels), strict=True))
-    for name, length in lengths.items():
-        value = numbers.get(name)
-        if not isinstance(value, list) or len(value) != length:
-            raise WireError(f"{where}, '{name}': expected a list of {length} numbers")
-        kinds = (int,) if name == "elements" else (int, float)
-        low, high = LIMITS[name]
-        # NaN is in no range; integers are compared as they are, for one of 400 digits has no float.
-        if not all(type(one) in kinds and low <= one <= high for one in value):
-            raise WireError(f"{where}, '{name}': expected finite numbers from {low:g} to {high:g}")
+    return dict(zip(NUMBERS, (len(norms), channels, channels), strict=True))

@@ -20,21 +20,10 @@ from feda3i.errors import WireError
 _MARK = "__array__"
 _PARAMS = "__params__"
 MAX_HEADER = 64 * 2**20
-_DTYPES = {
-    np.dtype(name): code
-    for name, code in {
-        "float64": "F64",
-        "float32": "F32",
-        "int64": "I64",
-        "int32": "I32",
-        "int16": "I16",
-        "int8": "I8",
-        "uint64": "U64",
-        "uint32": "U32",
-        "uint16": "U16",
-        "uint8": "U8",
-        "bool": "BOOL",
-    }.items()
+_DTYPES = {np.dtype(bool): "BOOL"} | {
+    np.dtype(f"{kind}{size}"): f"{kind.upper()}{8 * size}"
+    for kind, sizes in {"f": (4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}.items()
+    for size in sizes
 }
 
 

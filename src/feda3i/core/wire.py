@@ -64,15 +64,20 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     lacking = [name for name in expected if name not in reply.numbers]
     if lacking:
         raise WireError(f"{where} lacks the declared number '{lacking[0]}'")
-    if reply.task == "measure":
-        statistics.check_statistics(where, reply.numbers, layout)
-    else:
-        lists = OFFSETS if reply.task == "offsets" else ()
-        for name, value in reply.numbers.items():
-            entries = classes if name in (*wire.per_class, *lists) else wire.lists.get(name)
-            _check_number(f"{where}, '{name}'", value, entries, reply.task != "survey")
-            if name.endswith("_cases"):
-                _check_counts(f"{where}, '{name}'", value if isinstance(value, list) else [value])
+    is_measure = reply.task == "measure"
+    by_class = OFFSETS if reply.task == "offsets" else wire.per_class
+    lists = {**dict.fromkeys(by_class, classes), **wire.lists}
+    lists = statistics.lengths_of(layout) if is_measure else lists
+    limits = statistics.LIMITS if is_measure else {}
+    for name, value in reply.numbers.items():
+        place, (low, high) = f"{where}, '{name}'", limits.get(name, (-MAX_NUMBER, MAX_NUMBER))
+        _check_number(place, value, lists.get(name), reply.task != "survey", low, high)
+        for one in value if isinstance(value, list) else [value]:
+            if name.endswith("_cases"):  # an integer, or a float without a fraction
+                is_whole = isinstance(one, float) and one.is_integer()
+                check_whole(place, int(one) if is_whole else one, 0, MAX_CASES)
+            elif is_measure and name == "elements":
+                check_whole(place, one, low, high)
     check_whole(f"{where}, the number of cases", reply.cases, 1, MAX_CASES)
     check_range(f"{where}, its seconds", reply.seconds, 0, MAX_SECONDS)
     if (reply.params is not None) != (reply.task == "fit"):
@@ -81,7 +86,7 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
         layout.check_limits(reply.params, MAX_VALUE, MAX_BUFFER, MAX_COUNT)
 
 
-def check_whole(where: str, value: Any, least: int, most: int) -> None:
+def check_whole(where: str, value: Any, least: float, most: float) -> None:
     """Raise ``WireError`` unless a value from outside is a whole number in a range."""
     if type(value) is not int or not least <= value <= most:
         raise WireError(
@@ -101,13 +106,6 @@ def check_range(where: str, value: Any, least: float, most: float) -> None:
         )
 
 
-def _check_counts(where: str, values: list[Any]) -> None:
-    """Raise ``WireError`` unless these are numbers of cases, as integers or as floats."""
-    for value in values:
-        is_whole = isinstance(value, float) and value.is_integer()
-        check_whole(where, int(value) if is_whole else value, 0, MAX_CASES)
-
-
 def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -> None:
     for name in found:
         if name not in known:
@@ -117,7 +115,9 @@ def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -
             )
 
 
-def _check_number(where: str, value: Any, entries: int | None, must_be_finite: bool) -> None:
+def _check_number(
+    where: str, value: Any, entries: int | None, must_be_finite: bool, low: float, high: float
+) -> None:
     """Raise ``WireError`` unless this is one number, or a list of as many as declared."""
     if entries is not None and not (isinstance(value, list) and len(value) == entries):
         size = f"{len(value)} entries" if isinstance(value, list) else type(value).__name__
@@ -130,4 +130,4 @@ def _check_number(where: str, value: Any, entries: int | None, must_be_finite: b
             if must_be_finite:
                 raise DivergedError(f"{where}: expected a finite number, found {number}")
             continue
-        check_range(where, number, -MAX_NUMBER, MAX_NUMBER)
+        check_range(where, number, low, high)

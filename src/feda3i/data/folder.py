@@ -162,4 +162,4 @@ def _take(cases: Cases, index: Index) -> Cases:
     start, stop = int(index[0]), int(index[-1]) + 1
     if stop - start != len(index):
         return cases.take(index)
-    return cases.between(start, stop)
+    return cases.take(slice(start, stop))

@@ -148,8 +148,10 @@ def parse_event(line: str | bytes) -> Event | None:
     return event if isinstance(event, dict) and isinstance(kind, str) else None
 
 
-def mistake_of(error: ValidationError) -> str:
-    """Return the first mistake that a typed check found, in one line."""
+def mistake_of(error: Exception) -> str:
+    """Return the first mistake that a typed check found, in one line; other errors in words."""
+    if not isinstance(error, ValidationError):
+        return str(error)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg'].lower()}, found {shown(first['input'])}"

@@ -78,10 +78,8 @@ def check_manifest(content: Any, path: Path) -> dict[str, Any]:
             lacking = [key for key in _Data.model_fields if key not in found["data"]]
             if lacking:
                 raise RecipeError(f"data.{lacking[0]}: missing")
-    except ValidationError as error:
+    except (ValidationError, RecipeError) as error:
         raise RunError(f"'{path}' is damaged: {mistake_of(error)}") from None
-    except RecipeError as error:
-        raise RunError(f"'{path}' is damaged: {error}") from None
     return found
 
 

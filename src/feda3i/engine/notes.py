@@ -93,7 +93,7 @@ def losses_of(events: Path) -> list[float]:
     """Return the mean training loss of every round so far."""
     if not events.exists():
         return []
-    found = (event.get("loss") for event in read_events(events, "round"))
+    found = [event["loss"] for event in read_events(events, "round")]
     return [math.inf if loss is None else float(loss) for loss in found]
 
 

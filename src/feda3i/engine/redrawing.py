@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from feda3i import quality
-from feda3i.core.cases import Cases
 from feda3i.core.format import Format
 from feda3i.core.messages import Replies, Settings
 from feda3i.core.patches import foreground_places
@@ -56,36 +55,29 @@ def begin(server: Server, recipe: Recipe) -> None:
 
 
 def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.Offset]:
-    """Return the offset of a folder of trusted masks by class, in px at 256."""
-    cases = trusted_cases(recipe, folder, form.channels, form.classes, form.shape)
-    images = [byte_image(image, form.normalise) for image in cases.images]
-    sides = [quality.longest_side(mask.shape) for mask in cases.masks]
-    scale = quality.SIDE / float(np.median(sides))
-    return [
-        quality.rescaled(one, scale) for one in edges_of(images, list(cases.masks), form.classes)
-    ]
+    """Return the offset of a folder of trusted masks by class, in px at 256.
 
-
-def trusted_cases(
-    recipe: Recipe, folder: Path, channels: int, classes: int, shape: Sequence[int]
-) -> Cases:
-    """Return the cases of a folder, read as those of the sites are."""
+    Its cases are read as those of the sites are.
+    """
     from feda3i.data.folder import load_folder
 
     options = recipe.data.options()
     names = ("volumes", "axis", "values", "spacing")
     kept = {name: options[name] for name in names if name in options}
-    named = tuple(options.get("classes", ())) if classes > 1 else ()
-    is_whole = kept or recipe.train.patch
-    return load_folder(
+    cases = load_folder(
         folder,
         **kept,
-        size=options.get("size") if is_whole else shape[0],
-        channels=channels,
-        classes=named,
+        size=options.get("size") if kept or recipe.train.patch else form.shape[0],
+        channels=form.channels,
+        classes=tuple(options.get("classes", ())) if form.classes > 1 else (),
         aspect=options.get("aspect", "squeeze"),
         unused=options.get("unused", "error"),
     )
+    images = [byte_image(image, form.normalise) for image in cases.images]
+    scale = quality.SIDE / float(np.median([quality.longest_side(m.shape) for m in cases.masks]))
+    return [
+        quality.rescaled(one, scale) for one in edges_of(images, list(cases.masks), form.classes)
+    ]
 
 
 def unasked(server: Server) -> list[str]:

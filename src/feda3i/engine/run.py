@@ -274,8 +274,11 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
-    watch = BestWatch(job.recipe.validation, Best.from_tree(saved.get("best"), job.layout))
-    return server, int(saved["round"]) + 1, watch
+    best = saved.get("best")
+    if best is not None:
+        best = Best(**best)
+        job.layout.check(best.params)
+    return server, int(saved["round"]) + 1, BestWatch(job.recipe.validation, best)
 
 
 def _look_around(

@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import InstanceOf, NonNegativeInt, ValidationError
+
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
-from feda3i.engine.events import read_events
+from feda3i.engine.events import Record, mistake_of, read_events
 from feda3i.engine.job import Job
 from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
 from feda3i.engine.manifest import check_manifest, check_recipe_kept, manifest_of
@@ -30,6 +32,16 @@ from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local
 from feda3i.values import check_plain, check_text
+
+
+class _Checkpoint(Record):
+    """What a checkpoint holds; it may come from elsewhere."""
+
+    round: NonNegativeInt
+    params: InstanceOf[Params]
+    state: dict[str, Any]
+    events: NonNegativeInt
+    best: Best | None = None
 
 
 class RunFolder:
@@ -171,15 +183,9 @@ class RunFolder:
 
     # -- checkpoint -------------------------------------------------------------------------------
 
-    def save(
-        self,
-        round: int,
-        params: Params,
-        state: dict[str, Any],
-        best: dict[str, Any] | None = None,
-    ) -> None:
+    def save(self, round: int, params: Params, state: dict[str, Any]) -> None:
         """Write the checkpoint after a round; the events so far must be on disk before."""
-        self.write(self.packed(round, params, state, best))
+        self.write(self.packed(round, params, state))
 
     def packed(
         self,
@@ -204,11 +210,12 @@ class RunFolder:
             return None
         try:
             tree: dict[str, Any] = unpack(unseal(self.checkpoint.read_bytes()))
-            _check_checkpoint(tree)
-        except (OSError, WireError) as error:
+            _Checkpoint.model_validate(tree)
+        except (OSError, WireError, ValidationError) as error:
             raise RunError(
-                f"the checkpoint '{self.checkpoint}' cannot be used: {error}. Restore it from a "
-                f"copy, or repeat the run in another folder: feda3i run {self.path}/recipe.toml"
+                f"the checkpoint '{self.checkpoint}' cannot be used: {mistake_of(error)}. Restore "
+                f"it from a copy, or repeat the run in another folder: feda3i run "
+                f"{self.path}/recipe.toml"
             ) from None
         return tree
 
@@ -314,12 +321,3 @@ def check_log(folder: Path) -> None:
             f"'{folder}/events.jsonl' is not the log that this run wrote: expected SHA-256 "
             f"{expected[:12]} (manifest.json), found {found[:12]}; restore it from a copy"
         )
-
-
-def _check_checkpoint(tree: Any) -> None:
-    """Raise ``WireError`` unless a tree is what ``save`` writes; it may come from elsewhere."""
-    kinds = {"round": int, "params": Params, "state": dict, "events": int}
-    if not isinstance(tree, dict) or any(not isinstance(tree.get(k), kinds[k]) for k in kinds):
-        raise WireError(f"expected {', '.join(kinds)}, found something else")
-    if tree["round"] < 0 or tree["events"] < 0:
-        raise WireError("round and length of the log cannot be negative")

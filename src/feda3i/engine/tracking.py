@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,22 +56,20 @@ class Tracker:
 
     def take(self, event: Event) -> None:
         """Pass an event on."""
-        notes: list[str] = []
-        if event["event"] == "start":
+        kind = event["event"]
+        notes = [event["text"]] if kind == "note" else []
+        if kind == "start":
             params = {key: str(value) for key, value in flat_items(event["recipe"])}
             self._each(lambda sink: sink.begin(params))
-        elif event["event"] == "round":
-            self._round = int(event["round"])
-            values = event_numbers(event)
+        elif kind == "round":
+            self._round, values = int(event["round"]), event_numbers(event)
             self._each(lambda sink: sink.numbers(values, self._round))
             notes = event.get("said", [])
-        elif event["event"] == "note":
-            notes = [event["text"]]
         for text in notes:
-            self._note(text)
+            self._each(partial(self._note, text))
 
-    def _note(self, text: str) -> None:
-        self._each(lambda sink: sink.note(text, self._round))
+    def _note(self, text: str, sink: Sink) -> None:
+        sink.note(text, self._round)
 
     def end(self, is_done: bool) -> None:
         """Close all sinks."""
@@ -98,13 +97,10 @@ def open_tracker(
         check_choice("tracking", name, SINKS)
         try:
             sinks[name] = SINKS[name](folder, title, first)
-        except ImportError as error:
-            tell(
-                f"NOTE: no tracking by {name}: {summary(error)}; install it with "
-                f"pip install 'feda3i[tracking]'"
-            )
         except Exception as error:  # any: a server that does not answer, a folder not writable
-            tell(f"NOTE: no tracking by {name}: {summary(error)}")
+            is_lacking = isinstance(error, ImportError)
+            advice = "; install it with pip install 'feda3i[tracking]'" if is_lacking else ""
+            tell(f"NOTE: no tracking by {name}: {summary(error)}{advice}")
     return Tracker(sinks, tell)
 
 

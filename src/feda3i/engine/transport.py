@@ -21,7 +21,7 @@ from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
-from feda3i.engine.workers import open_shared, plan_devices, share, usual_workers
+from feda3i.engine.workers import devices_of, open_shared, share
 from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.pool import Pool, cores, worker_number
@@ -67,17 +67,6 @@ class Slice:
     distances: bool
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a process needs to answer for all sites."""
-
-    recipe: Recipe
-    format: Format
-    data: dict[str, Any]
-    memory: Path
-    devices: Sequence[str]
-
-
 class Desk:
     """One process: the host of all sites, and the cases to score."""
 
@@ -93,6 +82,13 @@ class Desk:
         if self._read is None or self._read[0] != path:
             self._read = path, unpack(path.read_bytes())
         return self._read[1]
+
+    def answer(self, order: Order) -> Reply | Missing:
+        """Return a site's answer; of a failure there the reason."""
+        try:
+            return self.host.answer(order)
+        except (RunError, WireError) as error:
+            return Missing(order.site, str(error), isinstance(error, DivergedError))
 
     def score(self, params: Params, wanted: Slice) -> list[Row]:
         """Score some cases; train cases against the clean masks where they are known."""
@@ -117,9 +113,10 @@ class LocalTransport:
         self._desk = None
         self._cache = make_private(folder / "cache")
         data = share(federation, self._cache)
-        devices = plan_devices(job.recipe.engine.device, count, job.gpus())
-        start = Start(job.recipe, job.format, data, (folder / "memory").absolute(), devices)
-        self._pool: Pool[Any, Any] = Pool(_do, count, tool=partial(_open_desk, start))
+        devices = devices_of(job.recipe.engine.device, job.gpus())
+        memory = (folder / "memory").absolute()
+        tool = partial(_open_desk, job.recipe, job.format, data, memory, devices)
+        self._pool: Pool[Any, Any] = Pool(_do, count, tool=tool)
 
     def sites(self) -> dict[str, int]:
         """Return every site of the federation."""
@@ -127,16 +124,12 @@ class LocalTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield the sites' answers; a failure at one site is a ``Missing`` with the reason."""
-        if self._desk is None:
-            yield from self._pool.map(
-                (replace(order, params=_ELSEWHERE), self._file_of(order.params)) for order in orders
-            )
+        if self._desk is not None:
+            yield from map(self._desk.answer, orders)
             return
-        for order in orders:
-            try:
-                yield self._desk.host.answer(order)
-            except (RunError, WireError) as error:
-                yield Missing(order.site, str(error), isinstance(error, DivergedError))
+        yield from self._pool.map(
+            (replace(order, params=_ELSEWHERE), self._file_of(order.params)) for order in orders
+        )
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score all cases; train cases against the clean masks where they are known."""
@@ -175,24 +168,23 @@ class LocalTransport:
 
 
 @contextmanager
-def _open_desk(start: Start) -> Iterator[Desk]:
+def _open_desk(
+    recipe: Recipe, form: Format, data: dict[str, Any], memory: Path, devices: Sequence[str]
+) -> Iterator[Desk]:
     """Open what a worker process answers with, on its device."""
-    device = {"device": start.devices[worker_number()]}
-    engine = start.recipe.engine.model_copy(update=device)
-    job = Job(start.recipe.model_copy(update={"engine": engine}), start.format)
+    device = {"device": devices[worker_number() % len(devices)]}
+    engine = recipe.engine.model_copy(update=device)
     with one_thread():
-        yield Desk(job, open_shared(start.data), start.memory)
+        job = Job(recipe.model_copy(update={"engine": engine}), form)
+        yield Desk(job, open_shared(data), memory)
 
 
 def _do(request: tuple[Order | Slice, Path], desk: Desk) -> Reply | Missing | list[Row]:
     """Do in a worker process what is asked there."""
-    asked, path = request
+    asked, params = request[0], desk.read(request[1])
     if isinstance(asked, Slice):
-        return desk.score(desk.read(path), asked)
-    try:
-        return desk.host.answer(replace(asked, params=desk.read(path)))
-    except (RunError, WireError) as error:
-        return Missing(asked.site, str(error), isinstance(error, DivergedError))
+        return desk.score(params, asked)
+    return desk.answer(replace(asked, params=params))
 
 
 def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
@@ -220,7 +212,8 @@ def worker_count(job: Job, sites: int) -> int:
     """Return how many processes to use: by default one per GPU, or one per core without any."""
     wanted = job.recipe.engine.workers
     if wanted == "auto":
-        wanted = usual_workers(job.recipe.engine.device, cores(), job.gpus())
+        devices = devices_of(job.recipe.engine.device, job.gpus())
+        wanted = cores() if devices == ["cpu"] else len(devices)
     return max(1, min(wanted, sites))
 
 

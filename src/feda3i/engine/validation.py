@@ -6,20 +6,21 @@ Sites send means over their own validation cases; the test cases have no part in
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import InstanceOf
+
 from feda3i.core.messages import Params
+from feda3i.engine.events import Record, mistake_of
 from feda3i.engine.scoring import Row
-from feda3i.errors import RunError, WireError
+from feda3i.errors import RunError
 from feda3i.files import write_file
 
 if TYPE_CHECKING:
-    from feda3i.core.layout import Layout
     from feda3i.recipe.sections import ValidationSection
 
 
@@ -27,25 +28,13 @@ MODEL, ABOUT = "best.safetensors", "best.json"
 """The best model of a run, and what is known of it."""
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(Record):
     """The best model so far, and how many scorings in a row have not been better since."""
 
     round: int
     score: float
-    params: Params
+    params: InstanceOf[Params]
     waited: int = 0
-
-    @classmethod
-    def from_tree(cls, tree: Any, layout: Layout) -> Best | None:
-        """Return what a checkpoint knows of the best model; it may come from elsewhere."""
-        if tree is None:
-            return None
-        kinds = {"round": int, "score": float, "params": Params, "waited": int}
-        if not isinstance(tree, dict) or any(type(tree.get(k)) is not kinds[k] for k in kinds):
-            raise WireError(f"expected {', '.join(kinds)} of the best model")
-        layout.check(tree["params"])
-        return cls(**{key: tree[key] for key in kinds})
 
 
 @dataclass
@@ -65,9 +54,9 @@ class BestWatch:
         if not math.isfinite(score):
             return {}
         if self.best is None or score > self.best.score:
-            self.best = Best(round, score, params)
+            self.best = Best(round=round, score=score, params=params)
         else:
-            self.best = replace(self.best, waited=self.best.waited + 1)
+            self.best = self.best.model_copy(update={"waited": self.best.waited + 1})
         return {"validation": round_off(score), "best_round": self.best.round}
 
     @property
@@ -91,7 +80,7 @@ class BestWatch:
 
     def tree(self) -> dict[str, Any] | None:
         """Return plain data for the checkpoint; ``None`` as long as there is no best model."""
-        return None if self.best is None else dict(vars(self.best))
+        return None if self.best is None else dict(self.best)
 
 
 def round_off(score: float) -> float:
@@ -118,8 +107,7 @@ def score_of(rows: Sequence[Row]) -> float:
 # -- files ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class BestModel:
+class BestModel(Record):
     """What a run folder says of its best model."""
 
     round: int
@@ -129,9 +117,10 @@ class BestModel:
 
 def write_best(folder: Path, best: Best, model: bytes) -> None:
     """Write the best model beside the last, and which round it is of."""
-    about = BestModel(best.round, round_off(best.score), hashlib.sha256(model).hexdigest())
+    digest = hashlib.sha256(model).hexdigest()
+    about = BestModel(round=best.round, score=round_off(best.score), sha256=digest)
     write_file(folder / MODEL, model)
-    write_file(folder / ABOUT, json.dumps(asdict(about), sort_keys=True).encode())
+    write_file(folder / ABOUT, about.model_dump_json().encode())
 
 
 def read_best(folder: Path) -> BestModel | None:
@@ -140,10 +129,9 @@ def read_best(folder: Path) -> BestModel | None:
     if not path.exists():
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return BestModel(int(values["round"]), float(values["score"]), str(values["sha256"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"'{path}' cannot be read: {error}") from None
+        return BestModel.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunError(f"'{path}' cannot be read: {mistake_of(error)}") from None
 
 
 def check_best(folder: Path) -> Path:

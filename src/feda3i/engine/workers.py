@@ -14,37 +14,15 @@ from feda3i.core.cases import Cases, Federation
 from feda3i.core.ragged import Ragged, Stack
 
 
-def plan_devices(wanted: str, workers: int, gpus: int) -> list[str]:
-    """Return the device of each worker; workers are spread over the GPUs in turn.
+def devices_of(wanted: str, gpus: int) -> list[str]:
+    """Return the devices that workers take in turn, of ``engine.device`` and the number of GPUs.
 
-    Parameters
-    ----------
-    wanted
-        ``engine.device``: ``auto``, ``cpu``, ``cuda`` (all GPUs) or one, e.g. ``cuda:1``.
-    workers, gpus
-        How many processes there are, and how many GPUs the machine has.
-
-    >>> plan_devices("auto", 3, 2)
-    ['cuda:0', 'cuda:1', 'cuda:0']
-    >>> plan_devices("cuda:1", 2, 2), plan_devices("auto", 2, 0)
-    (['cuda:1', 'cuda:1'], ['cpu', 'cpu'])
+    >>> devices_of("auto", 2), devices_of("cuda:1", 2), devices_of("auto", 0)
+    (['cuda:0', 'cuda:1'], ['cuda:1'], ['cpu'])
     """
     if wanted == "cpu" or gpus == 0:
-        return ["cpu"] * workers
-    if wanted not in ("auto", "cuda"):
-        return [wanted] * workers
-    return [f"cuda:{worker % gpus}" for worker in range(workers)]
-
-
-def usual_workers(wanted: str, cores: int, gpus: int) -> int:
-    """Return how many workers ``engine.workers=auto`` means: one per GPU in use, or per core.
-
-    >>> usual_workers("auto", 8, 2), usual_workers("cuda:0", 8, 2), usual_workers("cpu", 8, 2)
-    (2, 1, 8)
-    """
-    if wanted == "cpu" or gpus == 0:
-        return cores
-    return gpus if wanted in ("auto", "cuda") else 1
+        return ["cpu"]
+    return [f"cuda:{k}" for k in range(gpus)] if wanted in ("auto", "cuda") else [wanted]
 
 
 @dataclass(frozen=True)

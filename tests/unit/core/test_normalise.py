@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.core.format import Format
 from feda3i.core.normalise import Normalise, apply_lines, byte_picture
 from feda3i.errors import RecipeError
 
@@ -72,13 +71,6 @@ def test_what_surrounds_a_case_is_its_lowest_value():
     for rule in SCALED:
         line = rule.line(image)
         np.testing.assert_allclose(line.fill, rule(image).reshape(-1, 2).min(axis=0), atol=0.01)
-
-
-def test_rules_are_plain_data():
-    for rule in (*SCALED, Normalise(), Normalise("constant", by=(1.0, 2.0))):
-        form = Format(1, 2, (32, 32, 32), normalise=rule, patches=True, spacing=(1.0, 1.0, 2.0))
-        assert Format.from_dict(form.to_dict()) == form
-    assert Normalise("zscore").to_dict() == {"name": "zscore"}
 
 
 @pytest.mark.parametrize(

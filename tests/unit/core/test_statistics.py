@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from feda3i.core.layout import Layout, Stage
-from feda3i.core.messages import Replies, Reply
-from feda3i.core.statistics import check_norms, check_statistics, measure, norms_of, with_statistics
+from feda3i.core.messages import Replies, Reply, Wire
+from feda3i.core.statistics import check_norms, measure, norms_of, with_statistics
+from feda3i.core.wire import check_reply
 from feda3i.errors import RecipeError, WireError
 from feda3i.models.unet import UNet
 
@@ -134,6 +135,6 @@ def test_anything_else_is_refused_on_the_wire(name, change):
     network = UNet(width=4)
     layout = layout_of(network)
     numbers = measure(network, layout, [images(2)])
-    check_statistics("a reply", numbers, layout)
+    check_reply(replies_of(numbers)[0], Wire(), layout, 1)
     with pytest.raises(WireError, match=name):
-        check_statistics("a reply", {**numbers, name: change(numbers[name])}, layout)
+        check_reply(replies_of({**numbers, name: change(numbers[name])})[0], Wire(), layout, 1)

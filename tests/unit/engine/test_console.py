@@ -25,33 +25,28 @@ def log():
     return Live(console, watch), watch, console.file
 
 
-def test_a_log_tells_of_the_work_before_the_first_round():
-    live, _, file = log()
+def test_a_log_tells_of_the_work_and_of_the_time_left_from_the_first_site_on():
+    live, watch, file = log()
+
+    def last():
+        return file.getvalue().splitlines()[-1]
+
     live.doing("reading the cases")
     live.begin("[own] sites", rounds=3, done=0)
-    assert file.getvalue().splitlines() == [
-        "reading the cases ...",
-        "[own] sites: round 1 of 3 begins",
-    ]
-
-
-def test_time_left_is_told_from_the_first_site_on():
-    live, watch, file = log()
-    live.begin("demo", rounds=3, done=0)
+    told = ["reading the cases ...", "[own] sites: round 1 of 3 begins"]
+    assert file.getvalue().splitlines() == told
     watch.now += 10  # one of five parts of a round: four sites and the server
     live.site(1, 4)
-    assert file.getvalue().splitlines()[-1] == "round 1/3  sites 1/4  140 s left"
+    assert last() == "round 1/3  sites 1/4  140 s left"
     watch.now += OFTEN - 1
     live.site(2, 4)
-    assert len(file.getvalue().splitlines()) == 2, "not a line per site"
+    assert len(file.getvalue().splitlines()) == 3, "not a line per site"
     watch.now += 1
     live.site(3, 4)
-    assert file.getvalue().splitlines()[-1] == "round 1/3  sites 3/4  160 s left"
+    assert last() == "round 1/3  sites 3/4  160 s left"
     watch.now += 20
     live.round({**EVENT, "round": 1})
-    assert (
-        file.getvalue().splitlines()[-1].endswith("round 1/3  sites 4/4  loss 0.5000  120 s left")
-    )
+    assert last().endswith("round 1/3  sites 4/4  loss 0.5000  120 s left")
 
 
 def test_several_classes_have_a_dice_each_and_a_collapse_is_told_once():

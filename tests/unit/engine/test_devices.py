@@ -6,27 +6,22 @@ import torch
 
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
-from feda3i.engine.workers import plan_devices, usual_workers
+from feda3i.engine.workers import devices_of
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
 
 @pytest.mark.parametrize(
-    ("wanted", "workers", "gpus", "expected"),
+    ("wanted", "gpus", "expected"),
     [
-        ("auto", 5, 2, ["cuda:0", "cuda:1", "cuda:0", "cuda:1", "cuda:0"]),
-        ("cuda", 2, 4, ["cuda:0", "cuda:1"]),
-        ("cuda:3", 3, 4, ["cuda:3"] * 3),
-        ("auto", 2, 0, ["cpu"] * 2),
-        ("cpu", 2, 8, ["cpu"] * 2),
+        ("auto", 2, ["cuda:0", "cuda:1"]),
+        ("cuda", 1, ["cuda:0"]),
+        ("cuda:3", 4, ["cuda:3"]),
+        ("auto", 0, ["cpu"]),
+        ("cpu", 8, ["cpu"]),
     ],
 )
-def test_workers_are_spread_over_gpus(wanted, workers, gpus, expected):
-    assert plan_devices(wanted, workers, gpus) == expected
-
-
-def test_one_worker_per_gpu_or_core():
-    found = [usual_workers(d, 8, g) for d, g in (("auto", 0), ("auto", 4), ("cuda:1", 4))]
-    assert found == [8, 4, 1]
+def test_workers_take_devices_in_turn(wanted, gpus, expected):
+    assert devices_of(wanted, gpus) == expected
 
 
 def test_bfloat16_trains_and_repeats():

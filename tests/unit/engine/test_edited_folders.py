@@ -1,7 +1,9 @@
 """Run folders from others: what was edited after the run is noticed wherever it is read."""
 
 import json
+import os
 import shutil
+import signal
 
 import pytest
 
@@ -68,12 +70,21 @@ def test_an_edited_recipe_is_refused(edited, read):
         read(path)
 
 
-@pytest.mark.parametrize("command", ["resume", "predict"])
-def test_a_folder_of_version_0_1_gives_one_clear_line(edited, feda3i, tmp_path, command):
-    path = edited("manifest.json", lambda text: text.replace('"feda3i": "0.2', '"feda3i": "0.1'))
+@pytest.mark.parametrize(
+    ("command", "change", "version"),
+    [
+        ("resume", {"feda3i": "0.1.0"}, "0.1.0"),
+        ("predict", {"feda3i": "0.1.0"}, "0.1.0"),
+        ("resume", {"feda3i": "9.0", "format": 99}, "9.0"),
+    ],
+)
+def test_a_folder_of_another_version_gives_one_line(
+    edited, feda3i, tmp_path, command, change, version
+):
+    path = edited("manifest.json", lambda text: json.dumps({**json.loads(text), **change}))
     code, _, said = feda3i(*(a.format(run=path, out=tmp_path / "o") for a in READERS[command]))
     assert code == 1
-    assert "was written by feda3i 0.1.0; this is 0.2.0" in said
+    assert f"was written by feda3i {version}; this is 0.2.0" in said
     assert said.count("\n") == 1
 
 
@@ -115,3 +126,33 @@ def test_a_manifest_of_other_types_is_damaged(edited, key, value):
 def test_a_line_that_no_run_writes_is_no_event(line):
     assert parse_event(line) is None
     assert parse_event('{"event": "later", "of": "a newer version"}') is not None
+
+
+# -- a pipe: reading it would wait for ever --------------------------------------------------------
+
+FILES = ("manifest.json", "recipe.toml", "events.jsonl", "DONE", "model.safetensors", ".lock")
+
+
+@pytest.fixture
+def guarded():
+    """End the test instead of waiting for a pipe if the check is lost."""
+
+    def stop(_number, _frame):
+        raise AssertionError("waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("to_write", [False, True])
+@pytest.mark.parametrize("name", [*FILES, "state/checkpoint.bin"])
+def test_a_pipe_is_refused_and_named(finished, guarded, tmp_path, name, to_write):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(RunError, match=f"found a pipe or a device: '{folder / name}'"):
+        RunFolder.open(folder, to_write=to_write)

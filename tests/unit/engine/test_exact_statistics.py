@@ -1,4 +1,4 @@
-"""``model.statistics = "exact"``: for every method, on both engines, after a resume as well."""
+"""``model.statistics = "exact"`` for every method; ``contract/test_engines`` has both engines."""
 
 from dataclasses import replace
 
@@ -7,22 +7,12 @@ import pytest
 
 from feda3i.core.statistics import norms_of
 from feda3i.engine.model_file import read_model
-from feda3i.engine.run import job_of, resume, run
+from feda3i.engine.run import job_of, run
 from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
-from listeners import StopAfter
-from short import SHORT
 from stepping import Steps
 
 EXACT = "model.statistics=exact"
-
-
-def tensors_of(result):
-    return read_model(result.path / "model.safetensors")[1]
-
-
-def is_statistic(name):
-    return name.endswith(("running_mean", "running_var"))
 
 
 def test_exact_statistics_are_those_of_all_images_whatever_the_sites(tiny_recipe, tmp_path):
@@ -40,32 +30,6 @@ def test_exact_statistics_are_those_of_all_images_whatever_the_sites(tiny_recipe
     mean, variance = entering.mean((0, 2, 3)), entering.var((0, 2, 3), correction=0)
     np.testing.assert_allclose(tensors["inc.1.running_mean"], mean, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(tensors["inc.1.running_var"], variance, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_resume_and_workers_give_the_same_model(tiny_recipe, tmp_path):
-    chosen = tiny_recipe(EXACT, "method=feda3i", "method.t1=1", "rounds=2")
-    whole = run(chosen, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(chosen, tmp_path / "broken", listener=StopAfter())
-    assert resume(tmp_path / "broken").sha256 == whole.sha256
-    parallel = chosen.model_copy(update={"engine": chosen.engine.model_copy(update={"workers": 2})})
-    assert run(parallel, tmp_path / "parallel").sha256 == whole.sha256
-
-
-@pytest.mark.parametrize(
-    "method", ["feda3i", "fedcorr", pytest.param("rmd", marks=pytest.mark.slow)]
-)
-def test_the_network_engine_gives_the_same_model(tmp_path, method):
-    pytest.importorskip("flwr")
-    from consortium import Trial, site_names, tiny
-
-    options = {**SHORT[method], "t1": 1}
-    data, model = {"cases": 2}, {"statistics": "exact"}
-    chosen = tiny(2, method=method, options=options, data=data, model=model)
-    local = run(chosen, tmp_path / "local")
-    network = Trial(tmp_path, chosen, site_names(3)).play()
-    assert network.sha256 == local.sha256
 
 
 @pytest.mark.parametrize("method", REGISTRY.names())

@@ -1,49 +1,38 @@
 """A run says when it is not what its name promises: a phase never came, or training went wrong."""
 
-import json
-
 import pytest
 
 from feda3i import recipe
-from feda3i.engine.console import Silent
 from feda3i.engine.notes import final_notes, note_of_losses, note_of_masks, notes_before
 from feda3i.engine.run import resume, run
+from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import make_method
-from short import SHORT
+from listeners import StopAfter
+from short import SHORT, TINY
 
 
-class Listens(Silent):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
-
-
-def test_a_survey_that_never_comes_is_told_at_the_start_and_in_the_result(tiny_recipe, tmp_path):
-    listener = Listens()
-    chosen = tiny_recipe("method=feda3i", "method.t1=8", "rounds=2")
+@pytest.mark.parametrize(
+    ("method", "before", "after"),
+    [
+        (("feda3i", "method.t1=8", "rounds=2"), "would begin in round 9", "never acted"),
+        (("feda3i", "method.t1=1", "method.safe=false", "rounds=3"), "", ""),
+        (("adele", "method.points=2", "method.r=1", "rounds=3"), "", "of masks never acted"),
+        (("fedavg", "train.lr=10", "rounds=2", "noise=none", "train.epochs=2"), "diverged", "div"),
+    ],
+    ids=["a survey that never comes", "a survey that comes", "a switch in the run", "divergence"],
+)
+def test_what_is_told_on_the_console_and_in_the_result(
+    tiny_recipe, tmp_path, method, before, after
+):
+    listener = StopAfter(99)
+    chosen = tiny_recipe(f"method={method[0]}", *method[1:])
     result = run(chosen, tmp_path / "run", listener=listener)
-    assert "would begin in round 9, but this run has 2 rounds" in listener.notes[0]
-    assert any("never acted" in note for note in result.notes)
+    assert any(before in note for note in listener.notes) == bool(before)
+    told = [note for note in result.notes if "acted" in note or "diverged" in note]
+    assert any(after in note for note in told) == bool(after)
     assert final_notes(result.path / "events.jsonl") == result.notes
-
-
-def test_a_method_that_came_to_act_has_nothing_to_say(tiny_recipe, tmp_path):
-    listener = Listens()
-    chosen = tiny_recipe("method=feda3i", "method.t1=1", "method.safe=false", "rounds=3")
-    result = run(chosen, tmp_path / "run", listener=listener)
-    assert listener.notes == []
-    assert not [note for note in result.notes if "acted" in note]
-
-
-def test_a_switch_that_only_the_run_can_know_is_told_in_the_result(tiny_recipe, tmp_path):
-    listener = Listens()
-    chosen = tiny_recipe("method=adele", "method.points=2", "method.r=1", "rounds=3")
-    result = run(chosen, tmp_path / "run", listener=listener)
-    assert listener.notes == []
-    assert any("correction of masks never acted" in note for note in result.notes)
+    assert resume(result.path).notes == result.notes
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
@@ -59,15 +48,6 @@ def test_ablations_and_switched_off_parts_are_no_phases():
     assert make_method("feda3i", {"weighting": "fedavg"}).phases(1, {}) == {}
     assert make_method("feddm", {"ratio": 0, "deconflict": False}).phases(1, {}) == {}
     assert make_method("rmd", {"tau": 0, "weight": 0}).phases(1, {}) == {}
-
-
-def test_divergence_is_told_on_the_console_and_in_the_result(tiny_recipe, tmp_path):
-    listener = Listens()
-    chosen = tiny_recipe("train.lr=10", "rounds=2", "noise=none", "train.epochs=2")
-    result = run(chosen, tmp_path / "run", listener=listener)
-    assert any("diverged" in note for note in listener.notes)
-    assert result.notes
-    assert resume(result.path).notes == result.notes
 
 
 @pytest.mark.parametrize(
@@ -97,13 +77,6 @@ def test_a_model_that_finds_nothing_or_everything_is_told():
     assert note_of_masks([]) == []
 
 
-def test_rows_say_how_much_the_model_covers(tiny_recipe, tmp_path):
-    result = run(tiny_recipe("rounds=1"), tmp_path / "run")
-    events = [json.loads(line) for line in (result.path / "events.jsonl").open()]
-    rows = [row for event in events if event["event"] == "score" for row in event["rows"]]
-    assert all(0 <= row["covered"] <= 1 for row in rows)
-
-
 @pytest.mark.parametrize(
     ("method", "words"),
     [
@@ -112,16 +85,13 @@ def test_rows_say_how_much_the_model_covers(tiny_recipe, tmp_path):
     ],
 )
 def test_options_without_effect_are_errors(method, words):
-    from feda3i.errors import RecipeError
-
     with pytest.raises(RecipeError, match=words):
         make_method("feda3i", method)
     assert recipe.load(None, ["method=feda3i", "method.t1=auto", "method.settled=0.1"])
 
 
 def test_a_dry_run_tells_it_too(feda3i, tmp_path):
-    tiny = ["data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
-    short = ["rounds=2", "method=feda3i", "method.t1=8", "model.width=4", "engine.workers=1"]
-    code, out, _ = feda3i("run", "demo", *tiny, *short, "--dry-run", "--out", tmp_path / "run")
+    late = ("method=feda3i", "method.t1=8", "--dry-run", "--out", tmp_path / "run")
+    code, out, _ = feda3i("run", "demo", *TINY, *late)
     assert code == 0
     assert "would begin in round 9" in " ".join(out.split())

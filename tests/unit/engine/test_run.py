@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,11 +35,7 @@ def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
     assert rounds[-1]["dice"] == pytest.approx(result.scores["dice"])
     scores = list(read_events(result.path / "events.jsonl", "score"))
     assert [len(e["rows"]) for e in scores] == [4, 4, 4, 9]
-
-
-def test_resume_ends_with_the_same_model(tiny_recipe, tmp_path, broken):
-    whole = run(tiny_recipe(), tmp_path / "whole")
-    assert resume(broken).sha256 == whole.sha256
+    assert all(0 <= row["covered"] <= 1 for e in scores for row in e["rows"])
 
 
 def test_events_after_the_checkpoint_are_cut(tiny_recipe, broken):
@@ -52,25 +49,10 @@ def test_events_after_the_checkpoint_are_cut(tiny_recipe, broken):
     assert rounds == [1, 2, 3]
 
 
-def test_a_finished_run_can_be_resumed_without_a_change(tiny_recipe, tmp_path):
-    first = run(tiny_recipe(), tmp_path / "run")
-    again = resume(tmp_path / "run")
-    assert again.sha256 == first.sha256
-    assert again.scores["dice"] == pytest.approx(first.scores["dice"])
-
-
 def test_a_truncated_checkpoint_is_named(broken):
     file = broken / "state" / "checkpoint.bin"
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(RunError, match=r"checkpoint.bin.*truncated"):
-        resume(broken)
-
-
-def test_a_folder_of_another_version_is_named(broken):
-    file = broken / "manifest.json"
-    manifest = {**json.loads(file.read_text()), "format": 99, "feda3i": "9.0"}
-    file.write_text(json.dumps(manifest))
-    with pytest.raises(RunError, match=r"written by feda3i 9\.0"):
         resume(broken)
 
 
@@ -138,11 +120,8 @@ def test_a_mask_with_undeclared_values_is_named(federation, tiny_recipe, monkeyp
 
 def test_weights_follow_the_number_of_cases(federation, tiny_recipe, tmp_path):
     sites = {"a": np.arange(0, 2), "b": np.arange(2, 12)}
-    from dataclasses import replace
-
-    result = run(
-        tiny_recipe("rounds=1"), tmp_path / "r", federation=replace(federation, sites=sites)
-    )
+    given = replace(federation, sites=sites)
+    result = run(tiny_recipe("rounds=1"), tmp_path / "r", federation=given)
     event = next(read_events(result.path / "events.jsonl", "round"))
     losses = event["site_loss"]
     assert event["loss"] == pytest.approx((2 * losses["a"] + 10 * losses["b"]) / 12)

@@ -2,8 +2,6 @@
 
 import shutil
 import stat
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,7 +10,6 @@ from feda3i.engine import lock
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
-from feda3i.recipe import load
 from listeners import StopAfter
 
 
@@ -78,48 +75,16 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
         assert not folder.exists() or not any(folder.iterdir())
 
 
-DIES = """
-import os, signal, sys
-from pathlib import Path
-from feda3i import recipe
-from feda3i.engine.run import run
-count = int(sys.argv[2])
-replace = os.replace
-def dies(*names):
-    global count
-    count -= 1
-    if count < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(*names)
-os.replace = dies
-run(recipe.load(None, sys.argv[3:]), Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("writes", [0, 1, 2])
-def test_killed_while_the_first_files_are_written(tiny_recipe, feda3i, tmp_path, writes):
-    path = tmp_path / "run"
-    overrides = ["rounds=1", "data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2"]
-    overrides += ["data.size=32", "model.width=4", "train.epochs=1", "engine.workers=1"]
-    command = [sys.executable, "-c", DIES, str(path), str(writes), *overrides]
-    assert subprocess.run(command, check=False).returncode < 0
-    assert list(path.glob(".part-*"))
-    code, _, err = feda3i("resume", path)
-    assert code == 1
-    assert "never became a run" in err
-    assert f"feda3i run RECIPE --out {path}" in err
-    assert run(load(None, overrides), path).sha256
-    assert not list(path.rglob(".part-*"))
-
-
 def test_the_default_folder_of_a_dead_start_is_taken_again(tmp_path):
     from feda3i.commands.run import free_folder
 
     first = free_folder(tmp_path, "demo")
     first.mkdir()
     (first / ".lock").write_bytes(lock.MARK)
+    (first / ".part-4711-recipe.toml").write_bytes(b"half")
     assert free_folder(tmp_path, "demo") == first
+    with pytest.raises(RunError, match=rf"never became a run.*feda3i run RECIPE --out {first}"):
+        RunFolder.open(first)
     held = lock.Lock(first)
     assert free_folder(tmp_path, "demo") != first
     held.close()

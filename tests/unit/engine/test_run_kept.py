@@ -164,7 +164,11 @@ def test_a_short_log_is_an_error_that_names_both_lengths(broken, left):
 
 
 @pytest.mark.parametrize(
-    "change", [{"round": "x"}, {"events": -1}, {"params": 3}, {"state": None}, {"round": None}]
+    "change",
+    [
+        *({"round": "x"}, {"events": -1}, {"params": 3}, {"state": None}, {"round": None}),
+        *({"best": []}, {"best": {"round": 1}}, {"best": {"round": True, "score": 1.0}}),
+    ],
 )
 def test_a_checkpoint_from_elsewhere_is_looked_at(broken, change):
     folder = RunFolder.open(broken)
@@ -184,7 +188,9 @@ def test_a_damaged_log_names_itself(done, line, feda3i):
     assert "bug" not in err
 
 
-def test_done_means_nothing_to_do(done):
-    before = {f: f.stat().st_mtime_ns for f in done.rglob("*") if f.is_file()}
-    resume(done)
-    assert {f: f.stat().st_mtime_ns for f in done.rglob("*") if f.is_file()} == before
+def test_done_means_nothing_to_do(tiny_recipe, tmp_path):
+    first = run(tiny_recipe("rounds=1"), tmp_path / "run")
+    before = {f: f.stat().st_mtime_ns for f in first.path.rglob("*") if f.is_file()}
+    again = resume(first.path)
+    assert (again.sha256, again.scores) == (first.sha256, pytest.approx(first.scores, nan_ok=True))
+    assert {f: f.stat().st_mtime_ns for f in first.path.rglob("*") if f.is_file()} == before

@@ -14,10 +14,10 @@ from feda3i.methods.base import make_method
 from feda3i.methods.measured import edges_at
 
 
-def play(federation, rounds=3, lose=("", ()), **options):
+def play(federation, rounds=3, change=None, **options):
     """Run the paper's own rule unless told otherwise."""
     subject = testing.Subject("feda3i", {"safe": False, **options})
-    return testing.outcome_of(subject.recipe(rounds=rounds), federation, lose=lose)
+    return testing.outcome_of(subject.recipe(rounds=rounds), federation, change=change)
 
 
 def fedavg(federation, rounds=3):
@@ -108,7 +108,7 @@ def test_intra_gives_groups_their_share_of_sites(drawn):
 
 def test_a_site_that_missed_the_survey_is_asked_later_with_the_early_model(drawn):
     whole = rounds_of(play(drawn, rounds=4, t1=1))
-    late = rounds_of(play(drawn, rounds=4, t1=1, lose=("site-2", (2,))))
+    late = rounds_of(play(drawn, rounds=4, t1=1, change=testing.losing("site-2", 2)))
     assert "site-2" in late[1]["survey_missing"]
     assert "site-2" not in late[1]["survey"]["sites"]
     assert "site-2" not in late[1]["weights"]
