@@ -22,6 +22,7 @@ from feda3i.engine.events import EventLog
 from feda3i.engine.job import Job
 from feda3i.engine.lock import is_free, is_held
 from feda3i.engine.manifest import PACKAGES, processor, version_of
+from feda3i.engine.redrawing import is_wanted as redraws
 from feda3i.engine.run import Result, describe, facts_of, job_of, resume, run, write_start
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import WireError
@@ -38,9 +39,10 @@ def last_shared(recipe: Recipe) -> int:
     """Return the last round that a run may take from another; it plays its last round itself.
 
     Reference rows are FedAvg on other data: they share nothing. Nor do runs with validation, whose
-    best model so far is part of their state.
+    best model so far is part of their state, as are the offsets of those that redraw masks.
     """
-    if view_of(recipe.method.name) is not None or recipe.validation.share:
+    is_apart = view_of(recipe.method.name) is not None or redraws(recipe)
+    if is_apart or recipe.validation.share:
         return 0
     options = json.dumps(recipe.method.options(), sort_keys=True)
     return min(_plain_rounds(recipe.method.name, options, recipe.rounds), recipe.rounds - 1)

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from feda3i.datasets import REGISTRY as DATA
+from feda3i.engine.redrawing import is_wanted as redraws
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe import Recipe, validate
@@ -25,7 +26,13 @@ from feda3i.recipe.finding import find as find_recipe
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.loading import parse_value
 from feda3i.recipe.naming import slug
-from feda3i.recipe.sections import PLACES, MethodSection, NoiseSection, StrictSection
+from feda3i.recipe.sections import (
+    PLACES,
+    MethodSection,
+    NoiseSection,
+    RedrawSection,
+    StrictSection,
+)
 from feda3i.values import keywords_of
 
 GridPoint = tuple[tuple[str, Any], ...]
@@ -269,8 +276,9 @@ def _split(point: GridPoint) -> tuple[dict[str, list[str]], list[str]]:
 def identity(recipe: Recipe) -> str:
     """Return the hash by which a run is known: recipes with the same one train the same model.
 
-    An option of a method that says what is its default anyway makes no difference, and a reference
-    row that trains on clean masks is the same under every noise. Plug-ins are not looked at:
+    An option of a method that says what is its default anyway makes no difference, nor do options
+    of redrawing where nothing is redrawn, and a reference row that trains on clean masks is the
+    same under every noise. Plug-ins are not looked at:
     results may come from elsewhere, and to name code must not run it.
     """
     name, options = METHODS.canonical(recipe.method.name), recipe.method.options()
@@ -280,6 +288,8 @@ def identity(recipe: Recipe) -> str:
         recipe = recipe.model_copy(update={"method": MethodSection(name=name, **own)})
     if name == CLEAN:
         recipe = recipe.model_copy(update={"noise": NoiseSection(name="any")})
+    if not redraws(recipe):
+        recipe = recipe.model_copy(update={"redraw": RedrawSection()})
     return recipe.digest()
 
 

@@ -89,6 +89,7 @@ def test_families_hold_what_shares_its_beginning_and_nothing_else():
         tiny("clean"),
         tiny("fedavg", "seed=4"),
         tiny("fedavg", "model.statistics=exact"),
+        tiny("fedavg", "redraw.on=true"),
     ):
         assert family_of(other) != family
     # A learning rate that falls towards the end is another one in a longer run.
@@ -99,6 +100,7 @@ def test_families_hold_what_shares_its_beginning_and_nothing_else():
 @pytest.mark.parametrize("name", REGISTRY.names())
 def test_a_run_always_plays_its_own_last_round(name):
     assert 0 <= last_shared(tiny(name)) < 4
+    assert last_shared(tiny(name, "redraw.on=true")) == 0, "its offsets are state"
 
 
 def test_checkpoints_that_are_damaged_or_of_other_cases_are_not_used(federation, kept, tmp_path):

@@ -85,6 +85,10 @@ def test_a_default_that_is_written_out_makes_no_other_run(grid_file):
     rows = "rows=['feda3i', 'feda3i,r=0.5', 'feda3i,loss=ce,weighting=full', 'feda3i,r=0.6']"
     digests = [cell.digest for cell in grid.expand(grid.load_grid(str(grid_file), [rows]))]
     assert digests[0] == digests[1] == digests[2] != digests[3]
+    options = grid.load_grid(str(grid_file), [rows, "redraw.b0=[1]"])
+    assert [cell.digest for cell in grid.expand(options)] == digests, "nothing is redrawn"
+    moved = grid.load_grid(str(grid_file), [rows, "redraw.on=true"])
+    assert not {cell.digest for cell in grid.expand(moved)} & set(digests)
 
 
 def test_clean_masks_are_the_same_under_every_noise(grid_file):
