@@ -26,6 +26,7 @@ from feda3i.commands.evaluate import evaluate
 from feda3i.commands.explain import explain, list_names
 from feda3i.commands.export import export
 from feda3i.commands.predict import predict
+from feda3i.commands.redraw import redraw
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
@@ -34,7 +35,7 @@ from feda3i.failures import Visible, command_of, insistent_ctrl_c, message_of
 app = App(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, audit]
+COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, audit, redraw]
 for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)

@@ -106,7 +106,8 @@ def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
         for verdict, (shape, series, _) in VERDICTS.items()
         if any(one.verdict == verdict for one in shown)
     ]
-    used = {name for one in shown for name, found in one.by_estimator.items() if found}
+    both = [one.by_estimator for one in shown if all(map(one.by_estimator.get, ALONE))]
+    used = {name for name in ALONE if both}
     keys += [
         (said, html.dot_key(shape, 6)) for name, (shape, said, _) in ALONE.items() if name in used
     ]

@@ -112,7 +112,14 @@ def measure_edges(
     sizes = [None] * len(drawn) if spacing is None else np.asarray(spacing, float).tolist()
     cases = zip(_each(images), drawn, sizes, strict=True)
     found = [colour_profile(*case) for case in cases]
-    profiles = [profile for profile in found if profile is not None]
+    sides = [longest_side(mask.shape, one) for mask, one in zip(drawn, sizes, strict=True)]
+    measured = measure_profiles([one for one in found if one is not None], fewest)
+    own = rescaled(measured, float(np.median(sides)) / SIDE if sides else 1.0)
+    return replace(own, error=max(own.error, SMALLEST_ERROR)) if own.is_known else own
+
+
+def measure_profiles(profiles: Sequence[FloatArray], fewest: int = FEWEST) -> Offset:
+    """Return the offset that a site's colour profiles tell, in pixels at 256."""
     number = len(profiles)
     if number < max(fewest, 2):
         return Offset.unknown(number, f"{number} cases with a contour, {max(fewest, 2)} are needed")
@@ -124,11 +131,7 @@ def measure_edges(
     error = _error(evidence)
     if not (math.isfinite(shift) and math.isfinite(error)):
         return Offset.unknown(number, "a few cases decide whether there is a border")
-    sides = [longest_side(mask.shape, one) for mask, one in zip(drawn, sizes, strict=True)]
-    scale = float(np.median(sides)) / SIDE
-    return Offset(
-        -shift * scale, max(error * scale, SMALLEST_ERROR), number, radius=evidence.radius * scale
-    )
+    return Offset(-shift, max(error, 1e-3), number, radius=evidence.radius)
 
 
 def _each(stack: ArrayLike) -> Iterable[Any]:

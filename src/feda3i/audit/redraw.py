@@ -1,0 +1,303 @@
+"""A tree of masks redrawn: measure each site, decide who moves, write new masks beside the old.
+
+Nothing of the given tree is changed. What is written has the same names and formats; a mask of a
+site that stays, and every image, is copied as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.data.division import home, list_folder
+from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.files import csv_text, write_file
+from feda3i.geometry import relative_sizes
+from feda3i.quality import (
+    SIDE,
+    Effects,
+    Offset,
+    colour_profile,
+    longest_side,
+    redraw,
+    site_effects,
+)
+from feda3i.quality.edges import SPAN, Evidence
+from feda3i.quality.measure import measure_profiles
+from feda3i.quality.numbers import FloatArray
+from feda3i.reading.decode import RawCase
+from feda3i.reading.file_list import FileEntry, read_file
+from feda3i.reading.listing import Listed, Listing, holds_volumes
+from feda3i.reading.names import VOLUMES
+from feda3i.reading.options import Options
+from feda3i.reading.picture import read_mask
+from feda3i.reading.volume import read_volume, write_like
+
+CHANGES = "changes.csv"
+COLUMNS = ("file", "case", "site", "class", "px", "area_before", "area_after", "sha256", "reason")
+LEAST = 0.5
+"""Pixels of the case below which a contour stays: a mask has no finer steps."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who moves by how much: for each class what was found, and the sites in its order."""
+
+    sites: tuple[str, ...]
+    classes: tuple[str, ...]
+    effects: tuple[Effects, ...]
+    pixel: float = 1.0  # pixels of the median case in one at 256
+
+    def moves(self, site: str) -> list[float]:
+        """Return by how many pixels at 256 a site's contours move outwards, by class."""
+        k = self.sites.index(site)
+        return [float(one.moves[k]) for one in self.effects]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One class of one mask file before and after; ``px`` are pixels of the case."""
+
+    file: str
+    case: str
+    site: str
+    class_name: str
+    px: float
+    before: int
+    after: int
+    sha256: str  # of the file that was written
+    reason: str
+
+
+def open_tree(folder: Path, classes: Sequence[str] = ()) -> Listing:
+    """Return the cases of a tree of sites at their own size."""
+    whole: dict[str, Any] = {"volumes": "whole"} if holds_volumes(folder.expanduser()) else {}
+    options = Options.of({"unused": "allow", "classes": tuple(classes), **whole})
+    return list_folder(folder.expanduser(), options)
+
+
+def decide(
+    listing: Listing, tell: Tell, trusted: Listing | None = None, trusted_site: str = ""
+) -> Decision:
+    """Measure every site by the edges in its images; return who should move by how much."""
+    sites = tuple(sorted({home(case) for case in listing.cases}))
+    if trusted_site and trusted_site not in sites:
+        raise RecipeError(
+            f"--trusted-site: there is no site '{trusted_site}'{nearest(trusted_site, sites)} "
+            f"Known: {', '.join(sites[:10])}"
+        )
+    classes = listing.options.classes or ("lesion",)
+    found, side = measure(listing, home, tell)
+    border = None if trusted is None else measure(trusted, lambda case: "", tell)[0][""]
+    is_trusted = [site == trusted_site for site in sites]
+    effects = []
+    for k in range(len(classes)):
+        told = [found[site][k] for site in sites]
+        effects.append(site_effects(told, None if border is None else border[k], is_trusted))
+    return Decision(sites, tuple(classes), tuple(effects), side / SIDE)
+
+
+def measure(
+    listing: Listing, site_of: Callable[[Listed], str], tell: Tell
+) -> tuple[dict[str, list[Offset]], float]:
+    """Return each site's offset by class, in pixels at 256, and the median case's longest side.
+
+    One case is in memory at a time.
+    """
+    count = len(listing.options.classes or ("lesion",))
+    profiles: dict[str, list[list[FloatArray]]] = {}
+    sides = []
+    for case in listing.cases:
+        raw = listing.read(case)
+        mine = profiles.setdefault(site_of(case), [[] for _ in range(count)])
+        image = byte_values(raw.image)
+        sides.append(longest_side(raw.mask.shape, _voxels(raw)))
+        for k in range(count):
+            profile = colour_profile(image, np.asarray(raw.mask) == k + 1, _voxels(raw))
+            if profile is not None:
+                mine[k].append(profile)
+    tell(f"measured {len(listing.cases)} cases of {len(profiles)} sites")
+    found = {site: [measure_profiles(one) for one in each] for site, each in profiles.items()}
+    return found, float(np.median(sides))
+
+
+def write_tree(
+    listing: Listing,
+    target: Path,
+    decision: Decision,
+    show: Callable[[Listed, RawCase, NDArray[np.uint8]], None],
+) -> tuple[list[Change], dict[str, list[tuple[float, float]]]]:
+    """Write the redrawn tree; return all changes, and the edges' evidence before and after.
+
+    The evidence is how well colours inside and outside of the contour differ, by site. ``show`` is
+    given every case that moved, and its new mask.
+    """
+    changes: list[Change] = []
+    evidence: dict[str, list[tuple[float, float]]] = {}
+    for case in listing.cases:
+        by = decision.moves(home(case))
+        raw = listing.read(case)
+        own = [move * longest_side(raw.mask.shape, _voxels(raw)) / SIDE for move in by]
+        own = [px if abs(px) >= LEAST else 0.0 for px in own]
+        for file in case.pair.images:
+            _copy(file, target)
+        for file in case.pair.masks:
+            if any(own):
+                changes += _write(file, target, case, own, listing, decision)
+            else:
+                _copy(file, target)
+        if any(own):
+            after = redraw(np.asarray(raw.mask), own, _voxels(raw))
+            strengths = [_strength(raw, np.asarray(raw.mask)), _strength(raw, after)]
+            if all(np.isfinite(strengths)):
+                evidence.setdefault(home(case), []).append((strengths[0], strengths[1]))
+            show(case, raw, after)
+    rows = [list(vars(one).values()) for one in changes]
+    target.mkdir(parents=True, exist_ok=True)
+    write_file(target / CHANGES, csv_text(list(COLUMNS), rows).encode(), mode=0o600)
+    return changes, evidence
+
+
+def undo(source: Path, target: Path) -> int:
+    """Put the given masks back where ``write_tree`` put new ones; return how many.
+
+    A file that was changed since then is an error, and nothing is put back.
+    """
+    import csv
+
+    table = target / CHANGES
+    if not table.is_file():
+        raise DataError(f"'{target}' has no {CHANGES}: feda3i redraw did not write it")
+    rows = list(csv.DictReader(io.StringIO(table.read_text("utf-8"))))
+    files = {row["file"]: row["sha256"] for row in rows}
+    for name, digest in files.items():
+        own, given = target / name, source / name
+        if not own.is_file() or hashlib.sha256(own.read_bytes()).hexdigest() != digest:
+            raise DataError(f"'{own}' was changed since it was redrawn; nothing was put back")
+        if not given.is_file():
+            raise DataError(f"'{given}' is gone, so nothing can be put back")
+    for name in files:
+        write_file(target / name, (source / name).read_bytes())
+    table.rename(target / f"undone-{CHANGES}")
+    return len(files)
+
+
+def _write(
+    file: FileEntry,
+    target: Path,
+    case: Listed,
+    own: Sequence[float],
+    listing: Listing,
+    decision: Decision,
+) -> list[Change]:
+    """Write one mask file with its contours moved, in its own format."""
+    if file.name.lower().endswith(VOLUMES):
+        given, moved, data = _volume(file, own, listing.options)
+    else:
+        given, moved, data = _picture(file, own, len(decision.classes))
+    (target / file.name).parent.mkdir(parents=True, exist_ok=True)
+    write_file(target / file.name, data)
+    digest = hashlib.sha256(data).hexdigest()
+    row = decision.sites.index(home(case))
+    changes = []
+    for k, name in enumerate(decision.classes):
+        before, after = int((given == k + 1).sum()), int((moved == k + 1).sum())
+        if before or after:
+            effect = decision.effects[k]
+            beside = "the trusted masks" if effect.is_trusted else "the others"
+            by = effect.own[row] * decision.pixel
+            habit = f"the site draws {by:+.1f} px beside {beside}"
+            change = round(own[k], 2)
+            changes.append(
+                Change(file.name, case.id, home(case), name, change, before, after, digest, habit)
+            )
+    return changes
+
+
+def _picture(
+    file: FileEntry, own: Sequence[float], classes: int
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], bytes]:
+    """Return the classes of a picture's mask before and after, and the new file.
+
+    Pixels that keep their class keep their value; the others take the value that is the most
+    frequent one of their new class.
+    """
+    from PIL import Image
+
+    data = read_file(file.place)
+    given = read_mask(data, classes=classes, upright=False).pixels.astype(np.uint8)
+    moved = redraw(given, own)
+    with Image.open(io.BytesIO(data)) as opened:
+        kind, palette, options = opened.format or "PNG", opened.getpalette(), dict(opened.info)
+        pixels = np.array(opened)
+    values = pixels.reshape(*given.shape, -1)
+    for k in np.unique(moved[moved != given]):
+        rows, counts = np.unique(values[given == k], axis=0, return_counts=True)
+        if len(rows):
+            values[(moved == k) & (given != k)] = rows[counts.argmax()]
+    made = Image.fromarray(values.reshape(pixels.shape))
+    if palette is not None and made.mode == "L":
+        made.putpalette(palette)
+    elif opened.mode == "1":
+        made = made.convert("1", dither=Image.Dither.NONE)
+    buffer = io.BytesIO()
+    more: dict[str, Any] = {"quality": 100, "subsampling": 0} if kind == "JPEG" else {}
+    if "exif" in options:
+        more["exif"] = options["exif"]
+    made.save(buffer, kind, **more)
+    return given, moved, buffer.getvalue()
+
+
+def _volume(
+    file: FileEntry, own: Sequence[float], options: Options
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], bytes]:
+    if not file.name.lower().endswith((".nii", ".nii.gz")):
+        raise DataError(f"'{file.place}': masks of volumes are written as NIfTI; convert it first")
+    volume = read_volume([file.place], options.axis)
+    given = volume.values.astype(np.uint8)
+    moved = redraw(given, own, volume.spacing or None)
+    data = write_like(volume, moved, options.axis)
+    if not file.name.lower().endswith(".gz"):
+        import gzip
+
+        data = gzip.decompress(data)
+    return given, moved, data
+
+
+def _copy(file: FileEntry, target: Path) -> None:
+    """Copy a file once, whatever belongs to it."""
+    own = target / file.name
+    if not own.exists():
+        own.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file.place, own)
+
+
+def _strength(raw: RawCase, mask: NDArray[np.uint8]) -> float:
+    """Return how well colours near the contour, inside and outside of it, can be told apart."""
+    profile = colour_profile(byte_values(raw.image), mask > 0, _voxels(raw))
+    return np.nan if profile is None else float(Evidence([profile]).rings[0, SPAN])
+
+
+def byte_values(image: NDArray[Any]) -> NDArray[Any]:
+    """Return an image on the scale of bytes: as it is, or by its mean and standard deviation."""
+    from feda3i.core.normalise import Normalise
+
+    values = np.asarray(image)
+    return values if values.dtype == np.uint8 else Normalise("zscore")(values)
+
+
+def _voxels(raw: RawCase) -> list[float] | None:
+    """Return the relative sizes of voxels; pixels of pictures count as square."""
+    if raw.mask.ndim != 3 or not raw.spacing:
+        return None
+    sizes = relative_sizes(raw.spacing)
+    return None if sizes is None else list(sizes)

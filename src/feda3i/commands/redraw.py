@@ -1,0 +1,138 @@
+"""``feda3i redraw``: masks whose contours are moved back by each site's own habit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from feda3i.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from feda3i.audit.redraw import Decision
+    from feda3i.reading.decode import RawCase
+    from feda3i.reading.listing import Listed
+    from feda3i.report.gallery import Picture
+
+MOST = 24
+"""Cases on the page of before and after."""
+
+
+def redraw(
+    source: Annotated[Path, typer.Argument(help="Tree of sites: images with their masks.")],
+    target: Annotated[Path, typer.Argument(help="New folder: same layout and formats.")],
+    trusted: Annotated[
+        Path | None, typer.Option(help="Folder of images whose masks are right.")
+    ] = None,
+    trusted_site: Annotated[str, typer.Option(help="Site whose masks are right.")] = "",
+    classes: Annotated[
+        list[str] | None, typer.Option(help="Names of the mask values 1, 2, ...; repeat it.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say who moves, write nothing.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put the given masks back.")] = False,
+) -> None:
+    """Write masks with contours moved back by what each site draws too large or too small."""
+    from feda3i.audit import redraw as work
+    from feda3i.engine.transport import one_thread
+
+    if undo:
+        print(f"{work.undo(source, target)} masks are again as given in {target}")
+        return
+    if trusted is not None and trusted_site:
+        raise RecipeError("--trusted and --trusted-site exclude each other; choose one")
+    if target.exists() and any(target.iterdir()):
+        raise DataError(f"'{target}' is not empty: choose a new folder")
+    if target.resolve().is_relative_to(source.resolve()):
+        raise DataError(f"'{target}' lies in '{source}': choose a folder outside of it")
+    with one_thread():
+        listing = work.open_tree(source, classes or ())
+        good = None if trusted is None else work.open_tree(trusted, classes or ())
+        decision = work.decide(listing, print, good, trusted_site)
+        for line in _told(decision):
+            print(line)
+        if dry_run:
+            return
+        pictures: dict[str, list[Picture]] = {}
+        changes, evidence = work.write_tree(
+            listing, target, decision, lambda *case: _keep(pictures, *case)
+        )
+    for site, pairs in sorted(evidence.items()):
+        before, after = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        print(
+            f"{site}: evidence of the edges at its contours {before:.3f} before, {after:.3f} after"
+        )
+    files = len({one.file for one in changes})
+    print(f"{files} masks redrawn, all others and the images copied: {target}")
+    if changes:
+        page = _page(source.name, pictures, decision)
+        from feda3i.files import write_file
+
+        write_file(target / "redrawn.html", page.encode("utf-8", "backslashreplace"), mode=0o600)
+        print(f"page   {target / 'redrawn.html'} and {work.CHANGES}: they show cases and stay here")
+
+
+def _told(decision: Decision) -> list[str]:
+    """Return who moves by how much and how sure that is, and why nobody does."""
+    from feda3i.audit.redraw import LEAST
+
+    lines = []
+    for name, effect in zip(decision.classes, decision.effects, strict=True):
+        head = f"{name}: " if len(decision.classes) > 1 else ""
+        if effect.is_trusted:
+            b0, error = effect.b * decision.pixel, effect.b_error * decision.pixel
+            lines.append(f"{head}b0 of the trusted masks {b0:+.1f} px, standard error {error:.1f}")
+        if effect.reason or not effect.moves.any():
+            why = effect.reason or "the sites differ no more than by chance"
+            lines.append(f"{head}nobody moves: {why}")
+            continue
+        for site, own, error in zip(decision.sites, effect.own, effect.error, strict=True):
+            said = (
+                f"moves its contours by {-own * decision.pixel:+.1f} px, standard error "
+                f"{error * decision.pixel:.1f}"
+                if abs(own) * decision.pixel >= LEAST
+                else "stays"
+            )
+            lines.append(f"{head}{site}: {said}")
+    return lines
+
+
+def _keep(
+    pictures: dict[str, list[Picture]], case: Listed, raw: RawCase, after: NDArray[np.uint8]
+) -> None:
+    """Keep some cases of every site for the page."""
+    import numpy as np
+
+    from feda3i.audit.redraw import byte_values
+    from feda3i.data.division import home
+    from feda3i.report.gallery import Picture
+
+    mine = pictures.setdefault(home(case), [])
+    if len(mine) * len(pictures) >= MOST:
+        return
+    image = np.clip(byte_values(raw.image), 0, 255).astype(np.uint8)
+    masks = {"given": np.asarray(raw.mask), "redrawn": after}
+    areas = [int((mask > 0).sum()) for mask in masks.values()]
+    words = f"{areas[0]} px before, {areas[1]} after"
+    mine.append(Picture(case.id, home(case), None, image, masks, words))
+
+
+def _page(title: str, pictures: dict[str, list[Picture]], decision: Decision) -> str:
+    from feda3i.report import html
+    from feda3i.report.compare import section
+    from feda3i.report.gallery import drawn
+
+    shown = section(
+        "cases",
+        "Before and after",
+        "Cases",
+        kinds=[("given", "mask as given"), ("redrawn", "mask as redrawn")],
+        groups=[("", [(site, map(drawn, here)) for site, here in sorted(pictures.items())])],
+    )
+    top = html.notice("plain", "Who moves", _told(decision))
+    return html.page(f"{title}: masks redrawn", [shown], top=top)
