@@ -1,4 +1,4 @@
-"""``feda3i redraw``: the same layout and formats out, the given tree untouched, all of it undone."""
+"""``feda3i redraw``: same layout and formats out, the given tree untouched, all of it undone."""
 
 import csv
 import stat
