@@ -126,10 +126,10 @@ def _data(folder: Path) -> str:
     from feda3i.data.folder import load_folder
 
     settings = _settings(folder)
-    if settings.data is None:
+    if settings.data_dir is None:
         raise _Wrong("site.toml names no data-dir")
     # Any size will do here: the recipe is not known yet, but all files can be read.
-    cases = load_folder(settings.data, size=64, cache=False)
+    cases = load_folder(settings.data_dir, size=64, cache=False)
     empty = sum(1 for mask in cases.masks if not mask.any())
     note = f", {empty} with an empty mask" if empty else ""
     return f"{len(cases)} cases of {cases.channels} channels{note}"
@@ -137,14 +137,14 @@ def _data(folder: Path) -> str:
 
 def _state(folder: Path) -> str:
     settings = _settings(folder)
-    settings.state.mkdir(parents=True, exist_ok=True)
-    if not os.access(settings.state, os.W_OK):
-        raise _Wrong(f"state-dir '{settings.state}' cannot be written to")
-    if settings.data is not None and settings.state.resolve().is_relative_to(
-        settings.data.resolve()
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    if not os.access(settings.state_dir, os.W_OK):
+        raise _Wrong(f"state-dir '{settings.state_dir}' cannot be written to")
+    if settings.data_dir is not None and settings.state_dir.resolve().is_relative_to(
+        settings.data_dir.resolve()
     ):
         raise _Wrong("state-dir is inside data-dir; choose another folder")
-    free = shutil.disk_usage(settings.state).free
+    free = shutil.disk_usage(settings.state_dir).free
     if free < SPACE:
         raise _Wrong(
             f"{free / 2**30:.1f} GB free in state-dir, at least {SPACE / 2**30:.0f} needed"

@@ -26,33 +26,44 @@ AUTHORITY_DAYS = 3650
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
+_SIGNS = {"key_cert_sign", "crl_sign"}
+_USES = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment")
+_USES += ("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
 
 
 def make_authority(folder: Path, name: str) -> tuple[x509.Certificate, SigningKey]:
     """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
     key = ec.generate_private_key(ec.SECP384R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    usage = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    usage = x509.KeyUsage(**{use: use in _SIGNS for use in _USES})
     certificate = (
-        _certificate(subject, subject, key.public_key(), AUTHORITY_DAYS)
+        _certificate(name, _named(name), key, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(own, critical=False)
         .sign(key, hashes.SHA384())
     )
-    write_file(folder / "ca.key", _pem(key), mode=PRIVATE)
-    write_file(folder / "ca.crt", certificate.public_bytes(_PEM))
+    _write(folder / "ca", key, certificate)
     return certificate, key
+
+
+def make_server_certificate(
+    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: SigningKey, days: int
+) -> None:
+    """Write ``server.key`` and ``server.crt`` for all names and addresses of the server."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    names = x509.SubjectAlternativeName([_name(host) for host in dict.fromkeys(hosts)])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    certificate = (
+        _certificate(hosts[0][:64], authority.subject, key, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(names, critical=False)
+        .add_extension(usage, critical=False)
+        .add_extension(issuer_key, critical=False)
+        .sign(signer, hashes.SHA384())
+    )
+    _write(folder / "server", key, certificate)
 
 
 def days_left(path: Path) -> float:
@@ -61,36 +72,11 @@ def days_left(path: Path) -> float:
     return (certificate.not_valid_after_utc - datetime.now(UTC)).total_seconds() / 86400
 
 
-def make_server_certificate(
-    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: SigningKey, days: int
-) -> None:
-    """Write ``server.key`` and ``server.crt`` for all names and addresses of the server."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
-    names = x509.SubjectAlternativeName([_name(host) for host in dict.fromkeys(hosts)])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    certificate = (
-        _certificate(subject, authority.subject, key.public_key(), days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(names, critical=False)
-        .add_extension(usage, critical=False)
-        .add_extension(issuer_key, critical=False)
-        .sign(signer, hashes.SHA384())
-    )
-    write_file(folder / "server.key", _pem(key), mode=PRIVATE)
-    write_file(folder / "server.crt", certificate.public_bytes(_PEM))
-
-
 def make_node_key(private: Path, public: Path, name: str) -> None:
     """Write a site's key pair in OpenSSH form: ECDSA, because Flower refuses Ed25519 here."""
     key = ec.generate_private_key(ec.SECP384R1())
-    text = key.private_bytes(
-        _PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    write_file(private, text, mode=PRIVATE)
-    line = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
-    write_file(public, line + b" " + name.encode() + b"\n")
+    _write_key(private, key, serialization.PrivateFormat.OpenSSH)
+    write_file(public, f"{public_line(private)} {name}\n".encode())
 
 
 def public_line(private: Path) -> str:
@@ -102,21 +88,6 @@ def public_line(private: Path) -> str:
     return encoded.decode()
 
 
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
-        .not_valid_after(now + timedelta(days=days))
-    )
-
-
 def san(host: str) -> str:
     """Return a host as openssl writes it in a certificate's names.
 
@@ -126,6 +97,25 @@ def san(host: str) -> str:
     return f"{'IP' if isinstance(_name(host), x509.IPAddress) else 'DNS'}:{host}"
 
 
+def _certificate(
+    name: str, issuer: x509.Name, key: SigningKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_named(name))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
 def _name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
@@ -133,5 +123,10 @@ def _name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem(key: SigningKey) -> bytes:
-    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+def _write(path: Path, key: SigningKey, certificate: x509.Certificate) -> None:
+    _write_key(path.with_suffix(".key"), key, serialization.PrivateFormat.PKCS8)
+    write_file(path.with_suffix(".crt"), certificate.public_bytes(_PEM))
+
+
+def _write_key(path: Path, key: SigningKey, form: serialization.PrivateFormat) -> None:
+    write_file(path, key.private_bytes(_PEM, form, serialization.NoEncryption()), mode=PRIVATE)

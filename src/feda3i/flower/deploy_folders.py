@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
 import tomli_w
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
 
 from feda3i import __version__
+from feda3i.engine.events import mistake_of
 from feda3i.errors import RecipeError
-from feda3i.files import write_file
+from feda3i.files import make_private, write_file
 from feda3i.flower import deploy_credentials as credentials
 from feda3i.flower.guard import write_commands
 from feda3i.flower.node import SITE_NAME
@@ -66,13 +68,12 @@ class ConsortiumSettings:
     def read(cls, folder: Path) -> ConsortiumSettings:
         """Return what ``write`` wrote."""
         values = read_settings(folder / FILE, "is it a folder of 'feda3i deploy init'?")
-        values.pop("version", None)
-        for name in ("server", "runs", "data", "state"):
-            values[name] = Path(values.get(name, ""))
         try:
-            return cls(**{**values, "sites": tuple(values.get("sites", ()))})
-        except TypeError as error:
-            raise RecipeError(f"'{folder / FILE}' is not a consortium's: {error}") from None
+            return cls(**values)
+        except ValidationError as error:
+            raise RecipeError(
+                f"'{folder / FILE}' is not a consortium's: {mistake_of(error)}"
+            ) from None
 
     @property
     def hosts(self) -> list[str]:
@@ -81,20 +82,13 @@ class ConsortiumSettings:
 
     def values(self) -> dict[str, str]:
         """Return what stands for the names in the files of the package."""
+        host, _, public_port = self.address.rpartition(":")
         return {
-            "ADDRESS": self.address,
-            "HOST": self.address.rpartition(":")[0],
-            "PUBLIC_PORT": self.address.rpartition(":")[2],
+            **{name.upper(): str(value) for name, value in asdict(self).items()},
+            "HOST": host,
+            "PUBLIC_PORT": public_port,
             "NAMES": ",".join(credentials.san(host) for host in self.hosts),
-            "PORT": str(self.port),
             "SITES": ",".join(self.sites),
-            "FOLDER": str(self.server),
-            "RUNS": str(self.runs),
-            "LOG": str(self.server / "log"),
-            "DATA": str(self.data),
-            "STATE": str(self.state),
-            "DAYS": str(self.days),
-            "WAIT": f"{self.wait:g}",
             "VERSION": __version__,
             "ENVIRONMENT": "\n".join(f"export {k}={v}" for k, v in ENVIRONMENT.items()),
         }
@@ -104,15 +98,17 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     """Write all folders of a new consortium; nothing that exists is overwritten."""
     if out.exists() and any(out.iterdir()):
         raise RecipeError(f"'{out}' already holds something; choose another folder")
-    authority = out / "authority"
-    authority.mkdir(parents=True)
-    authority.chmod(0o700)
+    authority = make_private(out / "authority")
     certificate, key = credentials.make_authority(authority, AUTHORITY)
-    _write_server(out / "server", settings)
-    credentials.make_server_certificate(
-        out / "server", settings.hosts, certificate, key, settings.days
-    )
-    write_file(out / "server" / "ca.crt", (authority / "ca.crt").read_bytes())
+    server = make_private(out / "server")
+    for part in ("flwr", "keys", "log"):
+        (server / part).mkdir()
+    _write_files(server, "server", settings.values())
+    # Shared by the server's processes only.
+    write_file(server / "superexec.secret", token_bytes(32), mode=credentials.PRIVATE)
+    write_commands(server / "bin", "server")
+    credentials.make_server_certificate(server, settings.hosts, certificate, key, settings.days)
+    write_file(server / "ca.crt", (authority / "ca.crt").read_bytes())
     for site in settings.sites:
         write_site(out, settings, site)
     guide = (TEXTS / "GUIDE.md").read_text("utf-8")
@@ -126,25 +122,21 @@ def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
     folder = out / "sites" / site
     if folder.exists():
         raise RecipeError(f"'{folder}' already exists; choose another name for the site")
-    (folder / "flwr").mkdir(parents=True)
-    folder.chmod(0o700)
+    (make_private(folder) / "flwr").mkdir()
     values = {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)}
     _write_files(folder, "site", values)
     write_file(folder / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
     credentials.make_node_key(folder / "node.key", folder / "node.pub", site)
     write_commands(folder / "bin", "site")
-    keys = out / "server" / "keys"
-    keys.mkdir(exist_ok=True)
-    write_file(keys / f"{site}.pub", (folder / "node.pub").read_bytes())
+    write_file(out / "server" / "keys" / f"{site}.pub", (folder / "node.pub").read_bytes())
     return folder
 
 
 def add_site(out: Path, site: str) -> Path:
     """Write the folder of a site that joins an existing consortium."""
-    check_site_name(site)
-    if (out / "sites" / site).exists():
-        raise RecipeError(f"'{site}' already exists; choose another name for the site")
     before = ConsortiumSettings.read(out)
+    if site in before.sites:
+        raise RecipeError(f"'{site}' already exists; choose another name for the site")
     settings = replace(before, sites=(*before.sites, site))
     folder = write_site(out, settings, site)
     settings.write(out)
@@ -163,31 +155,14 @@ def fill(template: str, values: Mapping[str, str]) -> str:
     return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
 
 
-def _write_server(folder: Path, settings: ConsortiumSettings) -> None:
-    for part in ("flwr", "keys", "log"):
-        (folder / part).mkdir(parents=True)
-    folder.chmod(0o700)
-    _write_files(folder, "server", settings.values())
-    # Shared by the server's processes only.
-    write_file(folder / "superexec.secret", token_bytes(32), mode=credentials.PRIVATE)
-    write_commands(folder / "bin", "server")
-
-
 def _write_files(folder: Path, kind: str, values: Mapping[str, str]) -> None:
+    """Write the files of the package for a kind of folder; ``_`` in a name stands for ``/``."""
     for place in (TEXTS / "both", TEXTS / kind):
-        for name, text in _texts(place):
-            write_file(folder / name, fill(text, values).encode())
-            if name.endswith(".sh"):
-                (folder / name).chmod(0o755)
-
-
-def _texts(place: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and text of every file below a folder of the package."""
-    for item in place.iterdir():
-        if item.is_dir():
-            yield from _texts(item, f"{above}{item.name}/")
-        else:
-            yield above + item.name, item.read_text("utf-8")
+        for item in place.iterdir():
+            path = folder / item.name.replace("_", "/")
+            write_file(path, fill(item.read_text("utf-8"), values).encode())
+            if path.suffix == ".sh":
+                path.chmod(0o755)
 
 
 def check_site_name(name: str) -> None:

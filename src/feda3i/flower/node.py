@@ -1,7 +1,7 @@
 """What a site decides for itself: its name, where it keeps its cases and memory, what it refuses.
 
-All of it comes from the node's own settings (``flower-supernode --node-config``), which the server
-never sees. The recipe comes from the server and is checked here again.
+All of it comes from the node's own settings (``site.toml``), which the server never sees. The
+recipe comes from the server and is checked here again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.holdout import hold_out
-from feda3i.errors import DataError, RecipeError, RunError, shown
+from feda3i.engine.events import mistake_of
+from feda3i.errors import DataError, RecipeError, RunError, check_option
 from feda3i.files import make_private
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import registries
@@ -31,72 +33,58 @@ from feda3i.values import keywords_of, split_names
 
 MAX_RECIPE = 2**18
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_KEYS = (
-    "site",
-    "data-dir",
-    "state-dir",
-    "device",
-    "threads",
-    "methods",
-    "models",
-    "max-epochs",
-    "max-seconds",
-    "max-memory",
-    "allow-plugins",
-    "allow-synthetic",
-)
 
 
-@dataclass(frozen=True)
-class NodeSettings:
-    """A node's own settings."""
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("expected an absolute folder")
+    return path
 
-    site: str  # as the server registered its key
-    state: Path  # folder for the site's memory; survives restarts of the node
-    data: Path | None = None
+
+def _site_name(name: str) -> str:
+    if not SITE_NAME.fullmatch(name):
+        raise ValueError("expected letters, digits, - and _")
+    return name
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(lambda text: split_names(str(text)))]
+_Limit = Annotated[float, Field(strict=True, ge=0, lt=1e9)]
+_Yes = Annotated[bool, Field(strict=True)]
+
+
+class NodeSettings(BaseModel):
+    """A node's own settings; ``site.toml`` spells them with hyphens."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+
+    site: Annotated[str, AfterValidator(_site_name)]  # as its key is registered
+    state_dir: Annotated[Path, AfterValidator(_absolute)]
+    """Folder for the site's memory; survives restarts of the node."""
+    data_dir: Annotated[Path | None, BeforeValidator(lambda text: text or None)] = None
     """Folder of ``images/`` and ``masks/``. Without it the site draws the cases of its name from
     the recipe's synthetic data set, which ``allow_synthetic`` must permit (demo and tests)."""
     # Where and with how many threads to train. One thread repeats a local run to the bit.
     device: str = "auto"
-    threads: int = 1
+    threads: Annotated[int, Field(strict=True, ge=1)] = 1
     # What this site agrees to, whatever the recipe of the server says; no names: all installed
-    methods: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    max_epochs: float = 50
-    max_seconds: float = 3600  # for one message
-    max_memory: float = 0  # GB of the process that answers a message; 0: as much as there is
-    allow_plugins: bool = False  # whether a recipe may name a Python file or module of this machine
-    allow_synthetic: bool = False
+    methods: _Names = ()
+    models: _Names = ()
+    max_epochs: _Limit = 50
+    max_seconds: _Limit = 3600  # for one message
+    max_memory: _Limit = 0  # GB of the process that answers a message; 0: as much as there is
+    allow_plugins: _Yes = False  # whether a recipe may name a Python file or module of this machine
+    allow_synthetic: _Yes = False
 
     @classmethod
     def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
         """Read the settings of ``flower-supernode --node-config``; name what is wrong."""
-        unknown = sorted(set(node_config) - set(_KEYS))
-        if unknown:
-            raise RecipeError(f"node-config: unknown key '{unknown[0]}'; known: {', '.join(_KEYS)}")
-        site = str(node_config.get("site", ""))
-        if not SITE_NAME.fullmatch(site):
-            raise RecipeError(
-                f"node-config: expected site=NAME of letters, digits, - and _, found '{site}'"
-            )
-        state = Path(str(node_config.get("state-dir", "")))
-        if not state.is_absolute():
-            raise RecipeError(f"node-config: expected an absolute state-dir, found '{state}'")
-        data = str(node_config.get("data-dir", ""))
-        return cls(
-            site=site,
-            state=state,
-            data=Path(data) if data else None,
-            device=str(node_config.get("device", "auto")),
-            threads=int(_number(node_config, "threads", 1)),
-            methods=split_names(str(node_config.get("methods", ""))),
-            models=split_names(str(node_config.get("models", ""))),
-            max_epochs=_number(node_config, "max-epochs", cls.max_epochs),
-            max_seconds=_number(node_config, "max-seconds", cls.max_seconds),
-            max_memory=_number(node_config, "max-memory", cls.max_memory),
-            allow_plugins=node_config.get("allow-plugins") is True,
-            allow_synthetic=node_config.get("allow-synthetic") is True,
-        )
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in node_config:
+            check_option("site.toml", key, known)
+        try:
+            return cls.model_validate(dict(node_config))
+        except ValidationError as error:
+            raise RecipeError(f"site.toml: {mistake_of(error)}") from None
 
     @contextmanager
     def limits(self) -> Iterator[None]:
@@ -134,16 +122,15 @@ class NodeSettings:
 
     def check_agreed(self, recipe: Recipe) -> None:
         """Raise ``RecipeError`` if a recipe asks for more than this site agreed to."""
-        wanted = [("methods", "method", recipe.method.name, self.methods)]
-        wanted += [("models", "model", recipe.model.name, self.models)]
-        if "then" in recipe.method.options():
-            wanted += [("methods", "method", str(recipe.method.options()["then"]), self.methods)]
-        for key, section, name, agreed in wanted:
+        wanted = [("method", recipe.method.name, self.methods)]
+        wanted += [("method", "redraw", self.methods)] if recipe.redraw.on else []
+        wanted += [("model", recipe.model.name, self.models)]
+        for section, name, agreed in wanted:
             canonical = registries()[section].canonical
             if agreed and canonical(name) not in map(canonical, agreed):
                 raise RecipeError(
-                    f"{section}: this site agreed to {', '.join(agreed)} ({key} in its site.toml), "
-                    f"found '{name[:80]}'"
+                    f"{section}: this site agreed to {', '.join(agreed)} ({section}s in its "
+                    f"site.toml), found '{name[:80]}'"
                 )
         if recipe.train.epochs > self.max_epochs:
             raise RecipeError(
@@ -166,18 +153,11 @@ class NodeSettings:
         """Return this site's folder for one run; names from outside must not choose a path."""
         if not re.fullmatch(r"[0-9a-f]{16,64}", run):
             raise RecipeError("expected the run's identifier as hexadecimal digits")
-        return self.state / self.site / run
+        return self.state_dir / self.site / run
 
 
 class _LateError(BaseException):
     """An answer takes too long; no library on the way takes this for an error of its own."""
-
-
-def _number(node_config: Mapping[str, Any], key: str, default: float) -> float:
-    value = node_config.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise RecipeError(f"node-config: expected a number as {key}, found {shown(value)}")
-    return value
 
 
 @dataclass(frozen=True)
@@ -251,7 +231,7 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
 
 def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
     """Return the site's cases: its own folder, or its part of a synthetic data set."""
-    if settings.data is not None:
+    if settings.data_dir is not None:
         return _from_folder(recipe, settings)
     if not settings.allow_synthetic:
         raise DataError("the node has no data-dir; set it in the node's own settings")
@@ -270,17 +250,16 @@ def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
             "noise is for simulations: the masks of a real site are taken as they are; noise=none"
         )
     options = folder_options(recipe)
-    assert settings.data is not None
-    path, cache = settings.data, settings.state / settings.site / "cache"
-    make_private(cache)
-    listing = list_folder(path, Options.of(options))
+    assert settings.data_dir is not None
+    cache = make_private(settings.state_dir / settings.site / "cache")
+    listing = list_folder(settings.data_dir, Options.of(options))
     has_test = "test" in as_test(listing.cases)
     train = load_listed(listing, "train" if has_test else None, cache)
     test = load_listed(listing, "test", cache) if has_test else None
     every, share = np.arange(len(train)), recipe.validation.share
-    trained, kept = (
-        hold_out(train, every, share, recipe.seed, settings.site) if share else (every, every[:0])
-    )
+    trained, kept = every, every[:0]
+    if share:
+        trained, kept = hold_out(train, every, share, recipe.seed, settings.site)
     return SiteData(train, trained, len(listing.options.classes), test, kept)
 
 

@@ -21,6 +21,7 @@ from pydantic.dataclasses import dataclass
 from feda3i.core.layout import Layout
 from feda3i.core.messages import TASKS, Order, Params, Reply, Task
 from feda3i.core.wire import MAX_SECONDS
+from feda3i.engine.events import mistake_of
 from feda3i.errors import WireError, printable, shown
 
 PROTOCOL = 2
@@ -60,7 +61,6 @@ class _ReplyBody(Strict):
     cases: Any  # the wire checks what it is, and the numbers
     numbers: dict[str, Any]
     seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS)]
-    notice: Any = ""
 
 
 def checked(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
@@ -68,11 +68,7 @@ def checked(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _
     try:
         return kind(**values)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part)[:80] for part in first["loc"])
-        raise WireError(
-            f"{where}, {place}: {first['msg']}, found {shown(first['input'])}"
-        ) from None
+        raise WireError(f"{where}, {printable(mistake_of(error), 300)}") from None
 
 
 def write(
@@ -195,35 +191,21 @@ def read_order(
     return Order(_task(header.kind), header.round, header.site, network, settings, params)
 
 
-def write_reply(reply: Reply, run: str, layout: str, notice: str = "") -> RecordDict:
+def write_reply(reply: Reply, run: str, layout: str) -> RecordDict:
     """Return a reply as records."""
     header = Header(reply.task, run, reply.round, reply.site, layout)
-    body: dict[str, Any] = {
-        "cases": reply.cases,
-        "numbers": reply.numbers,
-        "seconds": reply.seconds,
-    }
+    body = {"cases": reply.cases, "numbers": reply.numbers, "seconds": reply.seconds}
     params = None if reply.params is None else {"": pack_params(reply.params)}
-    return write(header, {**body, "notice": notice} if notice else body, params)
+    return write(header, body, params)
 
 
-def read_reply(
-    content: RecordDict, header: Header, body: dict[str, Any], layout: Layout
-) -> tuple[Reply, str]:
-    """Return the reply in a message and the site's notice, which is empty as a rule."""
+def read_reply(content: RecordDict, header: Header, body: dict[str, Any], layout: Layout) -> Reply:
+    """Return the reply in a message."""
     task = _task(header.kind)
     params = read_params(content, layout, ("",) if task == "fit" else ())
     found = checked(_ReplyBody, body, "a reply")
-    reply = Reply(
-        task,
-        header.round,
-        header.site,
-        found.cases,
-        found.numbers,
-        params.get(""),
-        seconds=found.seconds,
-    )
-    return reply, printable(found.notice, 200)
+    about = (task, header.round, header.site, found.cases, found.numbers)
+    return Reply(*about, params.get(""), seconds=found.seconds)
 
 
 def _task(kind: str) -> Task:

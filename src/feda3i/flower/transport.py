@@ -95,17 +95,14 @@ class FlowerTransport:
     def facts(self) -> dict[str, Any]:
         """Return what happened on the network since the last call, for the event log."""
         facts, self._facts = self._facts, {}
-        told: dict[str, Any] = {
+        of_roster = {
             "absent": self.roster.absent(),
-            "refused": self.roster.refused,
+            "refused": dict(self.roster.refused),
             "versions": self.roster.versions(),
             "refusals": self.roster.refusals,
         }
-        for name, value in told.items():
-            if value:
-                facts[name] = value if isinstance(value, list) else dict(value)
         self.roster.refusals = []
-        return facts
+        return facts | {name: value for name, value in of_roster.items() if value}
 
     def close(self) -> None:
         """Do nothing: the grid belongs to Flower."""
@@ -126,13 +123,7 @@ class FlowerTransport:
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
         quorum = self.job.recipe.engine.quorum(len(orders)) if is_fit else 0
-        for answer in self._exchange(asked, quorum):
-            if isinstance(answer, tuple):
-                reply, notice = answer
-                self._note("notices", reply.site, notice)
-                yield reply
-            else:
-                yield answer
+        yield from self._exchange(asked, quorum)
 
     def _exchange(self, asked: Sequence[_Asked], quorum: int) -> Iterator[Any]:
         """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""
@@ -234,10 +225,9 @@ class FlowerTransport:
         if item.kind == "score":
             records.read_params(content, self.layout, ())
             return _rows(body, item.site, self.job.format.classes)
-        reply, notice = records.read_reply(content, header, body, self.layout)
-        wire, classes = self.job.method.wire, self.job.format.classes
-        check_reply(reply, wire, self.layout, classes)
-        return reply, notice
+        reply = records.read_reply(content, header, body, self.layout)
+        check_reply(reply, self.job.method.wire, self.layout, self.job.format.classes)
+        return reply
 
     # -- scores -----------------------------------------------------------------------------------
 
@@ -257,14 +247,10 @@ class FlowerTransport:
         rows: list[Row] = []
         for answer in self._exchange(asked, 0):
             if isinstance(answer, Missing):
-                self._note("unscored", answer.site, answer.reason)
+                self._facts.setdefault("unscored", {})[answer.site] = answer.reason
             else:
                 rows += answer
         return rows
-
-    def _note(self, kind: str, site: str, text: str) -> None:
-        if text:
-            self._facts.setdefault(kind, {})[site] = text
 
     def _count(self, direction: str, site: str, size: int) -> None:
         totals = self._facts.setdefault(f"bytes_{direction}", {})

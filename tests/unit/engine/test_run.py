@@ -1,5 +1,6 @@
 import json
 import shutil
+import socket
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,15 @@ def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
         for name in ("1", "2")
     ]
     assert rows[0] == rows[1]
+
+
+def test_a_run_opens_no_connection(tiny_recipe, tmp_path, monkeypatch):
+    def refuse(*args):
+        raise AssertionError(f"a connection to {args[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
+    assert run(tiny_recipe(), tmp_path / "run").path.exists()
 
 
 def test_the_run_folder_is_complete(tiny_recipe, tmp_path):

@@ -34,13 +34,12 @@ def params(seed=0):
 @settings(max_examples=30, deadline=None)
 def test_replies_come_back_as_they_were(found, cases):
     reply = Reply("fit", 3, "A", cases, found, params(), seconds=1.5)
-    content = records.write_reply(reply, "run", "layout", "notice")
+    content = records.write_reply(reply, "run", "layout")
     header, body = records.read_header(content)
-    back, notice = records.read_reply(content, header, body, LAYOUT)
+    back = records.read_reply(content, header, body, LAYOUT)
     assert (back.task, back.round, back.site, back.cases) == ("fit", 3, "A", cases)
     assert back.numbers == found
     assert back.seconds == 1.5
-    assert notice == "notice"
     assert np.array_equal(back.params.values, reply.params.values)
     assert np.array_equal(back.params.counts, reply.params.counts)
 

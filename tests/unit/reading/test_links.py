@@ -36,6 +36,17 @@ def test_a_pipe_that_a_table_names_is_no_file(tmp_path):
     assert len(result.cases) == 3
 
 
+def test_a_link_leads_outside_only_if_that_is_meant(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    (root / "images" / "case0.png").rename(tmp_path / "elsewhere.png")
+    (root / "images" / "case0.png").symlink_to(tmp_path / "elsewhere.png")
+    result = check_data(root, measure=False, size=16)
+    assert any("--allow-outside" in problem.text for problem in errors_of(result.problems))
+    assert len(result.cases) == 2
+    allowed = check_data(root, measure=False, size=16, allow_outside=True)
+    assert (len(allowed.cases), errors_of(allowed.problems)) == (3, [])
+
+
 def test_links_in_many_circles_come_to_an_end(tmp_path):
     root = plain_tree(tmp_path / "in", 3)
     rooms = [root / f"room{n}" for n in range(9)]
