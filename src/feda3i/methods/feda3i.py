@@ -1,4 +1,4 @@
-"""FedA3I: measure how each site draws, and give better annotators more say, most in deep stages.
+"""FedA3I: measure how each site draws, and weight better annotators more, most in deep stages.
 
 Paper
     Wu, Sun, Yan, Yu: FedA3I: Annotation Quality-Aware Aggregation for Federated Medical Image
@@ -8,17 +8,17 @@ What changes against FedAvg
     find a site's masks just inside and just outside their contour (q, Eq. 3 and 4)? A mixture of
     two Gaussians over all q parts the sites into those that draw larger and those that draw smaller
     (Eq. 5); within a group, sites that show less noise get more weight, and the two groups
-    share the say r : 1 - r (Eq. 6). From then on stage j of L is averaged with
+    share the weight r : 1 - r (Eq. 6). From then on stage j of L is averaged with
     alpha_j * quality + (1 - alpha_j) * quantity weights, alpha_j = (j - 1) / (L - 1) (Eq. 7).
     Training at the sites is unchanged.
 Safe by default
-    With few sites the paper's rule may give one site half of the say and another none. By default
-    (safe = true) the sites' offsets from the borders in their images and from the warmed-up model's
-    contour are balanced instead: the weights change as little as it takes for those who draw larger
-    and those who draw smaller to hold each other in check, and no site gets less than a quarter of
-    its share, four times its share, or more than 40 % of the say. With fewer than four sites
-    nothing changes unless the images of three show their borders. safe = false is the paper's own
-    rule; its recipes set it, and r and weighting belong to it.
+    With few sites the paper's rule may give one site half of the weight and another none. By
+    default (safe = true) the sites' offsets from the borders in their images and from the warmed-up
+    model's contour are balanced instead: the weights change as little as it takes for those who
+    draw larger and those who draw smaller to hold each other in check, and no site gets less than a
+    quarter of its share, four times its share, or more than 40 % of the weight. With fewer than
+    four sites nothing changes unless the images of three show their borders. safe = false is the
+    paper's own rule; its recipes set it, and r and weighting belong to it.
 What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
