@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,6 @@ from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.options import Options
 from feda3i.reading.pairs import Pair
 from feda3i.reading.picture import (
-    Decoded,
     Note,
     as_kept,
     binarise,
@@ -85,32 +85,19 @@ def read_pictures(
 
     Pictures are turned upright by their EXIF tag, unless only the stored one is of its mask's size.
     """
-
-    def read(upright: bool) -> tuple[Decoded, list[Decoded]]:
-        return (
-            read_image(
-                image,
-                channels=options.channels,
-                upright=upright,
-                keep=options.keep_values,
-            ),
-            [read_mask(m, classes=len(options.classes), upright=upright) for m in masks],
-        )
-
-    picture, drawn = read(upright)
-    turned = any(kind == "EXIF rotation" for kind, _ in picture.notes)
-    if turned and drawn[0].pixels.shape != picture.pixels.shape[:2]:
-        flat, flat_drawn = read(upright=False)
-        if flat_drawn[0].pixels.shape == flat.pixels.shape[:2]:
-            note = ("EXIF rotation", "ignored: the mask fits the image as stored")
-            picture, drawn = replace(flat, notes=(*flat.notes, note)), flat_drawn
+    picture = read_image(
+        image, channels=options.channels, upright=upright, keep=options.keep_values
+    )
+    drawn = [read_mask(m, classes=len(options.classes), upright=upright) for m in masks]
     shape = picture.pixels.shape[:2]
-    for mask in drawn:
-        if mask.pixels.shape != shape:
-            raise CaseError(
-                "sizes differ",
-                f"image {by(shape)}, mask {by(mask.pixels.shape)} (height x width)",
-            )
+    other = next((mask.pixels.shape for mask in drawn if mask.pixels.shape != shape), None)
+    if other is not None:
+        if any(kind == "EXIF rotation" for kind, _ in picture.notes):
+            with contextlib.suppress(CaseError):
+                flat = read_pictures(image, masks, options, upright=False)
+                note = ("EXIF rotation", "ignored: the mask fits the image as stored")
+                return replace(flat, notes=(*flat.notes, note))
+        raise CaseError("sizes differ", f"image {by(shape)}, mask {by(other)} (height x width)")
     merged = np.maximum.reduce([mask.pixels for mask in drawn])
     notes = [*picture.notes, *(note for mask in drawn for note in mask.notes)]
     return RawCase(picture.pixels, merged, shape=shape, notes=tuple(dict.fromkeys(notes)))

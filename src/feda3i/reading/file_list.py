@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from feda3i.errors import printable
-from feda3i.reading.limits import MAX_FILE_BYTES
+from feda3i.errors import escaped, printable
 from feda3i.reading.problems import CaseError, Problem
 
 UNPACK = {".zip": "unzip '{}' -d '{}'"} | dict.fromkeys(
     (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz"), "tar -xf '{}' -C '{}'"
 )
 """Endings of archives, and the command that unpacks each."""
+MAX_FILE_BYTES = 2 * 1024**3  # a file is read whole into memory
 OUTSIDE = "data.allow_outside=true (--allow-outside) if you mean it"
 _MAX_VISITS = 100  # of one folder by way of links
 _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
@@ -64,14 +64,21 @@ def read_file(place: str | Path) -> bytes:
     try:
         with open(place, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if size == 0:
-                raise CaseError("empty file", "the file has 0 bytes: copy it again")
-            if size > MAX_FILE_BYTES:
-                text = f"{size} bytes; at most {MAX_FILE_BYTES} are read"
-                raise CaseError("file too large", text)
+            check_bytes(size)
             return file.read(size)
     except OSError as error:
         raise CaseError("unreadable file", f"{error.strerror}: copy it again") from None
+
+
+def check_bytes(size: int) -> None:
+    """Raise ``CaseError`` for a file of no bytes, or of too many.
+
+    >>> check_bytes(1000)
+    """
+    if size == 0:
+        raise CaseError("empty file", "the file has 0 bytes: copy it again")
+    if size > MAX_FILE_BYTES:
+        raise CaseError("file too large", f"{size} bytes; at most {MAX_FILE_BYTES} are read")
 
 
 @dataclass
@@ -123,7 +130,4 @@ class _Walk:
 def _readable(name: str) -> str:
     """Return the name in composed Unicode (macOS stores accents apart), odd characters escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in unicodedata.normalize("NFC", text)
-    )
+    return escaped(unicodedata.normalize("NFC", text))

@@ -20,8 +20,8 @@ from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.options import DEFAULT_CLASSES, Options
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
-from feda3i.reading.problems import CaseError, Problem
-from feda3i.reading.usage import Usage, judge_unused, usage_of, with_empty
+from feda3i.reading.problems import UNUSED, CaseError, Problem
+from feda3i.reading.usage import Usage, usage_of
 from feda3i.reading.volume import count_slices
 
 LAYOUT = (
@@ -81,10 +81,10 @@ def list_cases(
     published set has a ``find`` of its own.
     """
     _need_data(root)
-    if is_table(root):
+    home = root.parent if is_table(root) else root
+    if home != root:
         entries: list[FileEntry] = []
-        table = read_file(root)
-        pairs, problems = read_table(table, root.parent, options.group, options.allow_outside)
+        pairs, problems = read_table(read_file(root), home, options.group, options.allow_outside)
     else:
         entries, problems = list_files(root, options.allow_outside)
         pairs, wrong = (find or find_any)(entries, options)
@@ -100,12 +100,10 @@ def list_cases(
         case = Listed(i, p.name, p.source, p.site, p.split, p.group, p)
         cases += _cut(case, p, options, problems)
     cases.sort(key=lambda case: case.id)
-    usage = usage_of(entries, pairs, problems)
-    if is_table(root):
-        listing = Listing(root.parent, tuple(cases), options, tuple(usage))
-    else:
-        listing = Listing(root, tuple(cases), options, tuple(with_empty(usage, root)))
-    return listing, judge_unused(problems, options.unused)
+    usage = usage_of(entries, pairs, problems, None if home != root else root)
+    if options.unused == "allow":
+        problems = [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
+    return Listing(home, tuple(cases), options, tuple(usage)), problems
 
 
 def _need_data(root: Path) -> None:

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
-from feda3i.reading.limits import MAX_PIXELS
 from feda3i.reading.problems import CaseError, reading
 
 Note = tuple[str, str]  # kind, text
+MAX_PIXELS = 80_000_000
+"""Of a picture, by its header. The largest of ISIC 2017 has 30 million; 20,000 x 20,000 has 400."""
 GREY = frozenset({"1", "L", "I;16", "I;16B", "I;16L", "I", "F", "LA", "La"})
 DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 _ORIENTATION = 0x0112

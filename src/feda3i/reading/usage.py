@@ -14,7 +14,7 @@ from typing import Any, Literal
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.names import split_extension
 from feda3i.reading.pairs import Pair
-from feda3i.reading.problems import UNUSED, Problem
+from feda3i.reading.problems import Problem
 
 Unused = Literal["error", "allow"]
 _MANY = 4  # this many folders of one case side by side are summed up in one line
@@ -52,17 +52,16 @@ class Usage:
         )
 
 
-def judge_unused(problems: Iterable[Problem], unused: Unused) -> list[Problem]:
-    """Return the findings; where unused files are allowed, they are no errors."""
-    if unused == "error":
-        return list(problems)
-    return [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
-
-
 def usage_of(
-    entries: Iterable[FileEntry], pairs: Sequence[Pair], problems: Iterable[Problem]
+    entries: Iterable[FileEntry],
+    pairs: Sequence[Pair],
+    problems: Iterable[Problem],
+    root: Path | None = None,
 ) -> list[Usage]:
-    """Count the files of every folder that holds any, sorted by folder."""
+    """Count the files of every folder that holds any, sorted by folder.
+
+    With a root its empty folders are listed, too: perhaps a site whose data has not arrived.
+    """
     images = {file.name for pair in pairs for file in pair.images}
     masks = {file.name for pair in pairs for file in pair.masks}
     masks |= {file.name for pair in pairs for _, files in pair.annotators for file in files}
@@ -78,6 +77,10 @@ def usage_of(
             own.reasons[reasons.get(name, "belongs to no case")] += 1
         else:
             own.others += 1
+    held = {folder.split("/")[0] for folder in found}
+    for item in root.iterdir() if root is not None else ():
+        if item.is_dir() and not item.name.startswith(".") and item.name not in held:
+            found[item.name] = Usage(item.name)
     return _joined(list(found.values()))
 
 
@@ -96,17 +99,6 @@ def without(usages: Sequence[Usage], spoilt: Sequence[tuple[Pair, str]]) -> list
                     usage.masks -= not is_image
                     usage.reasons[kind] += 1
     return copies
-
-
-def with_empty(usages: Sequence[Usage], root: Path) -> list[Usage]:
-    """Add empty top-level folders: perhaps a site whose data has not arrived."""
-    held = {usage.folder.split("/")[0] for usage in usages}
-    empty = [
-        Usage(item.name)
-        for item in root.iterdir()
-        if item.is_dir() and not item.name.startswith(".") and item.name not in held
-    ]
-    return sorted([*usages, *empty], key=lambda usage: usage.folder)
 
 
 def usage_lines(usages: Sequence[Usage], show: int = 40) -> list[str]:

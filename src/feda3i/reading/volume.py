@@ -22,12 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.reading.limits import MAX_FILE_BYTES, MAX_PIXELS, MAX_VOXELS
+from feda3i.reading.file_list import check_bytes
 from feda3i.reading.names import DICOM, split_extension
+from feda3i.reading.picture import MAX_PIXELS
 from feda3i.reading.problems import CaseError, by, reading
 
 Floats = NDArray[np.float64]
 
+MAX_VOXELS = 512 * 512 * 1024  # by the header of a volume
 SHIFT = 0.5  # voxels by which a mask may lie beside its image
 _NIFTI = np.dtype(
     {
@@ -160,11 +162,7 @@ def check_file(place: str) -> tuple[float, ...]:
 
     ``CaseError`` names a file that is cut short, whose checksum is wrong, or that points elsewhere.
     """
-    size = os.path.getsize(place)
-    if size == 0:
-        raise CaseError("empty file", "the file has 0 bytes: copy it again")
-    if size > MAX_FILE_BYTES:
-        raise CaseError("file too large", f"{size} bytes; at most {MAX_FILE_BYTES} are read")
+    check_bytes(os.path.getsize(place))
     with open(place, "rb") as file:
         start = file.read(_META_BYTES)
         file.seek(0)

@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from data_files import lesion
-from feda3i.reading.limits import MAX_PIXELS
-from feda3i.reading.picture import read_image
+from feda3i.reading.picture import MAX_PIXELS, read_image
 from feda3i.reading.problems import CaseError
 
 
