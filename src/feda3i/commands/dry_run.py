@@ -97,16 +97,20 @@ def _second_time(work: Callable[[], object], clock: Callable[[], float]) -> floa
 
 def seconds_of_run(job: Job, federation: Federation, train: float, score: float) -> float:
     """Return the time of all rounds and scorings at these seconds per case."""
-    recipe, sizes = job.recipe, [len(index) for index in federation.sites.values()]
-    workers = worker_count(job, len(sizes))
-    share = max(sum(sizes) / workers, max(sizes))  # no round ends before its largest site has
+    recipe, sizes = job.recipe, {name: len(index) for name, index in federation.sites.items()}
+    server, workers, trained = job.server(sizes), worker_count(job, len(sizes)), 0.0
+    job.method.start(server)
+    for number in range(1, recipe.rounds + 1):
+        sites = job.method.plan(server, number).sites
+        share = recipe.engine.fraction if sites is None else 1.0
+        cases = [sizes[name] for name in (sites or sizes)]
+        trained += max(share * sum(cases) / workers, max(cases))  # the largest site ends a round
     # The last round also scores the training cases, and a survey looks at them once.
     passes = 1 + bool(job.method.wire.survey)
     passes += recipe.rounds * (recipe.model.statistics == "exact")
     scored = math.ceil(recipe.rounds / recipe.evaluate.every) * len(federation.test)
-    scored += passes * sum(sizes)
-    trained = recipe.rounds * recipe.train.epochs * recipe.engine.fraction * share
-    return trained * train + scored * score / workers
+    scored += passes * sum(sizes.values())
+    return recipe.train.epochs * trained * train + scored * score / workers
 
 
 def seconds_of_round(recipe: Recipe) -> float:

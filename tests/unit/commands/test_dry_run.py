@@ -40,6 +40,12 @@ def test_a_round_lasts_as_long_as_its_largest_site():
     assert dry_run.seconds_of_run(*job, 0.5, 0.25) == pytest.approx(4 * 0.5 + (2 + 5) * 0.25 / 2)
 
 
+def test_rounds_that_draw_sites_count_those_that_train():
+    job = job_and_data(testing.tiny_federation(sites=20, cases=1), "fedselect", rounds=3)
+    scored, both = (dry_run.seconds_of_run(*job, train, 0.25) for train in (0.0, 0.5))
+    assert both - scored == pytest.approx(3 * 8 * 0.5)
+
+
 @pytest.mark.parametrize("method", REGISTRY.names())
 def test_every_method_can_be_measured_and_is_left_as_it_was(method):
     federation = testing.tiny_federation(size=32)
