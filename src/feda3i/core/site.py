@@ -305,12 +305,15 @@ class Site:
         try:
             if self.is_patched:
                 yield from (self._whole(position) for position in range(len(self)))
-                return
-            for start in range(0, len(self), BATCH):
-                batch = self.batch(np.arange(start, min(start + BATCH, len(self))))
-                yield batch, self.predictor.logits(batch.images)
+            else:
+                yield from self._in_order(0)
         finally:
             self.network.train(was_training)
+
+    def _in_order(self, epoch: int) -> Iterator[tuple[Batch, Tensor]]:
+        for start in range(0, len(self), BATCH):
+            batch = self.batch(np.arange(start, min(start + BATCH, len(self))), epoch)
+            yield batch, self.predictor.logits(batch.images)
 
     def _whole(self, position: int) -> tuple[Batch, Tensor]:
         """Return one case at its own size with its logits."""
@@ -329,9 +332,7 @@ class Site:
             yield from self.predict()
             return
         for epoch in range(self.training.epochs):
-            for start in range(0, len(self), BATCH):
-                batch = self.batch(np.arange(start, min(start + BATCH, len(self))), epoch)
-                yield batch, self.predictor.logits(batch.images)
+            yield from self._in_order(epoch)
 
     def answers(self, batch: Batch, forward: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what ``forward`` says of a batch of ``predict``, as its logits were made.

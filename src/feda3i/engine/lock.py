@@ -100,15 +100,14 @@ def _mark(folder: Path) -> bytes | None:
 
 def check_kinds(folder: Path) -> None:
     """Raise ``RunError`` for a pipe or a device in a run folder: reading it would wait for ever."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = Path(place, name)
-            with contextlib.suppress(OSError):  # a link to nothing waits for nobody
-                if not stat.S_ISREG(path.stat().st_mode):
-                    raise RunError(
-                        f"expected plain files in the run folder '{folder}', found a pipe or a "
-                        f"device: '{path}'; take it away, or fetch the run again"
-                    )
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # a link to nothing waits for nobody
+            mode = path.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise RunError(
+                    f"expected plain files in the run folder '{folder}', found a pipe or a "
+                    f"device: '{path}'; take it away, or fetch the run again"
+                )
 
 
 def is_held(folder: Path) -> bool:
@@ -135,20 +134,17 @@ def clear_start(folder: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove temporary files; whoever holds the lock knows that their process is dead."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            if _TEMPORARY.fullmatch(name):
-                with contextlib.suppress(OSError):
-                    Path(parent, name).unlink()
+    for path in list(folder.rglob("*")):
+        if _TEMPORARY.fullmatch(path.name):
+            with contextlib.suppress(OSError):  # a folder of that name is not ours
+                path.unlink()
 
 
 def check_links(folder: Path) -> None:
     """Raise ``RunError`` if a link in the folder would make us write somewhere else."""
-    for parent, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            path = Path(parent, name)
-            if path.is_symlink():
-                raise RunError(
-                    f"'{path}' is a link to '{os.readlink(path)}'; a run folder holds none, and "
-                    f"nothing is written through one. Remove it, or put the file there"
-                )
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            raise RunError(
+                f"'{path}' is a link to '{os.readlink(path)}'; a run folder holds none, and "
+                f"nothing is written through one. Remove it, or put the file there"
+            )

@@ -174,25 +174,24 @@ def _order(job: Job, federation: Federation) -> str:
 def moved(manifest: Mapping[str, Any]) -> list[str]:
     """Return one line each for versions and processor that are not those of the run's start."""
     now = _versions()
-    then = {key: manifest.get(key, now[key]) for key in now}
-    versions = [_change(key, then[key], now[key]) for key in ("feda3i", "python")]
-    if isinstance(then["packages"], dict):
-        versions += [_change(p, then["packages"].get(p, v), v) for p, v in now["packages"].items()]
+    named = {key: now[key] for key in ("feda3i", "python")}
+    before = {**manifest["packages"], **{key: manifest.get(key, now[key]) for key in named}}
     lines = []
-    if any(versions):
+    if versions := _changes(before, {**named, **now["packages"]}):
         lines.append(
-            f"other versions than at the start of this run ({_join(versions)}): results may differ "
+            f"other versions than at the start of this run ({versions}): results may differ "
             f"from here on in their last digits or more"
         )
-    before = manifest.get("processor", processor())
-    if isinstance(before, dict):
-        parts = [_change(k, before.get(k, value), value) for k, value in processor().items()]
-        if any(parts):
-            lines.append(
-                f"another kind of processor than at the start of this run ({_join(parts)}): the "
-                f"rest will not repeat it to the bit"
-            )
+    if parts := _changes(manifest["processor"], processor()):
+        lines.append(
+            f"another kind of processor than at the start of this run ({parts}): the "
+            f"rest will not repeat it to the bit"
+        )
     return lines
+
+
+def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:
+    return _join(_change(key, then.get(key, value), value) for key, value in now.items())
 
 
 def _change(name: str, then: object, now: object) -> str:
@@ -210,7 +209,7 @@ def check_recipe_kept(
 
     ``start`` is the recipe as the event log has it, to say what was changed.
     """
-    then, now = str(manifest.get("recipe_sha256")), recipe.digest()
+    then, now = manifest["recipe_sha256"], recipe.digest()
     if then == now:
         return
     changes = _join(_differences(start, recipe.shared())) if start else ""
@@ -240,9 +239,7 @@ def check_data_kept(
     manifest: Mapping[str, Any], found: Mapping[str, Any], path: Path, keys: Iterable[str]
 ) -> None:
     """Raise ``RunError`` if the data are not those of the run's start."""
-    expected = manifest.get("data")
-    if not isinstance(expected, dict):
-        raise RunError(f"'{path}/manifest.json' is damaged: it says nothing of the data")
+    expected = manifest["data"]
     for key in keys:
         if key in expected and key in found and expected[key] != found[key]:
             then, now = _short(expected[key]), _short(found[key])
@@ -261,10 +258,9 @@ def check_code_kept(
     manifest: Mapping[str, Any], recipe: Recipe, path: Path, cwd: Path | None
 ) -> None:
     """Raise ``RunError`` if a plug-in's file is not the one that the run was started with."""
-    recorded = manifest.get("code")
     for code in named_code(recipe):
-        then = recorded.get(code.section) if isinstance(recorded, dict) else None
-        if isinstance(then, dict) and then.get("sha256") != code.sha256():
+        then = manifest.get("code", {}).get(code.section)
+        if then is not None and then.get("sha256") != code.sha256():
             hint = f"; the run was started in '{cwd}'" if cwd and cwd != Path.cwd() else ""
             raise RunError(
                 f"{code}: expected the file that '{path}' was started with (SHA-256 "

@@ -166,10 +166,10 @@ class RunFolder:
     def _first_recipe(self) -> dict[str, Any] | None:
         """Return the recipe that the event log begins with."""
         try:
-            recipe = next(read_events(self.events, "start"))["recipe"]
-        except (RunError, StopIteration, ValueError, KeyError, TypeError):
+            recipe: dict[str, Any] = next(read_events(self.events, "start"))["recipe"]
+        except (RunError, StopIteration):
             return None
-        return recipe if isinstance(recipe, dict) else None
+        return recipe
 
     @property
     def is_run(self) -> bool:

@@ -45,18 +45,12 @@ def test_fold_is_the_weighted_mean_in_float64(layout, count):
     assert got.counts.dtype == np.int64
 
 
-def test_identical_states_are_a_fixed_point(layout):
+@pytest.mark.parametrize("count", [1, 4])
+def test_one_state_however_often_is_a_fixed_point(layout, count):
     (params,) = some_params(layout, 1)
     fold = Fold(layout)
-    for _ in range(4):
-        fold.add(params, 0.25)
-    assert np.array_equal(fold.result().values, params.values)
-
-
-def test_one_site_gives_its_own_state(layout):
-    (params,) = some_params(layout, 1)
-    fold = Fold(layout)
-    fold.add(params, 1.0)
+    for _ in range(count):
+        fold.add(params, 1 / count)
     assert np.array_equal(fold.result().values, params.values)
 
 

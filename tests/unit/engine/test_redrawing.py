@@ -14,6 +14,7 @@ from feda3i.metrics import dice
 from feda3i.quality import SIDE, redraw, shift_mask
 from feda3i.recipe import load, validate
 from feda3i.testing import tiny_federation
+from listeners import StopAfter
 from stepping import Steps, discs_of_sizes, played
 
 DRAWN = {"site-1": 3.0, "site-2": -2.0, "site-3": 0.0}  # pixels of 32
@@ -142,24 +143,16 @@ def test_a_late_site_is_asked_when_it_comes_and_one_that_was_lost_again(tmp_path
 
 
 def test_the_console_says_who_moves_or_why_nobody_does(tmp_path, federation):
-    said = []
-
-    class Heard:
-        def note(self, text):
-            said.append(text)
-
-        def site(self, *args):
-            pass
-
+    heard = StopAfter(99)
     steps = steps_of(tmp_path / "one", federation, ON)
-    steps.listener = Heard()
+    steps.listener = heard
     steps.play(2)
-    (line,) = said
+    (line,) = heard.notes
     assert line.startswith("masks redrawn: 2 of 3 sites move their contours, px outwards: site-1 -")
     few = steps_of(tmp_path / "two", tiny_federation(cases=4), {"on": True})
-    few.listener = Heard()
+    few.listener = heard
     few.play()
-    assert said[1:] == ["masks redrawn: nobody's: no site can tell"]
+    assert heard.notes[1:] == ["masks redrawn: nobody's: no site can tell"]
 
 
 @pytest.mark.parametrize(
