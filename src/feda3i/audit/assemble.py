@@ -75,7 +75,7 @@ def looks_of(material: Material) -> dict[str, list[SecondLook]]:
         return {}
     first = next(iter(material.rows[0].offsets))
     return {
-        site: second_looks(rows, first, material.scale.unit)
+        site: second_looks(rows, first, material.scale.sign)
         for site, rows in by_site(material.rows).items()
     }
 

@@ -57,6 +57,11 @@ class Scale:
     margin: float | None = None
     """Differences below this, in the unit, do not matter; by default a part of the radius."""
 
+    @property
+    def sign(self) -> str:
+        """Return the unit as a sentence has it."""
+        return "mm" if self.unit == "mm" else "px"
+
 
 def judge_sites(
     sites: Mapping[str, SiteNumbers],
@@ -184,7 +189,7 @@ def _told(
 ) -> SiteFinding:
     """Return a finding with its numbers, in the audit's unit, and its verdict."""
     by, low, high = (scale.pixel * v for v in (away, away - WIDE * error, away + WIDE * error))
-    limit, unit = scale.pixel * margin, scale.unit
+    limit, unit = scale.pixel * margin, scale.sign
     others = "the others" if is_relative else "the trusted masks"
     near, far = sorted((abs(low), abs(high)))
     ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
@@ -301,11 +306,11 @@ def _overall(
         spread = scale.pixel * effects.tau
         said.append(
             f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
-            f"{spread:.1f} {scale.unit}"
+            f"{spread:.1f} {scale.sign}"
         )
     if trusted is not None and (border := trusted.get(EDGES)) is not None:
         told = (
-            f"{scale.pixel * border.offset:+.1f} {scale.unit} (standard error "
+            f"{scale.pixel * border.offset:+.1f} {scale.sign} (standard error "
             f"{scale.pixel * border.error:.1f}) outside the border in their images"
             if border.is_known
             else f"cannot be told from the images: {border.reason}"

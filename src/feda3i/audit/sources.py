@@ -13,6 +13,7 @@ from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
 from feda3i.audit.estimators import check_estimators, edges_of_sites
 from feda3i.audit.judge import CONTOUR, EDGES, FEWEST, Scale, SiteNumbers
+from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
 from feda3i.core.predictor import Predictor
@@ -59,6 +60,8 @@ class Material:
     true: Mapping[str, float] = field(default_factory=dict)
     """Offset of each site's annotator in the unit, known in simulations."""
     seed: int = 0
+    show: Show | None = None
+    """Return the pixels of a case by its id, for the pages that stay at the sites."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,22 @@ def from_federation(
         notes=(*guess.notes, *said),
         true=_true(federation, train),
         seed=recipe.seed,
+        show=_shown([(train, guess.train), (others[0], guess.others[0])]),
     )
+
+
+def _shown(portions: Sequence[tuple[Cases, Predicted | None]]) -> Show:
+    """Return a function that finds a case's image, mask and a model's mask by its id."""
+    places = {
+        case: (cases, found, k) for cases, found in portions for k, case in enumerate(cases.ids)
+    }
+
+    def show(case: str) -> Any:
+        cases, found, k = places[case]
+        suggested = None if found is None else np.asarray(found.masks[k])
+        return np.asarray(cases.images[k]), np.asarray(cases.masks[k]), suggested
+
+    return show
 
 
 @dataclass(frozen=True)

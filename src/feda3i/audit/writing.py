@@ -12,6 +12,7 @@ from feda3i.audit.case_rows import SecondLook
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
 from feda3i.audit.objects import KINDS, flags
+from feda3i.audit.pictures import Show, page_of_looks
 from feda3i.engine.events import plain
 from feda3i.files import csv_text, make_private, write_file
 from feda3i.reading.names import folder_name
@@ -91,8 +92,12 @@ def write_audit(
     looks: Mapping[str, Sequence[SecondLook]],
     classes: Sequence[str],
     page: str,
+    show: Show | None = None,
 ) -> list[Path]:
-    """Write what may be shared into the folder, and each site's list into a folder of its own."""
+    """Write what may be shared into the folder, and each site's list into a folder of its own.
+
+    With ``show``, a page of its cases to look at again lies beside each list.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         folder / "audit.json": json.dumps(plain(audit.to_dict()), indent=2) + "\n",
@@ -103,6 +108,8 @@ def write_audit(
     for site, ranked in looks.items():
         own = make_private(make_private(folder / "stays-at-the-site") / folder_name(site))
         texts[own / "second-look.csv"] = looks_csv(ranked, classes, audit.unit)
+        if show is not None and any(one.is_unusual for one in ranked):
+            texts[own / "second-look.html"] = page_of_looks(site, ranked, show)
     for path, text in texts.items():
         mode = 0o666 if path in shared else 0o600
         write_file(path, text.encode("utf-8", "backslashreplace"), mode=mode)

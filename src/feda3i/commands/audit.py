@@ -100,7 +100,8 @@ def audit(
             )
     found = build_audit(material, margin)
     target = out or free_folder(path if is_run else Path(), "audit")
-    made = write_audit(target, found, looks_of(material), material.classes, page_of(found))
+    looks = looks_of(material)
+    made = write_audit(target, found, looks, material.classes, page_of(found), material.show)
     print(text_of(found))
     print(f"\naudit  {target / 'audit.html'}, audit.csv and audit.json: may be shared")
     if len(made) > 3:

@@ -39,6 +39,7 @@ def redraw(
 ) -> None:
     """Write masks with contours moved back by what each site draws too large or too small."""
     from feda3i.audit import redraw as work
+    from feda3i.audit.pictures import page_of_cases
     from feda3i.engine.transport import one_thread
 
     if undo:
@@ -70,7 +71,8 @@ def redraw(
     files = len({one.file for one in changes})
     print(f"{files} masks redrawn, all others and the images copied: {target}")
     if changes:
-        page = _page(source.name, pictures, decision)
+        title = f"{source.name}: masks redrawn"
+        page = page_of_cases(title, "Before and after", pictures, _told(decision))
         from feda3i.files import write_file
 
         write_file(target / "redrawn.html", page.encode("utf-8", "backslashreplace"), mode=0o600)
@@ -120,19 +122,3 @@ def _keep(
     areas = [int((mask > 0).sum()) for mask in masks.values()]
     words = f"{areas[0]} px before, {areas[1]} after"
     mine.append(Picture(case.id, home(case), None, image, masks, words))
-
-
-def _page(title: str, pictures: dict[str, list[Picture]], decision: Decision) -> str:
-    from feda3i.report import html
-    from feda3i.report.compare import section
-    from feda3i.report.gallery import drawn
-
-    shown = section(
-        "cases",
-        "Before and after",
-        "Cases",
-        kinds=[("given", "mask as given"), ("redrawn", "mask as redrawn")],
-        groups=[("", [(site, map(drawn, here)) for site, here in sorted(pictures.items())])],
-    )
-    top = html.notice("plain", "Who moves", _told(decision))
-    return html.page(f"{title}: masks redrawn", [shown], top=top)

@@ -182,3 +182,22 @@ def test_the_unit_is_said(unit):
     rows = material().rows
     audit = build_audit(Material("t", "m", Scale(unit), ("lesion",), rows))
     assert f"in {unit}" in text_of(audit)
+
+
+def test_each_site_has_a_page_of_its_odd_cases(tmp_path):
+    """It shows pictures, so only its user may read it; the audit itself shows none."""
+    rows = [row(f"c{k}", 1.0, misfit=0.1) for k in range(20)] + [row("odd", 9.0, misfit=0.9)]
+    mask = np.zeros((64, 64), np.uint8)
+    mask[20:40, 20:40] = 1
+    show = lambda case: (np.full((64, 64, 1), 90, np.uint8), mask, np.roll(mask, 4, axis=0))
+    found = Material("t", "m", Scale(), ("lesion",), tuple(rows), show=show)
+    audit, looks = build_audit(found), looks_of(found)
+    made = write_audit(tmp_path / "o", audit, looks, found.classes, page_of(audit), found.show)
+    (page,) = [path for path in made if path.name == "second-look.html"]
+    assert page.stat().st_mode & 0o077 == 0
+    text = page.read_text()
+    assert "odd" in text
+    assert "c1<" not in text
+    assert "suggested by the model" in text
+    assert text.count("data:image") == 1
+    assert "data:image" not in (tmp_path / "o" / "audit.html").read_text()

@@ -1,0 +1,72 @@
+"""Pages of cases with their contours: for the eyes of those who may see the images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feda3i.audit.case_rows import SecondLook
+from feda3i.geometry import box_around
+from feda3i.report import html
+from feda3i.report.compare import section
+from feda3i.report.gallery import Picture, drawn
+
+Bytes = NDArray[np.uint8]
+Show = Callable[[str], tuple[Bytes, Bytes, Bytes | None]]
+"""Return image ``(*space, channel)``, given mask and a model's, by a case's id."""
+KINDS = {
+    "given": "mask as given",
+    "redrawn": "mask as redrawn",
+    "predicted": "suggested by the model",
+}
+MARGIN = 0.25
+"""Of the objects' extent that is shown around them."""
+
+
+def page_of_cases(
+    title: str, heading: str, groups: Mapping[str, Sequence[Picture]], notes: Sequence[str] = ()
+) -> str:
+    """Return a page of pictures by site, with the contours that they have."""
+    kinds = {kind for here in groups.values() for one in here for kind in one.masks}
+    shown = section(
+        "cases",
+        heading,
+        "Cases",
+        kinds=[(kind, words) for kind, words in KINDS.items() if kind in kinds],
+        groups=[("", [(site, map(drawn, here)) for site, here in sorted(groups.items())])],
+    )
+    return html.page(title, [shown], top=html.notice("plain", "What is shown", notes))
+
+
+def page_of_looks(site: str, looks: Sequence[SecondLook], show: Show) -> str:
+    """Return a site's page of the cases to look at again, zoomed to their objects."""
+    pictures = []
+    for one in looks:
+        if one.is_unusual:
+            image, given, suggested = show(one.case)
+            masks = {"given": given == one.class_number}
+            if suggested is not None:
+                masks["predicted"] = suggested == one.class_number
+            pictures.append(_zoomed(one, site, image, masks))
+    return page_of_cases(
+        f"{site}: cases to look at again",
+        "Most conspicuous first",
+        {site: pictures},
+        ["A model and this site's own habit would draw these cases otherwise; that is no proof."],
+    )
+
+
+def _zoomed(
+    look: SecondLook, site: str, image: Bytes, masks: Mapping[str, NDArray[np.bool_]]
+) -> Picture:
+    both = np.logical_or.reduce(list(masks.values()))
+    if both.any():
+        extent = [np.ptp(places) for places in np.nonzero(both)]
+        window = box_around(both, margin=max(2, round(MARGIN * float(max(extent)))))
+        image = image[window]
+        masks = {kind: mask[window] for kind, mask in masks.items()}
+    pixels = np.clip(image, 0, 255).astype(np.uint8)
+    drawn_masks = {kind: mask.astype(np.uint8) for kind, mask in masks.items()}
+    return Picture(look.case, site, None, pixels, drawn_masks, look.reason)
