@@ -53,12 +53,12 @@ def changes_of(recipe: Recipe, plan: Division) -> list[str]:
             f"{' and '.join(changes)}. To train on the sites as they are: "
             f"feda3i run own data={place}"
         )
-    if plan.dropped:
+    left = plan.left_out()
+    if left["cases"]:
         total = len(plan.train)
-        found.append(f"note: data.cases leaves out {plan.dropped} of {total} training cases")
-    if plan.dropped_tests:
-        total = len(plan.tests)
-        found.append(f"note: data.test leaves out {plan.dropped_tests} of {total} test cases")
+        found.append(f"note: data.cases leaves out {left['cases']} of {total} training cases")
+    if left["test"]:
+        found.append(f"note: data.test leaves out {left['test']} of {len(plan.tests)} test cases")
     if plan.aside:
         found.append(
             f"note: {plan.aside} validation cases are neither trained on nor scored, as their "

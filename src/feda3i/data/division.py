@@ -68,15 +68,13 @@ class Division:
     """Folder -> name of the site it became; empty if the sites are not the folders."""
     aside: int = 0  # validation cases beside test cases: neither trained on nor scored
 
-    @property
-    def dropped(self) -> int:
-        """Return how many training cases the limit leaves out."""
-        return len(self.train) - sum(len(part) for part in self.parts.values())
-
-    @property
-    def dropped_tests(self) -> int:
-        """Return how many test cases the limit leaves out."""
-        return len(self.tests) - len(self.wanted)
+    def left_out(self) -> dict[str, int]:
+        """Return how many training and test cases the limits leave out, and validation cases."""
+        return {
+            "cases": len(self.train) - sum(len(part) for part in self.parts.values()),
+            "test": len(self.tests) - len(self.wanted),
+            "validation": self.aside,
+        }
 
     def real_sites(self) -> list[str]:
         """Return the folders that look like real sites; none if there is one folder only."""
@@ -86,11 +84,15 @@ class Division:
 
 def plan_cases(listing: Listing, how: Dividing) -> Division:
     """Divide listed cases."""
-    sides = _sides(listing, how.test_share, how.split_seed, how.validation)
+    # Sites without folders of their own (a table) are divided like sources.
+    folders = [home(case) for case in listing.cases]
+    groups = [case.group for case in listing.cases]
+    given = as_test(listing.cases, how.validation)
+    sides = split_cases(folders, groups, given, share=how.test_share, seed=how.split_seed)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
-    has_folders = len({home(case) for case in listing.cases}) > 1
+    has_folders = len(set(folders)) > 1
     name = how.partition or ("by-folder" if how.sites is None and has_folders else "iid")
-    people = sorted({name for case in train for name in _annotators(case)})
+    people = any(case.pair.annotators for case in train)
     is_free = how.partition is None or (how.partition == "by-folder" and not has_folders)
     if people and listing.options.annotators == "each" and is_free:
         name, homes = "by-annotator", dict[str, str]()
@@ -139,16 +141,6 @@ def as_test(cases: Sequence[Listed], validation: Validation = "auto") -> list[st
         return "test" if validation == "auto" else validation
 
     return [side(case) for case in cases]
-
-
-def _sides(listing: Listing, share: float, seed: int, validation: Validation) -> list[str]:
-    given = as_test(listing.cases, validation)
-    if not all(given):
-        # Sites without folders of their own (a table) are divided like sources.
-        sources = [home(case) for case in listing.cases]
-        groups = [case.group for case in listing.cases]
-        given = split_cases(sources, groups, given, share=share, seed=seed)
-    return given
 
 
 def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed, ...]:

@@ -99,9 +99,8 @@ class Folder(Dividing, Options):
             "mended": len(packed.notes),
             "folders": {u.folder: u.record() for u in listing.usage},
         }
-        left = {"cases": plan.dropped, "test": plan.dropped_tests, "validation": plan.aside}
-        if any(left.values()):
-            notes["left_out"] = {name: count for name, count in left.items() if count}
+        if left := {name: count for name, count in plan.left_out().items() if count}:
+            notes["left_out"] = left
         if plan.partition == "dirichlet":
             notes["alpha"] = self.alpha
         if self.card is not None:

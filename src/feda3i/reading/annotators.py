@@ -53,38 +53,32 @@ def _of_tree(
             f"data.annotators_of={options.annotators_of} fits no folder of '{above or '.'}"
             f"/{FOLDER}', which has {', '.join(sorted(people)[:8])}"
         )
-    images = [entry for entry in own if not _is_mask(entry, above)]
+    masks_here, place = posixpath.join(above, "masks/"), posixpath.join(above, FOLDER)
+    images = [entry for entry in own if not entry.name.startswith(masks_here)]
     reference, problems = find_pairs(own, options.group)
-    truth = {pair.images: pair for pair in reference}
+    truth = {pair.images: pair.masks for pair in reference}
     drawn: dict[tuple[FileEntry, ...], Drawn] = defaultdict(dict)
     pairs: dict[tuple[FileEntry, ...], Pair] = {}
-    place = posixpath.join(above, FOLDER)
     for name, masks in sorted(people.items()):
+        real = {m.name: posixpath.join(place, name, m.name[len(masks_here) :]) for m in masks}
+        if name not in chosen:
+            text = "of an annotator who was not chosen"
+            problems += [Problem("note", "left aside", file, text) for file in real.values()]
+            continue
         found, wrong = find_pairs([*images, *masks], options.group)
-        originals = {m.name: posixpath.join(place, name, _below(m.name, above)) for m in masks}
-        for pair in found if name in chosen else ():
-            files = tuple(replace(mask, name=originals[mask.name]) for mask in pair.masks)
+        problems += [replace(p, name=real[p.name]) for p in wrong if p.name in real]
+        for pair in found:
+            files = tuple(replace(mask, name=real[mask.name]) for mask in pair.masks)
             drawn[pair.images][name] = files
             pairs.setdefault(pair.images, pair)
-        problems += (
-            [replace(p, name=originals[p.name]) for p in wrong if p.name in originals]
-            if name in chosen
-            else [
-                Problem("note", "left aside", file, "of an annotator who was not chosen")
-                for file in originals.values()
-            ]
-        )
     text = "no annotator that was chosen has drawn it"
+    used = {file for files in pairs for file in files}
     for image in images:
-        if not any(image in files for files in pairs) and split_extension(image.name)[1]:
+        if image not in used and split_extension(image.name)[1]:
             problems.append(Problem("note", "left aside", image.name, text))
     problems = [p for p in problems if p.kind != "mask missing"]
     return [
-        replace(
-            pair,
-            masks=truth[files].masks if files in truth else (),
-            annotators=tuple(drawn[files].items()),
-        )
+        replace(pair, masks=truth.get(files, ()), annotators=tuple(drawn[files].items()))
         for files, pair in pairs.items()
     ], problems
 
@@ -114,11 +108,3 @@ def _split(name: str) -> tuple[str, str, str]:
         if part.lower() == FOLDER:
             return "/".join(parts[:depth]), parts[depth + 1], "/".join(parts[depth + 2 :])
     return "", "", ""
-
-
-def _below(name: str, above: str) -> str:
-    return name[len(posixpath.join(above, "masks")) + 1 :]
-
-
-def _is_mask(entry: FileEntry, above: str) -> bool:
-    return entry.name.startswith(posixpath.join(above, "masks") + "/")
