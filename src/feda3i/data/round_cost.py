@@ -12,18 +12,10 @@ _STEPS = 2
 
 @dataclass(frozen=True)
 class Estimate:
-    """Cost of one round at one site.
+    """Cost of one round at one site."""
 
-    Parameters
-    ----------
-    images_per_second
-        Training speed on this machine, measured with the paper's U-Net just now.
-    megabytes
-        The model sent to the site and back (millions of bytes).
-    """
-
-    images_per_second: float
-    megabytes: float
+    images_per_second: float  # trained by the paper's U-Net on this machine just now
+    megabytes: float  # of the model, sent to the site and back
     epochs: int = EPOCHS
 
     def minutes(self, cases: int) -> float:

@@ -7,9 +7,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from feda3i.reading.patterns import match_group
 
+Role = Literal["images", "masks"]
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 VOLUMES = (".nii.gz", ".nii", ".nrrd", ".mha")
 DICOM = (".dcm", ".dicom")
@@ -18,11 +20,11 @@ UNREAD = (
     *(".gif", ".webp", ".jp2", ".j2k", ".heic", ".heif", ".tga", ".ppm", ".pgm", ".psd", ".svs"),
     *(".ndpi", ".mhd", ".nhdr", ".ima"),
 )
-IMAGE_FOLDERS = frozenset({"images", "image", "imgs", "img", "original", "originals"})
-MASK_FOLDERS = frozenset(
-    {"masks", "mask", "gt", "gts", "groundtruth", "ground_truth", "ground truth", "ground-truth"}
-    | {"segmentation", "segmentations", "labels", "label", "annotations"}
-)
+# Names of folders of images and of masks; parts of names may be these and more.
+FOLDERS: dict[Role, str] = {
+    "images": "images?|imgs?|originals?",
+    "masks": "masks?|segmentations?|gts?|ground[_ -]?truth|labels?|annotations?",
+}
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("test", "testing"), "test"),
@@ -33,10 +35,8 @@ SPLITS = {
 # belong to one patient.
 GROUP = r"(?P<group>.+)(?:-[lrs]|(?<=\d)O[DS])"
 
-_MASK_WORDS = (
-    "masks?|seg|segmentations?|gt|groundtruth|ground_truth|labels?|annotations?|lesions?|contours?"
-)
-_IMAGE_WORDS = "images?|imgs?|pics?|pictures?|photos?|originals?|orig|raw|scans?"
+_MASK_WORDS = f"{FOLDERS['masks']}|seg|lesions?|contours?"
+_IMAGE_WORDS = f"{FOLDERS['images']}|pics?|pictures?|photos?|orig|raw|scans?"
 _MASK_ENDING = re.compile(rf"[-_ .]+(?:{_MASK_WORDS})(?:[-_ ]?\d+)?$", re.IGNORECASE)
 _MASK_START = re.compile(rf"^(?:{_MASK_WORDS})[-_ .]+", re.IGNORECASE)
 _MASK_ONLY = re.compile(rf"(?:{_MASK_WORDS})(?:[-_ ]?\d+)?", re.IGNORECASE)

@@ -80,22 +80,12 @@ def is_grey(file: IO[bytes]) -> bool:
 
 
 def read_image(
-    data: bytes,
-    *,
-    channels: int | None = None,
-    upright: bool = True,
-    keep: bool = False,
+    data: bytes, *, channels: int | None = None, upright: bool = True, keep: bool = False
 ) -> Decoded:
-    """Decode an image to bytes (or to the values of a deep one) with one or three channels.
+    """Decode an image to bytes with one or three channels (``None``: as the file is).
 
-    Parameters
-    ----------
-    channels
-        1 (grey), 3 (colour) or ``None`` (as the file is).
-    upright
-        Turn the image as its EXIF orientation says.
-    keep
-        Keep the values of grey pictures of 16 or 32 bits per pixel instead of scaling to bytes.
+    ``upright`` turns it as its EXIF orientation says; ``keep`` keeps the values of grey pictures of
+    16 or 32 bits per pixel.
     """
     picture = open_picture(io.BytesIO(data))
     notes: list[Note] = []

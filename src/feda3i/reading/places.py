@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from feda3i.reading.names import IMAGE_FOLDERS, MASK_FOLDERS, SPLITS
-
-Role = Literal["images", "masks"]
+from feda3i.reading.names import FOLDERS, SPLITS, Role
 
 # nnU-Net writes role and split in one word.
 NNUNET: dict[str, tuple[Role, str]] = {
@@ -22,13 +20,11 @@ NNUNET: dict[str, tuple[Role, str]] = {
 ASIDE = {"clean": "clean masks beside noisy ones, known in simulations only"}
 """Folders beside images/ and masks/ that are left alone on purpose, and why."""
 
-_WORDS: dict[Role, str] = {
-    "images": r"images?|imgs?|originals?",
-    "masks": r"masks?|segmentations?|gt|ground[_ -]?truth|labels?|annotations?|lesions?",
-}
-_WORDED: dict[Role, re.Pattern[str]] = {
+_EXACT = {role: re.compile(words, re.IGNORECASE) for role, words in FOLDERS.items()}
+_MORE: dict[Role, str] = {**FOLDERS, "masks": f"{FOLDERS['masks']}|lesions?"}
+_WORDED = {
     role: re.compile(rf"(?:(.+)[-_ ](?:{words})|(?:{words})[-_ ](.+))", re.IGNORECASE)
-    for role, words in _WORDS.items()
+    for role, words in _MORE.items()
 }
 
 
@@ -58,16 +54,15 @@ def places_of(name: str) -> list[Place]:
     found = []
     for depth in range(len(folders) - 1, -1, -1):
         above, inner = folders[:depth], "/".join(folders[depth + 1 :])
-        lower = folders[depth].lower()
-        if lower in NNUNET:
-            role, split = NNUNET[lower]
+        own = folders[depth]
+        exact = [role for role, words in _EXACT.items() if words.fullmatch(own)]
+        if own.lower() in NNUNET:
+            role, split = NNUNET[own.lower()]
             found.append(Place("/".join([*above, split]), role, inner, "nnunet"))
-        elif lower in IMAGE_FOLDERS:
-            found.append(Place("/".join(above), "images", inner))
-        elif lower in MASK_FOLDERS:
-            found.append(Place("/".join(above), "masks", inner))
+        elif exact:
+            found.append(Place("/".join(above), exact[0], inner))
         else:
-            found += _worded(above, folders[depth], inner)
+            found += _worded(above, own, inner)
     return [*found, Place(folder, "images", "", "plain")]
 
 
@@ -100,8 +95,8 @@ def place_of(branch: str) -> tuple[str, str]:
     """
     parts = [part for part in branch.split("/") if part]
     splits = [SPLITS[part.lower()] for part in parts if part.lower() in SPLITS]
-    silent = SPLITS.keys() | IMAGE_FOLDERS
-    source = "/".join(part for part in parts if part.lower() not in silent)
+    silent = (part.lower() in SPLITS or _EXACT["images"].fullmatch(part) for part in parts)
+    source = "/".join(part for part, is_silent in zip(parts, silent, strict=True) if not is_silent)
     return source, splits[-1] if splits else ""
 
 
