@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import click
@@ -31,6 +32,12 @@ BestModel = Annotated[
 ]
 AllowUnused = Annotated[
     bool, typer.Option("--allow-unused", help="Accept pictures that belong to no case.")
+]
+Classes = Annotated[
+    str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
+]
+Trusted = Annotated[
+    Path | None, typer.Option(help="Folder of images whose masks are right: they define zero.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
+from feda3i.commands.app import Overrides, Quiet, TrustCode, Trusted, complete_recipe
 from feda3i.commands.evaluate import reading_options
 from feda3i.commands.run import free_folder, listener, note, tell_data
 from feda3i.errors import RecipeError, RunError
@@ -40,9 +40,7 @@ def audit(
     survey: Annotated[
         bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")
     ] = False,
-    trusted: Annotated[
-        Path | None, typer.Option(help="Folder of images whose masks are right: they define zero.")
-    ] = None,
+    trusted: Trusted = None,
     margin: Annotated[
         float | None,
         typer.Option(help="Differences below this do not matter; default: 5 % of the radius."),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from feda3i.commands.app import AllowUnused, Workers
+from feda3i.commands.app import AllowUnused, Classes, Workers
 from feda3i.errors import RecipeError
 from feda3i.values import split_names
 
@@ -24,9 +24,7 @@ def check(
     size: Annotated[
         int | None, typer.Option(help="Size to train at, in pixels; volumes need none.")
     ] = None,
-    classes: Annotated[
-        str, typer.Option(help="Names of the mask values 1, 2, ..., separated by commas.")
-    ] = "",
+    classes: Classes = "",
     group: Annotated[
         str | None, typer.Option(help="Pattern for patients: '(?P<group>[^_]+)_.*'.")
     ] = None,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from feda3i.commands.app import Classes, Trusted
 from feda3i.errors import DataError, RecipeError
+from feda3i.values import split_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,13 +27,9 @@ MOST = 24
 def redraw(
     source: Annotated[Path, typer.Argument(help="Tree of sites: images with their masks.")],
     target: Annotated[Path, typer.Argument(help="New folder: same layout and formats.")],
-    trusted: Annotated[
-        Path | None, typer.Option(help="Folder of images whose masks are right.")
-    ] = None,
+    trusted: Trusted = None,
     trusted_site: Annotated[str, typer.Option(help="Site whose masks are right.")] = "",
-    classes: Annotated[
-        list[str] | None, typer.Option(help="Names of the mask values 1, 2, ...; repeat it.")
-    ] = None,
+    classes: Classes = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say who moves, write nothing.")
     ] = False,
@@ -52,8 +50,8 @@ def redraw(
     if target.resolve().is_relative_to(source.resolve()):
         raise DataError(f"'{target}' lies in '{source}': choose a folder outside of it")
     with one_thread():
-        listing = work.open_tree(source, classes or ())
-        good = None if trusted is None else work.open_tree(trusted, classes or ())
+        listing = work.open_tree(source, split_names(classes))
+        good = None if trusted is None else work.open_tree(trusted, split_names(classes))
         decision = work.decide(listing, print, good, trusted_site)
         for line in _told(decision):
             print(line)
