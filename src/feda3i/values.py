@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from feda3i.errors import RecipeError, shown
+from feda3i.errors import RecipeError, nearest, shown
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LARGEST = 2**63 - 1
 DEEPEST = 16
@@ -47,6 +51,19 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
             f"{_start(place)}: expected text, a number, true or false, a list or a table, "
             f"found {shown(value)}"
         )
+
+
+def mistakes(error: ValidationError, *before: str) -> str:
+    """Return one line per mistake: the key, what was expected, what was found."""
+    lines = []
+    for item in error.errors():
+        place, found = ".".join(map(str, (*before, *item["loc"]))), item["input"]
+        close = ""
+        if item["type"] == "literal_error" and isinstance(found, str):
+            close = nearest(found, re.findall(r"'([^']*)'", item["ctx"]["expected"]))
+        message = item["msg"][:1].lower() + item["msg"][1:]
+        lines.append(f"{place}: {message}, found {shown(found)}{close}")
+    return "\n".join(lines)
 
 
 def split_names(text: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from feda3i.recipe.sections import (
     RedrawSection,
     StrictSection,
 )
-from feda3i.values import keywords_of
+from feda3i.values import keywords_of, mistakes
 
 GridPoint = tuple[tuple[str, Any], ...]
 """Keys that vary, each with the value that it has at a place of the grid."""
@@ -156,7 +156,7 @@ def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
     try:
         grid = Grid.model_validate(values)
     except ValidationError as error:
-        raise RecipeError("\n".join(_line(file, item) for item in error.errors())) from None
+        raise RecipeError(f"'{file}': {mistakes(error)}") from None
     for name, place in grid.given.items():
         if not Path(place).exists():
             raise RecipeError(f"data.{name}: there is nothing at '{place}'")
@@ -166,11 +166,6 @@ def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
 def _tables(settings: Any) -> Iterable[Mapping[str, Any]]:
     found = settings.values() if isinstance(settings, dict) else ()
     return [one for one in found if isinstance(one, dict)]
-
-
-def _line(file: Path, item: Any) -> str:
-    place = ".".join(str(part) for part in item["loc"])
-    return f"'{file}', {place}: {item['msg'].lower()}, found {shown(item['input'])}"
 
 
 def _beside(grid: Grid, folder: Path) -> Grid:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from feda3i.errors import RunError, shown
-from feda3i.values import LARGEST
+from feda3i.errors import RunError
+from feda3i.values import LARGEST, mistakes
 
 Event = dict[str, Any]
 Number = float | None
@@ -152,9 +152,7 @@ def mistake_of(error: Exception) -> str:
     """Return the first mistake that a typed check found, in one line; other errors in words."""
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg'].lower()}, found {shown(first['input'])}"
+    return mistakes(error).splitlines()[0]
 
 
 def _whole(digits: str) -> int:

@@ -14,7 +14,7 @@ One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,8 +24,8 @@ from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
-from feda3i.errors import RecipeError, check_option, shown
-from feda3i.values import check_flags
+from feda3i.errors import RecipeError, check_option
+from feda3i.values import check_flags, mistakes
 
 
 class Method(BaseModel):
@@ -138,12 +138,4 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
     try:
         return kind.model_validate(options)
     except ValidationError as error:
-        raise RecipeError(_lines(name, error.errors())) from None
-
-
-def _lines(name: str, errors: Sequence[Any]) -> str:
-    return "\n".join(
-        f"method '{name}', option '{'.'.join(str(p) for p in e['loc'])}': {e['msg']}, "
-        f"found {shown(e['input'])}"
-        for e in errors
-    )
+        raise RecipeError(mistakes(error, name)) from None

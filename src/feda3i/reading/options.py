@@ -10,9 +10,10 @@ from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from feda3i.core.resize import Aspect
-from feda3i.errors import RecipeError, check_option, shown
+from feda3i.errors import RecipeError, check_option
 from feda3i.reading.patterns import compile_group
 from feda3i.reading.usage import Unused
+from feda3i.values import mistakes
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
 DEFAULT_CLASSES = ("lesion",)
@@ -74,7 +75,7 @@ class Options:
         try:
             return cls(**given)
         except ValidationError as error:
-            raise RecipeError("\n".join(mistakes(error))) from None
+            raise RecipeError(mistakes(error, "data")) from None
 
     @property
     def whole(self) -> bool:
@@ -98,15 +99,6 @@ class Options:
             for name, value in asdict(self.reading()).items()
             if value != usual[name] and name not in quiet
         }
-
-
-def mistakes(error: ValidationError, section: str = "data") -> list[str]:
-    """Return one line per mistake: the key, what was expected, what was found."""
-    return [
-        f"{section}.{'.'.join(str(part) for part in item['loc'])}: {item['msg'].lower()}, "
-        f"found {shown(item['input'])}"
-        for item in error.errors()
-    ]
 
 
 def check_size(size: int | None) -> None:

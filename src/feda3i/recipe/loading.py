@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -23,7 +22,7 @@ from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe.finding import SECTIONS, find, read_toml
 from feda3i.recipe.machine import with_local
 from feda3i.recipe.sections import MethodSection, Recipe
-from feda3i.values import check_plain
+from feda3i.values import check_plain, mistakes
 
 
 def load(
@@ -117,12 +116,13 @@ def _options(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def validate(values: Mapping[str, Any]) -> Recipe:
-    """Check plain values and return the recipe; every mistake is named in one error."""
+    """Check plain values and return the recipe; all wrong values are named in one error."""
     check_plain(values)
+    _check_known(Recipe, values)
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        raise RecipeError("\n".join(_explain(item) for item in error.errors())) from None
+        raise RecipeError(mistakes(error)) from None
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
@@ -204,17 +204,12 @@ def _resolve_data(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _explain(item: Any) -> str:
-    place = ".".join(str(part) for part in item["loc"])
-    if item["type"] == "extra_forbidden":
-        owner: Any = Recipe
-        for part in item["loc"][:-1]:
-            owner = getattr(getattr(owner, "model_fields", {}).get(part), "annotation", None)
-        known = list(getattr(owner, "model_fields", ()))
-        return (
-            f"unknown key '{place}'{nearest(str(item['loc'][-1]), known)} Known: {', '.join(known)}"
-        )
-    close = ""
-    if item["type"] == "literal_error" and isinstance(item["input"], str):
-        close = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
-    return f"{place}: {item['msg'].lower()}, found {shown(item['input'])}{close}"
+def _check_known(kind: Any, values: Any, place: str = "") -> None:
+    """Raise ``RecipeError`` with the nearest key for one that no section has."""
+    known = getattr(kind, "model_fields", {})
+    for name, value in values.items() if known and isinstance(values, Mapping) else ():
+        if name in known:
+            _check_known(known[name].annotation, value, f"{place}{name}.")
+        elif kind.model_config.get("extra") == "forbid":
+            hint = nearest(str(name), known) or "."
+            raise RecipeError(f"unknown key '{place}{name}'{hint} Known: {', '.join(known)}")

@@ -14,11 +14,10 @@ from feda3i.data.folder import Folder
 from feda3i.datasets import REGISTRY
 from feda3i.errors import DataError, RecipeError, check_option, summary
 from feda3i.noise.model import Annotator
-from feda3i.reading.options import mistakes
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
 from feda3i.simulation.annotation import annotators_of, with_noise
-from feda3i.values import check_flags, keywords_of
+from feda3i.values import check_flags, keywords_of, mistakes
 
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
@@ -78,7 +77,7 @@ def _call(name: str, make: Any, options: dict[str, Any], seed: int) -> Any:
     except PydanticUserError as error:  # of a plug-in whose annotations cannot be read
         raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
     except ValidationError as error:
-        raise RecipeError("\n".join(mistakes(error))) from None
+        raise RecipeError(mistakes(error, "data")) from None
 
 
 def _check_values(federation: Federation) -> None:
