@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from feda3i.audit.assemble import audit_arrays
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.judge import FEWEST, Scale, SiteNumbers, judge_sites, site_numbers
 from feda3i.quality import Offset
@@ -185,3 +186,20 @@ def test_a_site_s_numbers_come_from_its_cases():
     blind = site_numbers([row(1.0, is_found=k < 3) for k in range(10)], Scale())
     assert "finds nothing in 70 %" in blind.answers["contour"].reason
     assert site_numbers([], Scale()).answers == {}
+
+
+def test_arrays_are_audited_without_a_folder_or_a_recipe():
+    """Discs of known offsets; in millimetres, beside trusted masks, and with a model."""
+    yy, xx = np.mgrid[:64, :64] - 32
+    away = np.stack([np.hypot(yy, xx + k % 8) for k in range(24)])
+    offsets = np.repeat([0.0, 3.0, -2.0], 8)
+    images, truth = np.where(away < 14, 80, 160), away < 14
+    masks, sites = away < 14 + offsets[:, None, None], np.repeat(["a", "b", "c"], 8).tolist()
+    good = (images[:12], truth[:12])
+    for more, scale in (({}, 1.0), ({"spacing": np.full((24, 2), 0.5)}, 0.5)):
+        found = audit_arrays(images, masks, sites, predicted=truth, trusted=good, **more)
+        told = [one.relative for one in found.findings]
+        assert told == pytest.approx([0.0, 3.0 * scale, -2.0 * scale], abs=0.6)
+        assert [one.verdict for one in found.findings][1:] == ["larger", "smaller"]
+        assert found.is_absolute
+        assert found.unit == ("px" if scale == 1.0 else "mm")
