@@ -101,7 +101,7 @@ def _cropped(cases: Cases) -> Cases:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckedRun:
     """What came of a run: final parameters, model hash, events."""
 
     params: Params
@@ -153,7 +153,7 @@ def outcome_of(
     *,
     stop_after: int | None = None,
     change: Change | None = None,
-) -> Outcome:
+) -> CheckedRun:
     """Run a recipe in a temporary folder, if asked with an interruption or changed answers."""
     with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary:
         path = Path(temporary) / "run"
@@ -175,7 +175,7 @@ def outcome_of(
         else:
             sha = run(recipe, path, federation=federation).sha256
         saved: Any = RunFolder.open(path).load()
-        return Outcome(saved["params"], sha, list(read_events(path / "events.jsonl")))
+        return CheckedRun(saved["params"], sha, list(read_events(path / "events.jsonl")))
 
 
 # -- the promises ---------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def survives_a_missing_site(subject: Subject) -> None:
         _check_outcome(outcome_of(subject.recipe(rounds=4), federation, change=change))
 
 
-def _check_outcome(outcome: Outcome) -> None:
+def _check_outcome(outcome: CheckedRun) -> None:
     """Check that parameters are finite, and that the weights of every round sum to one."""
     assert np.isfinite(outcome.values).all()
     for weighted in filter(None, (event.get("weights") for event in outcome.events)):
