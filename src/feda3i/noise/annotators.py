@@ -5,27 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from feda3i import seeding
 from feda3i.errors import RecipeError, check_choice, unknown
-from feda3i.noise.model import SIDE, Annotator, check_integer, check_number
+from feda3i.noise.model import SIDE, Annotator, Checked, NotNegative, Number, Rate
 
 Floats = NDArray[np.float64]
 Draw = Literal["exact", "bernoulli", "published"]
 
 
 @dataclass(frozen=True)
-class NoiseSetting:
+class NoiseSetting(Checked):
     """M(mu_max, mu_min, sigma_max, p_d) of the paper, in pixels at 256 pixels a side."""
 
-    mu_max: float
-    mu_min: float
-    sigma_max: float
-    p_d: float
+    mu_max: NotNegative
+    mu_min: Annotated[Number, Field(le=0)]
+    sigma_max: NotNegative
+    p_d: Rate
 
 
 # Table of the paper: N_S has a majority of sites that draw too small, N_E of sites too large.
@@ -81,13 +82,10 @@ def draw_annotators(
     >>> sum(a.mu > 0 for a in drawn)
     10
     """
-    check_integer("n", n, 1)
-    check_number("mu_max", mu_max, low=0.0)
-    check_number("mu_min", mu_min, high=0.0)
-    check_number("sigma_max", sigma_max, low=0.0)
-    check_number("p_d", p_d, low=0.0, high=1.0)
-    check_number("scale", scale, low=0.0, is_open=True)
+    NoiseSetting(mu_max, mu_min, sigma_max, p_d)
     check_choice("draw", draw, get_args(Draw))
+    if n < 1 or scale <= 0:
+        raise RecipeError(f"expected a site and a scale above 0, found {n} sites, scale {scale:g}")
     # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
     shrinking = math.floor((1.0 - p_d) * n + 1e-9)
     if draw == "published":

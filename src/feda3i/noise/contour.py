@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from feda3i.errors import RecipeError, check_choice
+from feda3i.errors import RecipeError
 from feda3i.geometry import Binary, Floats
 from feda3i.noise.model import (
     Annotator,
+    Checked,
     Mask,
-    check_integer,
-    check_number,
+    NotNegative,
+    Number,
+    Positive,
     check_options,
     noise_by_class,
 )
@@ -26,7 +29,7 @@ GIVEN = ("mu", "sigma", "closure", "reach", "short", "retries")
 
 
 @dataclass(frozen=True)
-class ContourEvolution:
+class ContourEvolution(Checked):
     """Noise that moves the contour of each object along its normals: C(mu, sigma).
 
     ``points`` values from Normal(mu, sigma^2) are spread along the contour, a polynomial of degree
@@ -64,30 +67,20 @@ class ContourEvolution:
     1.44
     """
 
-    mu: float
-    sigma: float
-    points: int = 30
-    degree: int = 10
+    mu: Number
+    sigma: NotNegative
+    points: Annotated[int, Field(ge=1, le=10_000)] = 30
+    degree: Annotated[int, Field(ge=1, le=100)] = 10
     mode: Literal["robust", "faithful"] = "robust"
-    clip: float = 30.0
-    closure: float = 3.0
-    reach: int = 20
-    short: float = 60.0
-    retries: int = 200
+    clip: Positive = 30.0
+    closure: Positive = 3.0
+    reach: Annotated[int, Field(ge=1, le=10_000)] = 20
+    short: NotNegative = 60.0
+    retries: Annotated[int, Field(ge=1, le=100_000)] = 200
     start: Literal["random", "fixed"] = "random"
 
     def __post_init__(self) -> None:
-        check_number("clip", self.clip, low=0.0, is_open=True)
-        check_number("mu", self.mu)
-        check_number("sigma", self.sigma, low=0.0)
-        check_number("closure", self.closure, low=0.0, is_open=True)
-        check_number("short", self.short, low=0.0)
-        check_integer("degree", self.degree, 1, 100)
-        check_integer("reach", self.reach, 1, 10_000)
-        check_integer("retries", self.retries, 1, 100_000)
-        check_integer("points", self.points, 1, 10_000)
-        check_choice("mode", self.mode, ("robust", "faithful"))
-        check_choice("start", self.start, ("random", "fixed"))
+        super().__post_init__()
         if self.points <= self.degree:
             raise RecipeError(
                 f"points: expected more points than the degree {self.degree} of the polynomial, "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from feda3i.geometry import Binary
-from feda3i.noise.model import Annotator, Mask, check_number, check_options, noise_by_class
+from feda3i.noise.model import Annotator, Checked, Mask, Rate, check_options, noise_by_class
 from feda3i.seeding import Draws
 
 # An annotator who is off by this many pixels (at 256) flips every pixel of one class.
@@ -16,7 +16,7 @@ PIXELS_OF_RATE_ONE = 100.0
 
 
 @dataclass(frozen=True)
-class ClassConditional:
+class ClassConditional(Checked):
     """Flip background pixels with rate ``rho_01`` and foreground pixels with rate ``rho_10``.
 
     No spatial term: near and far from the contour alike. A mask without foreground stays empty,
@@ -27,12 +27,8 @@ class ClassConditional:
     True
     """
 
-    rho_01: float = 0.2
-    rho_10: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_number("rho_01", self.rho_01, low=0.0, high=1.0)
-        check_number("rho_10", self.rho_10, low=0.0, high=1.0)
+    rho_01: Rate = 0.2
+    rho_10: Rate = 0.2
 
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> ClassConditional:

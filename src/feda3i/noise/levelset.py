@@ -6,31 +6,35 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from feda3i.errors import DataError, RecipeError, check_choice
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
 from feda3i.noise.model import (
     Annotator,
+    Checked,
     Mask,
-    check_number,
+    NotNegative,
+    Number,
+    Positive,
     check_options,
     core_of,
     noise_by_class,
 )
 from feda3i.seeding import Draws
 
-Field = NDArray[np.float32]
+Surface = NDArray[np.float32]
 
 SMOOTHNESS = 0.7  # width of the kernel in cells: neighbouring cells blend, distant ones do not
 FARTHEST = 4.0  # cells beyond which a kernel is taken as zero
 
 
 @dataclass(frozen=True)
-class SignedDistanceEvolution:
+class SignedDistanceEvolution(Checked):
     """C(mu, sigma) in two, three or more dimensions: ``{u: D(u) <= b(u)}``.
 
     D is the signed distance to the border of an object and b a smooth Gaussian field with mean mu.
@@ -60,24 +64,17 @@ class SignedDistanceEvolution:
     True
     """
 
-    mu: float
-    sigma: float
-    cells: int = 11
-    clip: float = 30.0
+    mu: Number
+    sigma: NotNegative
+    cells: Annotated[int, Field(ge=1, le=1000)] = 11
+    clip: Positive = 30.0
     start: Literal["random", "fixed"] = "random"
-    spacing: Sequence[float] | None = None
+    spacing: list[Positive] | tuple[Positive, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_number("mu", self.mu)
-        check_number("sigma", self.sigma, low=0.0)
-        check_number("cells", self.cells, low=1, high=1000)
-        check_number("clip", self.clip, low=0.0, is_open=True)
-        check_choice("start", self.start, ("random", "fixed"))
-        if not isinstance(self.spacing, Sequence | None) or isinstance(self.spacing, str):
-            raise RecipeError(f"spacing: expected a list of numbers, found {self.spacing!r}")
-        for size in self.spacing or ():
-            check_number("spacing", size, low=0.0, is_open=True)
-        check_number("mu (at most clip)", abs(self.mu), high=self.clip)
+        super().__post_init__()
+        if abs(self.mu) > self.clip:
+            raise RecipeError(f"mu: expected at most clip = {self.clip:g}, found {self.mu:g}")
 
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> SignedDistanceEvolution:
@@ -140,7 +137,7 @@ def _radius(volume: float, dimensions: int) -> float:
     return float((volume / unit) ** (1 / dimensions))
 
 
-def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: float) -> Field:
+def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: float) -> Surface:
     """Return a Gaussian hill of height 1 on the grid of these axes."""
     pairs = zip(axes, centre, strict=True)
     along = [
@@ -149,7 +146,7 @@ def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: f
     return np.asarray(reduce(np.multiply.outer, along))
 
 
-def smooth_field(axes: list[NDArray[np.float64]], cell: float, rng: np.random.Generator) -> Field:
+def smooth_field(axes: list[NDArray[np.float64]], cell: float, rng: np.random.Generator) -> Surface:
     """Draw a smooth field with Normal(0, 1) values at every point of a grid.
 
     Independent normal values on a coarse lattice with this distance, blended by Gaussian weights

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from feda3i.geometry import Binary
 from feda3i.noise.model import (
     Annotator,
+    Checked,
     Mask,
-    check_integer,
-    check_number,
+    Rate,
     check_options,
     noise_by_class,
 )
@@ -29,7 +30,7 @@ BLOCK = 16  # steps after which the examined part of the frame is chosen again
 
 
 @dataclass(frozen=True)
-class MarkovNoise:
+class MarkovNoise(Checked):
     """Markov noise: ``steps`` random steps of the border, then flips everywhere, then a blur.
 
     Parameters
@@ -49,15 +50,10 @@ class MarkovNoise:
     True
     """
 
-    steps: int = 200
-    theta1: float = 0.8
-    theta2: float = 0.05
-    theta3: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_integer("steps", self.steps, 0, MOST_STEPS)
-        for name in ("theta1", "theta2", "theta3"):
-            check_number(name, getattr(self, name), low=0.0, high=1.0)
+    steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 200
+    theta1: Rate = 0.8
+    theta2: Rate = 0.05
+    theta3: Rate = 0.2
 
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> MarkovNoise:

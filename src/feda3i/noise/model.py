@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from functools import cache
+from typing import Annotated, Any, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from feda3i.errors import DataError, RecipeError, check_option, shown
 from feda3i.geometry import Binary, label_components, signed_distance
 from feda3i.seeding import Draws, generator
 
 Mask = NDArray[Any]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
+NotNegative = Annotated[Number, Field(ge=0)]
+Rate = Annotated[float, Field(ge=0, le=1)]
 
 MOST_CLASSES = 64
 SIDE = 256  # pixels: the image side at which the paper's mu and sigma are given
@@ -33,21 +38,41 @@ class NoiseWarning(UserWarning):
     """A noisy mask lost its object, as the published algorithm can."""
 
 
+class Checked:
+    """Base of dataclasses whose values must be as their annotations say.
+
+    >>> Annotator(0.0, sigma=-1.0)
+    Traceback (most recent call last):
+    feda3i.errors.RecipeError: sigma: input should be greater than or equal to 0, found -1.0
+    """
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, adapter in _adapters(kind).items():
+            value = getattr(self, name)
+            try:
+                adapter.validate_python(value)
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"].lower()
+                raise RecipeError(f"{name}: {problem}, found {shown(value)}") from None
+
+
+@cache
+def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    strict, hints = ConfigDict(strict=True), get_type_hints(kind, include_extras=True)
+    return {name: TypeAdapter(hint, config=strict) for name, hint in hints.items()}
+
+
 @dataclass(frozen=True)
-class Annotator:
+class Annotator(Checked):
     """How one site draws: C(mu, sigma) of the paper."""
 
     # Mean and standard deviation of the distance from the clean contour, in pixels of the site's
     # images; positive is outside
-    mu: float
-    sigma: float
-    scale: float = 1.0
+    mu: Number
+    sigma: NotNegative
+    scale: Positive = 1.0
     """Size of these images relative to 256 pixels, the size the paper's values refer to."""
-
-    def __post_init__(self) -> None:
-        check_number("mu", self.mu)
-        check_number("sigma", self.sigma, low=0.0)
-        check_number("scale", self.scale, low=0.0, is_open=True)
 
     def scaled(self, factor: float) -> Annotator:
         """Return the same annotator for images ``factor`` times the size.
@@ -56,36 +81,6 @@ class Annotator:
         Annotator(mu=-8.0, sigma=4.0, scale=1.0)
         """
         return Annotator(self.mu * factor, self.sigma * factor, self.scale * factor)
-
-
-def check_number(
-    name: str,
-    value: float,
-    low: float = -math.inf,
-    high: float = math.inf,
-    is_open: bool = False,
-) -> None:
-    """Raise RecipeError unless the value is a finite number between the limits.
-
-    >>> check_number("sigma", -1.0, low=0.0)
-    Traceback (most recent call last):
-    feda3i.errors.RecipeError: sigma: expected a number from 0, found -1.0
-    """
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    is_number = is_number and not isinstance(value, bool) and math.isfinite(value)
-    if is_number and low <= value <= high and not (is_open and value == low):
-        return
-    limits = f" {'above' if is_open else 'from'} {low:g}" if low > -math.inf else ""
-    limits += f" up to {high:g}" if high < math.inf else ""
-    raise RecipeError(f"{name}: expected a number{limits}, found {shown(value)}")
-
-
-def check_integer(name: str, value: int, low: int, high: int | None = None) -> None:
-    """Raise RecipeError unless the value is a whole number from ``low``, to ``high`` if given."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
-        limits = f"from {low}" + (f" to {high}" if high is not None else "")
-        raise RecipeError(f"{name}: expected a whole number {limits}, found {shown(value)}")
 
 
 def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:

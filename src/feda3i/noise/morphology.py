@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 import cv2
 import numpy as np
+from pydantic import NonNegativeInt
 
-from feda3i.errors import DataError, RecipeError, check_choice
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import Binary, signed_distance
 from feda3i.noise.model import (
     Annotator,
+    Checked,
     Mask,
     NoiseWarning,
-    check_integer,
-    check_number,
+    NotNegative,
+    Rate,
     check_options,
     noise_by_class,
 )
@@ -27,7 +29,7 @@ RELATIVE_AREA = 1000.0  # pixels of foreground at which the relative variant wor
 
 
 @dataclass(frozen=True)
-class MorphologicalNoise:
+class MorphologicalNoise(Checked):
     """Dilate with probability ``p_dilate``, else erode: one coin and one strength per mask.
 
     Parameters
@@ -51,19 +53,14 @@ class MorphologicalNoise:
     """
 
     variant: Literal["distance", "relative"] = "distance"
-    p_dilate: float = 0.5
-    low: float = 7.0
-    high: float = 9.0
-    least: int = 2
-    most: int = 4
+    p_dilate: Rate = 0.5
+    low: NotNegative = 7.0
+    high: NotNegative = 9.0
+    least: NonNegativeInt = 2
+    most: NonNegativeInt = 4
 
     def __post_init__(self) -> None:
-        check_choice("variant", self.variant, ("distance", "relative"))
-        check_number("p_dilate", self.p_dilate, low=0.0, high=1.0)
-        check_number("low", self.low, low=0.0)
-        check_number("high", self.high, low=0.0)
-        check_integer("least", self.least, 0)
-        check_integer("most", self.most, 0)
+        super().__post_init__()
         if self.low > self.high or self.least > self.most:
             raise RecipeError(
                 "expected low <= high and least <= most, found "

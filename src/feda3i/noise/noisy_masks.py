@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from feda3i import seeding
 from feda3i.core.ragged import Stack, hash_into, own_copy
 from feda3i.core.resize import resize_mask
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, shown
 from feda3i.metrics import dice_both_empty_one
-from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel, check_integer
+from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel
 from feda3i.pool import ordered_map
 from feda3i.registry import Registry
 
@@ -107,7 +107,10 @@ def build_model(
     given = dict(options or {})
     if DRAWN_AT in given:
         side = given.pop(DRAWN_AT)
-        check_integer(f"noise.{DRAWN_AT}", side, 16, 4096)
+        if not isinstance(side, int) or not 16 <= side <= 4096:
+            raise RecipeError(
+                f"noise.{DRAWN_AT}: expected a whole number from 16 to 4096, found {shown(side)}"
+            )
         factor = side / SIDE / annotator.scale
         return DrawnAtSize(build_model(name, annotator.scaled(factor), given), factor)
     kind = REGISTRY.get(name)

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from feda3i.errors import DataError
 from feda3i.geometry import label_components
 from feda3i.noise.model import (
     Annotator,
+    Checked,
     Mask,
-    check_integer,
+    Rate,
     check_mask,
-    check_number,
     check_options,
     classes_of,
 )
@@ -50,7 +51,7 @@ def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
                 yield value, region
 
 
-class _OfAnnotator:
+class _OfAnnotator(Checked):
     """Noise that has rates of its own: how far an annotator draws off the contour is not used."""
 
     @classmethod
@@ -71,16 +72,12 @@ class Omission(_OfAnnotator):
     100
     """
 
-    objects: float = 0.4
+    objects: Rate = 0.4
     """Probability that an object is changed."""
-    cases: float = 0.1
+    cases: Rate = 0.1
     """Probability that a case is changed as a whole."""
     keep_one: bool = True
     """Whether a case that is not emptied retains its largest object."""
-
-    def __post_init__(self) -> None:
-        check_number("objects", self.objects, low=0.0, high=1.0)
-        check_number("cases", self.cases, low=0.0, high=1.0)
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the mask without the objects that were overlooked."""
@@ -106,15 +103,11 @@ class Addition(_OfAnnotator):
     Objects are those of ``donors``, masks of other cases of the site, or else of the case itself.
     """
 
-    cases: float = 0.3
+    cases: Rate = 0.3
     """Probability that a case is changed as a whole."""
-    most: int = 2
+    most: Annotated[int, Field(ge=1, le=100)] = 2
     """Largest number of objects that are made up in a case."""
-    donors: tuple[Mask, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_number("cases", self.cases, low=0.0, high=1.0)
-        check_integer("most", self.most, 1, 100)
+    donors: tuple[Any, ...] = ()
 
     def with_donors(self, masks: Sequence[Mask]) -> Self:
         """Return the same noise with these masks to copy objects from."""
@@ -165,14 +158,10 @@ class Swap(_OfAnnotator):
     2
     """
 
-    objects: float = 0.3
+    objects: Rate = 0.3
     """Probability that an object is changed."""
-    classes: int = 2
-    """Foreground classes to choose from."""
-
-    def __post_init__(self) -> None:
-        check_number("objects", self.objects, low=0.0, high=1.0)
-        check_integer("classes (swap needs two)", self.classes, 2, 255)
+    classes: Annotated[int, Field(ge=2, le=255)] = 2
+    """Foreground classes to choose from; swap needs two."""
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the mask with the foreground as it is and some classes exchanged."""

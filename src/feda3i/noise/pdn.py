@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import Floats, signed_distance
 from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
@@ -26,9 +26,7 @@ from feda3i.noise.model import (
     Mask,
     NoiseModel,
     NoiseWarning,
-    check_integer,
     check_mask,
-    check_number,
 )
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.seeding import Draws, generator, rng
@@ -119,8 +117,10 @@ def pixel_dependence(
     (False, False)
     """
     check_mask(mask, dimensions=(2,))
-    check_integer("draws", draws, 2)
-    check_number("eps", eps, low=0.0, is_open=True)
+    if draws < 2 or eps <= 0 or sectors < 2:
+        raise RecipeError(
+            f"expected two draws, two sectors and eps above 0, found {draws}, {sectors}, {eps:g}"
+        )
     clean, rng = mask != 0, generator(rng)
     distance = signed_distance(clean)
     is_near = np.abs(distance) < eps
@@ -160,7 +160,6 @@ def _shell_sectors(
     sectors: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Return the pixels of the shell and the angular sector of each."""
-    check_integer("sectors", sectors, 2)
     centre = np.argwhere(clean).mean(axis=0)
     rows, cols = np.nonzero(np.abs(distance - shell) < width)
     turn = np.arctan2(rows - centre[0], cols - centre[1]) / (2 * np.pi) + 0.5
@@ -198,7 +197,6 @@ def _standardised(differences: Floats) -> float:
 
 def dependence_rows(draws: int, radius: float, seed: int) -> list[dict[str, Any]]:
     """Test every model on a disc of this radius; one row of plain values per model."""
-    check_number("radius", radius, low=1.0, high=1000.0)
     side = 3 * math.ceil(radius) + 80
     clean = (np.hypot(*(np.mgrid[:side, :side] - side // 2)) <= radius).view(np.uint8)
     table = []

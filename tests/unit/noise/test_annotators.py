@@ -77,7 +77,7 @@ def test_annotators_do_not_depend_on_the_order_of_sites() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"n": 0}, "n: expected a whole number from 1"),
+        ({"n": 0}, "expected a site and a scale"),
         ({"mu_max": -1}, "mu_max"),
         ({"mu_min": 1}, "mu_min"),
         ({"sigma_max": float("nan")}, "sigma_max"),

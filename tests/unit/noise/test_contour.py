@@ -265,14 +265,14 @@ def test_label_maps_keep_their_classes_and_the_higher_value_wins() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"sigma": -1.0}, "sigma: expected a number from 0, found -1.0"),
+        ({"sigma": -1.0}, "sigma: input should be greater than or equal to 0, found -1.0"),
         ({"sigma": float("nan")}, "sigma"),
         ({"mu": float("inf")}, "mu"),
         ({"mu": "5"}, "mu"),
         ({"points": 10, "degree": 10}, "more points than the degree 10"),
         ({"degree": 0}, "degree"),
         ({"mu": 31.0}, "raise clip"),
-        ({"mode": "fancy"}, "robust, faithful"),
+        ({"mode": "fancy"}, "'robust' or 'faithful'"),
         ({"retries": 0}, "retries"),
         ({"start": "first"}, "start"),
         ({"clip": 0.0}, "clip"),

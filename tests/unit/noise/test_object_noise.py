@@ -77,7 +77,7 @@ def test_swap_keeps_the_foreground_and_changes_every_object_at_rate_one():
 
 
 def test_swap_needs_two_classes_and_those_that_are_there():
-    with pytest.raises(RecipeError, match="swap needs two"):
+    with pytest.raises(RecipeError, match="classes: input should be greater than or equal to 2"):
         Swap(classes=1)
     with pytest.raises(DataError, match="expected classes up to 2, found 3"):
         Swap()(scene(3), rng(0, "s"))

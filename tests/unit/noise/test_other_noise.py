@@ -37,7 +37,7 @@ def test_flip_nothing_or_everything() -> None:
     clean, rng = disc(10, 40), np.random.default_rng(0)
     np.testing.assert_array_equal(ClassConditional(0, 0)(clean, rng), clean)
     np.testing.assert_array_equal(ClassConditional(1, 1)(clean, rng), 1 - clean)
-    with pytest.raises(RecipeError, match="rho_01: expected a number from 0 up to 1"):
+    with pytest.raises(RecipeError, match="rho_01: input should be less than or equal to 1"):
         ClassConditional(1.2)
 
 
