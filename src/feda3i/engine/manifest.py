@@ -145,27 +145,18 @@ def start_of(job: Job, federation: Federation) -> dict[str, str]:
     The order is that of ``Site.batches`` in the first and in the last round, every epoch, for the
     sites as they are before a reference row pools them.
     """
-    return {"weights_sha256": _weights(job), "order_sha256": _order(job, federation)}
-
-
-def _weights(job: Job) -> str:
-    sha = hashlib.sha256()
-    for name, tensor in job.plain_network(0).state_dict().items():
-        sha.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        sha.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
-    return sha.hexdigest()
-
-
-def _order(job: Job, federation: Federation) -> str:
     recipe = job.recipe
-    sha = hashlib.sha256(f"{recipe.train.batch}".encode())
+    weights, order = hashlib.sha256(), hashlib.sha256(f"{recipe.train.batch}".encode())
+    for name, tensor in job.plain_network(0).state_dict().items():
+        weights.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        weights.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
     for site in federation.names():
         count = len(federation.sites[site])
         for number in sorted({1, recipe.rounds}):
             for epoch in range(recipe.train.epochs):
-                order = rng(recipe.seed, "batches", epoch, site, number).permutation(count)
-                sha.update(order.astype("<i8").tobytes())
-    return sha.hexdigest()
+                drawn = rng(recipe.seed, "batches", epoch, site, number).permutation(count)
+                order.update(drawn.astype("<i8").tobytes())
+    return {"weights_sha256": weights.hexdigest(), "order_sha256": order.hexdigest()}
 
 
 # -- what changed ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from feda3i.engine.model_file import open_predictor
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import DataError, RecipeError
 from feda3i.simulation.federation import federation_of
-from feda3i.testing import _StopAfter
+from listeners import StopAfter
 from short import SHORT
 
 REMEMBERING = {
@@ -126,7 +126,7 @@ def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(name, t
     assert REMEMBERING[name] in found
     assert name != "redraw" or "masks" in found  # those of the method that follows
     with pytest.raises(KeyboardInterrupt):
-        run(recipe, tmp_path / "two", listener=_StopAfter(2))
+        run(recipe, tmp_path / "two", listener=StopAfter(2))
     assert resume(tmp_path / "two").sha256 == one.sha256
     network = Trial(tmp_path, recipe, site_names(2)).play()
     assert network.sha256 == one.sha256
