@@ -26,15 +26,15 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
     shares = np.array([fact.share for fact in report.facts])
     across = sum(report.split[i] != report.split[j] for i, j in report.duplicates)
     kinds = Counter((p.level, p.kind) for p in report.problems)
-    sites = report.site_sizes()
+    rows = report.side_by_side()
+    sizes = [row.train for row in rows.values() if row.train]
     summary: dict[str, Any] = {
         "fit_for_training": report.is_fit,
         "cases": {"train": report.split.count("train"), "test": report.split.count("test")},
         "split": "as the folder says" if report.is_split_given else "drawn, 8:2 in each source",
-        "folders": {f"folder-{n}": sites[name] for n, name in enumerate(sorted(sites), start=1)},
+        "folders": {f"folder-{n}": size for n, size in enumerate(sizes, start=1)},
         "side_by_side": {
-            f"folder-{n}": asdict(row)
-            for n, row in enumerate(report.side_by_side().values(), start=1)
+            f"folder-{n}": asdict(row) for n, row in enumerate(rows.values(), start=1)
         },
         "files": {
             "images": sum(u.images for u in report.usage),
@@ -61,11 +61,10 @@ def summarise_checkup(report: Checkup) -> dict[str, Any]:
     if report.are_volumes:
         summary["volumes"] = summarise_volumes(report.facts, report.classes)
     if report.cost is not None:
-        largest = max(sites.values(), default=0)
         summary["cost_per_round"] = {
             "images_per_second": round(report.cost.images_per_second, 1),
             "epochs": report.cost.epochs,
-            "minutes_largest_folder": round(report.cost.minutes(largest), 2),
+            "minutes_largest_folder": round(report.cost.minutes(max(sizes, default=0)), 2),
             "minutes_per_100_cases": round(report.cost.minutes(100), 2),
             "megabytes_per_site": round(report.cost.megabytes, 2),
         }

@@ -52,8 +52,7 @@ class Checkup:
 
     def side_by_side(self) -> dict[str, SiteFacts]:
         """Return foreground and objects of every folder (site or source), by name."""
-        is_mm = bool(self.facts) and all(fact.spacing for fact in self.facts)
-        unit = "mm" if is_mm else "px"
+        unit = "mm" if self.facts and all(fact.spacing for fact in self.facts) else "px"
         rows: dict[str, list[int]] = defaultdict(list)
         for place, case in enumerate(self.cases):
             rows[home(case) or "all"].append(place)
@@ -61,11 +60,6 @@ class Checkup:
             name: site_facts([self.split[i] for i in own], [self.facts[i] for i in own], unit)
             for name, own in sorted(rows.items())
         }
-
-    def site_sizes(self) -> dict[str, int]:
-        """Return training cases per folder (site or source)."""
-        sides = zip(self.cases, self.split, strict=True)
-        return dict(Counter(home(c) for c, side in sides if side == "train"))
 
 
 def check_data(
@@ -231,12 +225,11 @@ def _judge_pairs(
 
 
 def _judge_set(split: Sequence[str]) -> list[Problem]:
-    problems = []
     if not split:
         return [Problem("error", "no cases", ".", "no case can be read")]
-    for side in ("train", "test"):
-        if side not in split:
-            text = f"the folder has no {side} cases"
-            level: Level = "error" if side == "train" else "note"
-            problems.append(Problem(level, f"no {side} cases", ".", text))
-    return problems
+    levels: dict[str, Level] = {"train": "error", "test": "note"}
+    return [
+        Problem(level, f"no {side} cases", ".", f"the folder has no {side} cases")
+        for side, level in levels.items()
+        if side not in split
+    ]

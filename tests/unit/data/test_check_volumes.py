@@ -70,7 +70,7 @@ def test_good_volumes_are_fit_and_described(hospitals):
     report = examine(hospitals)
     assert report.is_fit
     assert not report.problems
-    assert report.site_sizes() == {"anna": 2, "mercy": 2}
+    assert {n: row.train for n, row in report.side_by_side().items()} == {"anna": 2, "mercy": 2}
     facts = summarise_checkup(report)["volumes"]
     assert [side["median"] for side in facts["sides"]] == list(SHAPE[::-1])
     assert [side["max"] for side in facts["spacing_mm"]] == [2, 1, 1]
@@ -287,5 +287,5 @@ def test_tables_of_volumes_are_checked_too(hospitals):
     shutil.rmtree(hospitals / "mercy")
     report = examine(table)
     assert report.is_fit
-    assert report.site_sizes() == {"north": 2}
+    assert {n: row.train for n, row in report.side_by_side().items()} == {"north": 2}
     assert f"data={table}" in report.commands[0]
