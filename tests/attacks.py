@@ -24,6 +24,28 @@ def forge(reply, **changes):
     return reply
 
 
+def with_header(**changes):
+    """Change fields of the header."""
+
+    def spoil(reply):
+        reply.content["header"] = ConfigRecord({**reply.content["header"], **changes})
+        return reply
+
+    return spoil
+
+
+def with_record(name, **arrays):
+    """Add arrays to a record of the message, or a record."""
+
+    def spoil(reply):
+        before = reply.content.array_records.get(name, {})
+        added = {key: Array(value) for key, value in arrays.items()}
+        reply.content[name] = ArrayRecord({**before, **added})
+        return reply
+
+    return spoil
+
+
 def with_loss(loss):
     return lambda reply: forge(reply, numbers={"loss": loss})
 
@@ -101,10 +123,22 @@ FORGED = {
     },
     "a negative shape": (with_array(b"", shape=(-1,), stype=records.RAW), "of shape"),
     "a type of objects": (with_array(b"", "object", stype=records.RAW), "'object'"),
+    "NaN": (with_values(one(np.nan)), "NaN"),
+    "too short": (with_values(lambda v: v[:-1].copy()), "of shape"),
+    "too long": (with_values(lambda v: np.tile(v, 9)), "of shape"),
+    "another type": (with_values(lambda v: v.astype(np.float16)), "float16"),
+    "an undeclared array": (with_record("arrays", pixels=np.zeros((8, 8), np.uint8)), "pixels"),
+    "an undeclared record": (with_record("gradients", g=np.zeros(3, np.float32)), "gradients"),
+    "an undeclared number": (lambda r: forge(r, numbers={"loss": 1.0, "age": 61.0}), "age"),
+    "another run": (with_header(run="f" * 32), "expected an answer to"),
+    "another site's name": (with_header(site="site-01"), "expected an answer to"),
+    "an older protocol": (with_header(protocol=0), "protocol 0"),
+    "no JSON": (with_header(body="{"), "not JSON"),
+    "a huge text": (with_header(body=" " * (records.MAX_TEXT + 1)), "at most"),
     "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
     "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
     "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
-    "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"\x1b"),
+    "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"crashed (\x1b"),
 }
 
 

@@ -1,9 +1,29 @@
 """Helpers for tests with a consortium of real processes."""
 
+import signal
+
 from feda3i.engine.events import read_events
 from feda3i.flower import deploy_control as control
+from feda3i.flower import deploy_demo
+from feda3i.flower.deploy_folders import write_site
 from feda3i.recipe import validate
-from waiting import wait_until
+from waiting import HANG, wait_until
+
+
+class Consortium(deploy_demo.Consortium):
+    """A consortium whose sites can stop, and to which a site without a registered key can come."""
+
+    def stop(self, name):
+        """Ask a site to stop, as an engineer there would, and wait until it has."""
+        self._signal(name, signal.SIGTERM)
+        self._processes[name].wait(HANG)
+        self.kill(name)
+
+    def add(self, site):
+        """Write the folder of a site whose key the server does not know."""
+        write_site(self.folder, self.settings, site)
+        (self.server / "keys" / f"{site}.pub").unlink()
+        self._settle(site)
 
 
 def names(count):

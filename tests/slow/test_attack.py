@@ -14,8 +14,8 @@ pytest.importorskip("flwr")
 
 import attacks
 from consortium import Trial, weights_of
-from deployment import events_of, finish, names, small, wait_for_nodes
-from feda3i.flower.deploy_demo import Consortium, recipe_of
+from deployment import Consortium, events_of, finish, names, small, wait_for_nodes
+from feda3i.flower.deploy_demo import recipe_of
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import feda3i
-from deployment import finish, names, rounds_of, small, wait_for_nodes, wait_for_round
-from feda3i.flower.deploy_demo import Consortium, free_port, recipe_of
+from deployment import Consortium, finish, names, rounds_of, small, wait_for_nodes, wait_for_round
+from feda3i.flower.deploy_demo import free_port, recipe_of
 from feda3i.recipe import validate
 
 pytestmark = pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from deployment import (
+    Consortium,
     events_of,
     names,
     rounds_of,
@@ -20,7 +21,7 @@ from deployment import (
 )
 from feda3i.engine.run import run
 from feda3i.flower import deploy_control as control
-from feda3i.flower.deploy_demo import Consortium, recipe_of
+from feda3i.flower.deploy_demo import recipe_of
 from waiting import HANG, hear_ctrl_c, wait_until
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ import tomli_w
 from feda3i.errors import RecipeError, RunError
 from feda3i.files import write_file
 from feda3i.flower import deploy_control as control
-from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium, write_site
+from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium
 from feda3i.recipe import Recipe, validate
 
 PATIENCE = 1800.0
@@ -71,12 +71,6 @@ class Consortium:
         text = tomli_w.dumps({**settings, "allow-synthetic": True})
         write_file(self.folder / "sites" / site / "site.toml", text.encode())
 
-    def add(self, site: str) -> None:
-        """Write the folder of a site whose key the server does not know."""
-        write_site(self.folder, self.settings, site)
-        (self.server / "keys" / f"{site}.pub").unlink()
-        self._settle(site)
-
     # -- processes --------------------------------------------------------------------------------
 
     def start_server(self) -> None:
@@ -119,12 +113,6 @@ class Consortium:
         """End a site or the server with all its processes, without a warning."""
         self._signal(name, signal.SIGKILL)
         self._processes.pop(name).wait()
-
-    def stop(self, name: str) -> None:
-        """Ask a site to stop, as an engineer there would, and wait until it has."""
-        self._signal(name, signal.SIGTERM)
-        self._processes[name].wait(PATIENCE)
-        self.kill(name)
 
     def stop_all(self) -> None:
         """Ask all processes to stop, then end those that have not."""

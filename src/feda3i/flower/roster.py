@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -53,6 +54,17 @@ class Greeting:
     version: str
 
 
+@dataclass
+class _Node:
+    """What is known of a node; ``start`` is ``None`` while it is not connected."""
+
+    name: str = ""  # as its key is registered
+    start: str | None = None
+    is_greeted: bool = False  # since it was started
+    hello: str = ""  # the message that it has not answered yet
+    refusal: str = ""  # why it is turned away
+
+
 class Roster:
     """The sites of a consortium as they come, go and return.
 
@@ -67,59 +79,56 @@ class Roster:
         self.remembered: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.refusals: list[str] = []
-        self._present: dict[int, tuple[str, str]] = {}
-        self._names: dict[int, str] = {}
-        self._greeted: dict[int, str] = {}
-        self._asked: dict[str, int] = {}
-        self._shut: dict[int, str] = {}
-        self._shut_by_site: dict[str, str] = {}
+        self._nodes: defaultdict[int, _Node] = defaultdict(_Node)
+        self._dropped: dict[str, str] = {}
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
-        nodes = self.mail.grid.get_nodes()
-        self._present = {n.node_id: (n.name, n.last_activated_at) for n in nodes}
-        self._greeted = {
-            node: start
-            for node, start in self._greeted.items()
-            if self._present.get(node, ("", ""))[1] == start
-        }
-        self._names |= {node: name for node, (name, _) in self._present.items()}
+        here = {node.node_id: node for node in self.mail.grid.get_nodes()}
+        for number in here:
+            self._nodes[number].name = here[number].name
+        for number, node in self._nodes.items():
+            start = here[number].last_activated_at if number in here else None
+            if node.start != start:
+                node.start, node.is_greeted = start, False
         self._read_hellos()  # also of nodes that have been started again since
-        for node, (_, start) in self._present.items():
-            if node not in self._greeted:
+        for number, node in self._nodes.items():
+            if node.start is not None and not node.is_greeted:
                 # What it said before it was started again does not count.
-                self._asked = {i: other for i, other in self._asked.items() if other != node}
                 content = records.write(Header("hello"), {})
-                identifier = self.mail.send(content, node, "query.hello", HELLO_TTL)
-                if identifier is not None:  # otherwise it is tried again at the next look
-                    self._greeted[node], self._asked[identifier] = start, node
+                node.hello = self.mail.send(content, number, "query.hello", HELLO_TTL) or ""
+                node.is_greeted = bool(node.hello)  # otherwise it is tried again at the next look
         self._read_hellos()
 
     def _read_hellos(self) -> None:
-        for identifier in list(self._asked):
+        for number, node in self._nodes.items():
+            if not node.hello:
+                continue
             try:
-                reply = self.mail.fetch(identifier)
+                reply = self.mail.fetch(node.hello)
                 if reply is not None:
-                    self._read(self._asked.pop(identifier), reply)
+                    node.hello = ""
+                    self._read(number, node, reply)
             except WireError as error:
-                node = self._asked.pop(identifier)
-                self._refuse(node, self._label(node), str(error))
+                node.hello = ""
+                self._refuse(number, node.name or f"node {number}", str(error))
 
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
-        greeting = self.known.get(site)
-        if greeting is None or greeting.node not in self._present or greeting.node in self._shut:
+        if site not in self.known:
             return None
-        if greeting.node in self._asked.values() or greeting.node not in self._greeted:
-            return None  # it was restarted and has not said hello again
-        return greeting.node, self._present[greeting.node][1]
+        number = self.known[site].node
+        node = self._nodes[number]
+        if node.start is None or node.refusal or node.hello or not node.is_greeted:
+            return None  # it is away, or was restarted and has not said hello again
+        return number, node.start
 
     def why(self, site: str) -> str:
         """Return why a site cannot be asked now."""
         greeting = self.known.get(site)
         if greeting is None:
-            return self._shut_by_site.get(site, "it was not connected")
-        return self._shut.get(greeting.node, "it was not connected")
+            return self._dropped.get(site, "it was not connected")
+        return self._nodes[greeting.node].refusal or "it was not connected"
 
     def cases(self) -> dict[str, int]:
         """Return the number of cases of every site that was ever there, by name.
@@ -141,14 +150,11 @@ class Roster:
     def drop(self, site: str, reason: str) -> None:
         """Turn a site away that had said hello, until it is started again."""
         greeting = self.known.pop(site)
-        self._shut_by_site[site] = reason
+        self._dropped[site] = reason
         self._refuse(greeting.node, site, reason)
 
-    def _label(self, node: int) -> str:
-        return self._names.get(node) or f"node {node}"
-
-    def _refuse(self, node: int, label: str, reason: str) -> None:
-        self.refused[label] = self._shut[node] = printable(reason)
+    def _refuse(self, number: int, label: str, reason: str) -> None:
+        self.refused[label] = self._nodes[number].refusal = printable(reason)
         self.refusals.append(f"{label}: {self.refused[label]}")
         del self.refusals[:-MAX_REFUSALS]
 
@@ -195,24 +201,19 @@ class Roster:
             f"missing: {', '.join(self.absent()) or 'unknown'}{turned_away}"
         )
 
-    def _read(self, node: int, reply: Message) -> None:
-        registered = self._names.get(node, "")  # also of one that has gone since
-        label = self._label(node)
-        try:
-            if reply.has_error() and reply.error.code in LOST:
-                self._greeted.pop(node, None)  # it is greeted again if it is there
-                return
-            if reply.has_error():
-                raise WireError(reason_of(reply.error))
-            greeting = self._greeting(node, reply)
-            self._check(greeting, registered)
-        except WireError as error:
-            self._refuse(node, label, str(error))
+    def _read(self, number: int, node: _Node, reply: Message) -> None:
+        """Take a reply to a hello; raise ``WireError`` if the node must be turned away."""
+        if reply.has_error() and reply.error.code in LOST:
+            node.is_greeted = False  # it is greeted again if it is there
             return
-        for name in (label, greeting.site):
+        if reply.has_error():
+            raise WireError(reason_of(reply.error))
+        greeting = self._greeting(number, reply)
+        self._check(greeting, node.name)
+        node.refusal = ""
+        for name in (node.name or f"node {number}", greeting.site):
             self.refused.pop(name, None)
-        self._shut.pop(node, None)
-        self._shut_by_site.pop(greeting.site, None)
+        self._dropped.pop(greeting.site, None)
         self.known[greeting.site] = greeting
 
     def _greeting(self, node: int, reply: Message) -> Greeting:
@@ -243,7 +244,7 @@ class Roster:
             raise WireError(f"'{site}' is not a site of this consortium")
         self._check_bound(site, greeting.cases)
         other = self.known.get(site)
-        if other is not None and other.node != greeting.node and other.node in self._present:
+        if other is not None and other.node != greeting.node and self._nodes[other.node].start:
             raise WireError(f"another node already answers as '{site}'")
         if self.layout is not None and greeting.layout != self.layout:
             raise WireError(

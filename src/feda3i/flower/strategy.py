@@ -30,6 +30,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from feda3i.core.messages import Floats, cap_shares
 from feda3i.core.wire import MAX_CASES
@@ -38,7 +39,6 @@ from feda3i.quality import Rating, SiteSurvey, balance_by_offset, mix_by_stage, 
 from feda3i.quality.weights import Mass
 
 EARLY, SURVEY = "feda3i-early", "survey"
-_PARTS = tuple(f"{EARLY}-{part}" for part in ("names", "dtypes", "shapes", "stypes", "data"))
 log = logging.getLogger("feda3i.strategy")
 MAX_TEXT = 64 * 1024
 Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
@@ -47,34 +47,17 @@ Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
 def early_arrays(message: Message) -> ArrayRecord | None:
     """Return the parameters to survey with, or ``None`` if this message asks for no survey."""
     for record in message.content.config_records.values():
-        if EARLY in record and record[EARLY] == "these":
-            return next(iter(message.content.array_records.values()))
-        if EARLY in record:
-            columns: list[Any] = [record[part] for part in _PARTS]
-            return ArrayRecord(
-                {
-                    name: Array(dtype, tuple(json.loads(shape)), stype, data)
-                    for name, dtype, shape, stype, data in zip(*columns, strict=True)
-                }
-            )
+        if isinstance(data := record.get(EARLY), bytes):
+            if not data:  # those that came with the message
+                return next(iter(message.content.array_records.values()))
+            return ArrayRecord({name: Array(value) for name, value in load(data).items()})
     return None
 
 
-def _early_config(early: ArrayRecord, current: ArrayRecord) -> dict[str, Any]:
-    """Return the settings that ask for a survey; the early parameters only if they are others."""
-    arrays = list(early.values())
-    if list(early) == list(current) and [a.data for a in arrays] == [
-        a.data for a in current.values()
-    ]:
-        return {EARLY: "these"}
-    columns = (
-        list(early),
-        [a.dtype for a in arrays],
-        [json.dumps(list(a.shape)) for a in arrays],
-        [a.stype for a in arrays],
-        [a.data for a in arrays],
-    )
-    return {EARLY: "others", **dict(zip(_PARTS, columns, strict=True))}
+def _early_setting(early: ArrayRecord, current: ArrayRecord) -> bytes:
+    """Return the setting that asks for a survey; it is empty if the message has the parameters."""
+    found, now = ({name: a.data for name, a in record.items()} for record in (early, current))
+    return b"" if found == now else save({name: array.numpy() for name, array in early.items()})
 
 
 def survey_record(survey: SiteSurvey) -> ConfigRecord:
@@ -84,8 +67,6 @@ def survey_record(survey: SiteSurvey) -> ConfigRecord:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a node sent back."""
-
     content: RecordDict
     arrays: dict[str, NDArray[Any]]
     cases: float
@@ -156,7 +137,7 @@ class FedA3I(FedAvg):
         if self.rounds < self.t1:
             return messages
         self.early = self.early or arrays.copy()
-        asked = _early_config(self.early, arrays)
+        asked = {EARLY: _early_setting(self.early, arrays)}
         for message in messages:
             if str(message.metadata.dst_node_id) not in self.surveys:
                 # A record of its own: Flower gives all nodes the same one.
@@ -183,7 +164,8 @@ class FedA3I(FedAvg):
         answers = _same_layout(answers)
         if not answers:
             return None, None
-        found = _same_classes({**self.surveys, **_surveys(answers)})
+        surveys = {node: answer.survey for node, answer in answers.items() if answer.survey}
+        found = _same_classes({**self.surveys, **surveys})
         self.cases.update({node: answer.cases for node, answer in answers.items()})
         if set(found) - set(self.surveys):
             self.surveys = found
@@ -291,10 +273,6 @@ def _same_layout(answers: dict[str, _Answer]) -> dict[str, _Answer]:
     if odd:
         log.warning("left out, because their arrays differ from most: %s", ", ".join(odd))
     return {node: answers[node] for node in most}
-
-
-def _surveys(answers: dict[str, _Answer]) -> dict[str, SiteSurvey]:
-    return {node: answer.survey for node, answer in answers.items() if answer.survey is not None}
 
 
 def _same_classes(surveys: dict[str, SiteSurvey]) -> dict[str, SiteSurvey]:

@@ -250,5 +250,5 @@ def test_forged_statistics_cost_one_site(tmp_path, name, value):
     trial = Trial(tmp_path, recipe, site_names(3), only("measure", change))
     trial.play()
     for event in trial.events("round"):
-        assert f"'{name}': expected finite numbers" in event["measure_missing"][BAD]
+        assert f"'{name}': expected a number from" in event["measure_missing"][BAD]
         assert event["answered"] == 3

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
+from flwr.app import Error, Message
 
-from attacks import with_values
 from consortium import Trial, site_names, tiny
 from feda3i.core.messages import Missing
 from feda3i.engine.console import Silent
@@ -14,7 +13,6 @@ from feda3i.engine.run import describe, job_of, resume, run_rounds
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
-from feda3i.flower.records import MAX_TEXT
 from feda3i.simulation.federation import federation_of
 
 RECIPE = tiny(rounds=2, engine={"min_sites": 2})
@@ -41,78 +39,6 @@ def dropped(folder, recipe, rounds):
 def without_site(tmp_path_factory):
     """Return the model of two rounds, the first of which site-02 missed."""
     return dropped(tmp_path_factory.mktemp("without"), RECIPE, [1])
-
-
-def header_of(reply, **changes):
-    record = reply.content["header"]
-    reply.content["header"] = ConfigRecord({**record, **changes})
-    return reply
-
-
-def values_of(reply, change):
-    return with_values(change)(reply)
-
-
-def with_nan(values):
-    values[7] = np.nan
-    return values
-
-
-def with_extra_array(reply):
-    arrays = dict(reply.content["arrays"].items())
-    reply.content["arrays"] = ArrayRecord({**arrays, "pixels": Array(np.zeros((8, 8), np.uint8))})
-    return reply
-
-
-def with_extra_record(reply):
-    reply.content["gradients"] = ArrayRecord({"g": Array(np.zeros(3, np.float32))})
-    return reply
-
-
-def with_extra_number(reply):
-    body = json.loads(reply.content["header"]["body"])
-    body["numbers"]["age"] = 61.0
-    return header_of(reply, body=json.dumps(body))
-
-
-FAULTS = {
-    "nan": (lambda r: values_of(r, with_nan), "NaN"),
-    "wrong shape": (lambda r: values_of(r, lambda v: v[:-1].copy()), "shape"),
-    "wrong type": (lambda r: values_of(r, lambda v: v.astype(np.float16)), "float16"),
-    "too large": (lambda r: values_of(r, lambda v: np.tile(v, 9)), "shape"),
-    "undeclared array": (with_extra_array, "pixels"),
-    "undeclared record": (with_extra_record, "gradients"),
-    "undeclared number": (with_extra_number, "age"),
-    "foreign run": (lambda r: header_of(r, run="f" * 32), "expected an answer to"),
-    "older protocol": (lambda r: header_of(r, protocol=0), "protocol 0"),
-    "another site's name": (lambda r: header_of(r, site="site-01"), "expected an answer to"),
-    "not JSON": (lambda r: header_of(r, body="{"), "not JSON"),
-    "huge text": (lambda r: header_of(r, body=" " * (MAX_TEXT + 1)), "at most"),
-    "crash": (lambda r: Message(Error(8, "killed"), reply_to=r), "crashed"),
-}
-
-
-@pytest.mark.slow
-def test_a_bad_reply_costs_one_site_one_round(tmp_path):
-    recipe = tiny(rounds=len(FAULTS) + 1, engine={"min_sites": 2})
-    spoil = dict(enumerate(FAULTS.values(), start=1))
-
-    def tamper(name, reply):
-        header = reply.content["header"]
-        if name != LOST or header["kind"] != "fit" or header["round"] not in spoil:
-            return reply
-        return spoil[header["round"]][0](reply)
-
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
-    result = trial.play()
-    *faulty, good = trial.events("round")
-    found = [event["missing"] for event in faulty]
-    assert [list(missing) for missing in found] == [[LOST]] * len(FAULTS)
-    for missing, (fault, (_, reason)) in zip(found, FAULTS.items(), strict=True):
-        assert reason in missing[LOST], fault
-    assert good["missing"] == {}
-    # The weights of those who answered sum to one: the model is that of the local engine.
-    assert result.sha256 == dropped(tmp_path, recipe, list(spoil))
 
 
 def test_a_late_site_is_left_out_at_the_deadline(tmp_path, without_site):
