@@ -19,7 +19,7 @@ from typing import Any
 
 from feda3i import __version__
 from feda3i.errors import FedA3IError
-from feda3i.flower.deploy_credentials import RENEW
+from feda3i.flower.deploy_credentials import RENEW, public_line
 from feda3i.flower.deploy_folders import FILE, read_settings
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings
@@ -53,7 +53,6 @@ def check_site(folder: Path) -> Iterator[Finding]:
         "data": _data,
         "state": _state,
         "connection": _connection,
-        "clock": _clock,
         "exposure": _exposure,
     }
     for name, step in steps.items():
@@ -88,8 +87,6 @@ def _agreed(folder: Path, name: str) -> str:
 
 
 def _key(folder: Path) -> str:
-    from feda3i.flower.deploy_credentials import public_line
-
     path = folder / "node.key"
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
@@ -140,9 +137,8 @@ def _state(folder: Path) -> str:
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     if not os.access(settings.state_dir, os.W_OK):
         raise _Wrong(f"state-dir '{settings.state_dir}' cannot be written to")
-    if settings.data_dir is not None and settings.state_dir.resolve().is_relative_to(
-        settings.data_dir.resolve()
-    ):
+    data = settings.data_dir and settings.data_dir.resolve()
+    if data and settings.state_dir.resolve().is_relative_to(data):
         raise _Wrong("state-dir is inside data-dir; choose another folder")
     free = shutil.disk_usage(settings.state_dir).free
     if free < SPACE:
@@ -169,31 +165,29 @@ def _ask(folder: Path, path: str, method: str = "GET") -> tuple[int, Any]:
 
 
 def _connection(folder: Path) -> str:
-    status, _ = _ask(folder, "/health")
+    status, headers = _ask(folder, "/health")
+    address = _agreed(folder, "address")
     if status != 200:
-        raise _Wrong(f"{_agreed(folder, 'address')} answers {status} instead of 200 to /health")
-    return f"{_agreed(folder, 'address')} over TLS"
-
-
-def _clock(folder: Path) -> str:
-    _, headers = _ask(folder, "/health")
+        raise _Wrong(f"{address} answers {status} instead of 200 to /health")
     if "Date" not in headers:
-        return "the server does not say its time"
+        return f"{address} over TLS; it does not say its time"
     skew = (datetime.now(UTC) - parsedate_to_datetime(headers["Date"])).total_seconds()
     if abs(skew) > MAX_SKEW:
         raise _Wrong(f"this clock is {skew:+.0f} s from the server's; switch on NTP")
-    return f"{skew:+.0f} s from the server's"
+    return f"{address} over TLS; this clock is {skew:+.0f} s from its"
 
 
 def _exposure(folder: Path) -> str:
     """Look whether the control interface, which has no login, can be reached from here."""
     status, _ = _ask(folder, "/v1/control/list-runs", "POST")
-    if status not in (403, 404) and not _is_loopback(_agreed(folder, "address")):
-        raise _Wrong(
-            f"the server's control interface answers from here ({status}); tell the operator that "
-            f"the reverse proxy (nginx.conf) must be in front"
-        )
-    return "the control interface is closed" if status in (403, 404) else "loopback, for trials"
+    if status in (403, 404):
+        return "the control interface is closed"
+    if _is_loopback(_agreed(folder, "address")):
+        return "loopback, for trials"
+    raise _Wrong(
+        f"the server's control interface answers from here ({status}); tell the operator that "
+        f"the reverse proxy (nginx.conf) must be in front"
+    )
 
 
 def _is_loopback(address: str) -> bool:

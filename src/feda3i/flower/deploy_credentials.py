@@ -27,8 +27,10 @@ PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
 _PEM = serialization.Encoding.PEM
 _OPENSSH = serialization.Encoding.OpenSSH
 _SIGNS = {"key_cert_sign", "crl_sign"}
-_USES = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment")
-_USES += ("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only")
+_USES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+    *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 
 
 def make_authority(folder: Path, name: str) -> tuple[x509.Certificate, SigningKey]:

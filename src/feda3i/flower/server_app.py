@@ -124,7 +124,7 @@ def serve(
         job = _job_of_sites(recipe, roster, settings.least())
     roster.layout = job.layout.digest()
     facts["sites"] = roster.cases()
-    listener.note(f"sites and their cases, as they say: {_said(roster.cases())}")
+    listener.note(f"sites and their cases, as they say: {_listed(roster.cases())}")
     for site, version in roster.versions().items():
         listener.note(
             f"{site} runs feda3i {version}, this server {__version__}: it may differ in the last "
@@ -187,7 +187,7 @@ def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
     return Job(recipe, format_of(recipe, *kind))
 
 
-def _said(cases: Mapping[str, int]) -> str:
+def _listed(cases: Mapping[str, int]) -> str:
     total = sum(cases.values())
     return ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
 

@@ -42,14 +42,14 @@ _SHARE, _LONGEST = 0.02, 2.0
 
 @dataclass
 class _Asked:
-    """One site's question on its way: not sent, sent, or answered."""
+    """One site's question on its way: not sent, sent, or with an answer (``Missing`` is one)."""
 
     site: str
     content: RecordDict
     kind: str
     messages: list[str] = field(default_factory=list)
     start: str = ""
-    is_final: bool = False
+    answer: Any = None
     reason: str = ""
     sent: float | None = None
 
@@ -130,26 +130,23 @@ class FlowerTransport:
         begin = time.monotonic()
         end = begin + self.job.recipe.engine.deadline
         looked = -_LOOK_AROUND
-        answers: dict[int, Any] = {}  # those that came before their turn
-        answered = given = 0
-        while given < len(asked):
+        waiting, answered = list(asked), 0
+        while waiting:
             if time.monotonic() - looked >= _LOOK_AROUND:
                 self.roster.refresh()
                 looked = time.monotonic()
-            open_items = [(n, item) for n, item in enumerate(asked) if not item.is_final]
-            for _, item in open_items:  # all are sent before the first answer is awaited
+            open_items = [item for item in waiting if item.answer is None]
+            for item in open_items:  # all are sent before the first answer is awaited
                 self._send(item, end - time.monotonic())
-            for number, item in open_items:
-                answer = self._pull(item)
-                if answer is not None:
-                    item.is_final = True
-                    answered += not isinstance(answer, Missing)
-                    answers[number] = answer
-            self._give_up(asked, answers, answered >= quorum, time.monotonic() > end)
-            while given < len(asked) and asked[given].is_final:
-                yield answers.pop(given)
-                given += 1
-            if given < len(asked):
+            for item in open_items:
+                item.answer = self._pull(item)
+                answered += not isinstance(item.answer, Missing | None)
+            _give_up(waiting, answered >= quorum, time.monotonic() > end)
+            while waiting and waiting[0].answer is not None:
+                item = waiting.pop(0)
+                answer, item.answer = item.answer, None  # a reply is large: kept by nobody here
+                yield answer
+            if waiting:
                 # Every look costs the SuperLink a request per site: the longer it takes, the fewer.
                 time.sleep(min(_LONGEST, max(self.poll, _SHARE * (time.monotonic() - begin))))
 
@@ -195,18 +192,6 @@ class FlowerTransport:
             waits = self._facts.setdefault("answer_seconds", {})
             waits[item.site] = round(time.monotonic() - item.sent, 2)
         return self._decode(item, content)
-
-    def _give_up(
-        self, asked: Sequence[_Asked], answers: dict[int, Any], has_quorum: bool, is_late: bool
-    ) -> None:
-        """Stop waiting: at the deadline, or for lost sites when enough others have answered."""
-        is_working = any(item.messages and not item.is_final for item in asked)
-        if not is_late and (is_working or not has_quorum):
-            return
-        for number, item in enumerate(asked):
-            if not item.is_final:
-                item.is_final = True
-                answers[number] = Missing(item.site, item.reason)
 
     def _decode(self, item: _Asked, content: RecordDict) -> Any:
         header, body = records.read_header(content)
@@ -255,6 +240,14 @@ class FlowerTransport:
     def _count(self, direction: str, site: str, size: int) -> None:
         totals = self._facts.setdefault(f"bytes_{direction}", {})
         totals[site] = totals.get(site, 0) + size
+
+
+def _give_up(waiting: Sequence[_Asked], has_quorum: bool, is_late: bool) -> None:
+    """Stop waiting: at the deadline, or for lost sites when enough others have answered."""
+    open_items = [item for item in waiting if item.answer is None]
+    if is_late or (has_quorum and not any(item.messages for item in open_items)):
+        for item in open_items:
+            item.answer = Missing(item.site, item.reason)
 
 
 def _rows(body: dict[str, Any], site: str, classes: int) -> list[Row]:

@@ -324,7 +324,6 @@ def test_a_site_that_is_ready_passes_the_check(site):
         "data",
         "state",
         "connection",
-        "clock",
         "exposure",
     ]
     assert "1 cases" in next(f.text for f in findings if f.name == "data")
