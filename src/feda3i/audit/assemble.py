@@ -13,10 +13,10 @@ from feda3i.audit.case_rows import CaseRow, SecondLook, measure_cases, second_lo
 from feda3i.audit.estimators import edges_of_sites
 from feda3i.audit.findings import READ, READ_TRUSTED, Audit
 from feda3i.audit.judge import Scale, SiteNumbers, judge_sites, site_numbers
-from feda3i.audit.objects import Counts, judge_objects
 from feda3i.audit.sources import TRUSTED, Material, pixel_of
 from feda3i.core.cases import Cases
 from feda3i.quality import Offset
+from feda3i.quality.objects import Counts, judge_objects
 
 
 def build_audit(material: Material, margin: float | None = None) -> Audit:
@@ -44,7 +44,7 @@ def build_audit(material: Material, margin: float | None = None) -> Audit:
         is_absolute=bool(material.trusted),
         true=dict(material.true),
         seed=material.seed,
-        objects=tuple(judge_objects(_counted(material.rows))),
+        objects=tuple(judge_objects(material.objects or _counted(material.rows))),
     )
 
 

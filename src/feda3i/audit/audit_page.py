@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding
-from feda3i.audit.objects import KINDS, ObjectFinding, flags, percent
 from feda3i.audit.writing import by_size, matters, unit_sign, why_not
+from feda3i.quality.objects import KINDS, ObjectFinding, flags, percent
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
 from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone

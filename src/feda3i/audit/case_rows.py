@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.audit.estimators import case_offset, check_estimators, contour_gap
-from feda3i.audit.objects import Counts, count_case
 from feda3i.geometry import box_around, signed_distance
 from feda3i.metrics import dice
+from feda3i.quality.objects import Counts, count_case
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases

@@ -17,7 +17,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.audit.objects import sure_objects
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.predictor import Predictor, label_map
 from feda3i.core.ragged import Stack, zeros_like
@@ -25,6 +24,7 @@ from feda3i.engine.console import Listener, Silent
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
+from feda3i.quality.objects import sure_objects
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from feda3i import __version__
-from feda3i.audit.objects import ObjectFinding
+from feda3i.quality.objects import ObjectFinding
 
 Verdict = Literal["larger", "smaller", "slightly", "about the same", "cannot tell"]
 FORMAT = 2

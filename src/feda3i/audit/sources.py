@@ -25,6 +25,7 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
 from feda3i.quality import SIDE
 from feda3i.quality.measure import Offset
+from feda3i.quality.objects import Counts
 from feda3i.quality.rating import Part, Rating
 from feda3i.recipe import Recipe
 from feda3i.simulation.annotation import true_offsets
@@ -56,6 +57,8 @@ class Material:
     trusted_edges: Sequence[Mapping[str, Offset]] = ()  # the same of the trusted masks
     surveyed: Sequence[Mapping[str, SiteNumbers]] = ()
     """By class, what each site sent; empty if cases were measured."""
+    objects: Mapping[str, Counts] = field(default_factory=dict)
+    """What each site counted and sent; empty if cases were measured."""
     notes: tuple[str, ...] = ()
     true: Mapping[str, float] = field(default_factory=dict)
     """Offset of each site's annotator in the unit, known in simulations."""
@@ -293,12 +296,16 @@ def _material(folder: RunFolder) -> Material:
         title=recipe.title or folder.path.name,
         how=(
             f"the survey of round {event['round']}: each site compared its own masks with the "
-            f"warmed-up model and sent two numbers per class; no case and no pixel left it"
+            f"warmed-up model and sent a few numbers and counts; no case and no pixel left it"
         ),
         scale=Scale(f"px of cases of {size} px", size / SIDE),
         classes=tuple(map(str, names))
         or tuple(f"class {part.class_number}" for part in rating.parts),
         surveyed=[_numbers(part, rating.sites, cases, SIDE / size) for part in rating.parts],
+        objects={
+            site: Counts.received(values)
+            for site, values in event["survey"].get("objects", {}).items()
+        },
         notes=OF_SURVEYS,
         seed=recipe.seed,
     )

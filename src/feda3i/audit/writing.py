@@ -11,10 +11,10 @@ from typing import Any
 from feda3i.audit.case_rows import SecondLook
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.judge import percent
-from feda3i.audit.objects import KINDS, flags
 from feda3i.audit.pictures import Show, page_of_looks
 from feda3i.engine.events import plain
 from feda3i.files import csv_text, make_private, write_file
+from feda3i.quality.objects import KINDS, flags
 from feda3i.reading.names import folder_name
 
 HEAD = ("site", "class", "by", "95 % interval", "sure", "by edges", "by model", "cases", "verdict")

@@ -26,7 +26,9 @@ What leaves the site
     per class: the mean inner and outer loss, how many cases had a contour, and, if safe, how many
     pixels outside the model's contour the site draws (median over its cases) and how many outside
     the border that its images show (not-a-number if they do not tell), both with the standard
-    error.
+    error. If safe and of ten cases or more, six counts for the audit: objects that the model sees,
+    that were drawn, pairs of the two, pairs of different classes, cases, and empty cases in which
+    the model sees an object.
 Cost
     FedAvg plus one evaluation of the training cases per survey and, if safe, about three distance
     transforms per case.
@@ -40,7 +42,7 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -61,6 +63,7 @@ PAIRS = {
 }
 """What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
 SURVEY = (*PAIRS["q"], "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
+OBJECTS = "objects"
 
 
 class FedA3I(Method):
@@ -94,7 +97,9 @@ class FedA3I(Method):
     """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
     begins_as_fedavg: ClassVar[bool] = True
-    wire: ClassVar[Wire] = Wire(survey=SURVEY, per_class=SURVEY)
+    wire: ClassVar[Wire] = Wire(
+        survey=(*SURVEY, OBJECTS), per_class=SURVEY, lists={OBJECTS: len(fields(quality.Counts))}
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -161,9 +166,10 @@ class FedA3I(Method):
                 found, r="share" if self.weighting == "intra" else self.r, seed=seed
             )
         server.state["rating"] = rating.to_dict()
+        objects = {site: one.objects.sent() for site, one in found.items() if one.objects}
         server.state["doubts"] = quality.doubts(rating)
         said = quality.say_lines(rating, rating.sites, list(counts.values()))
-        server.record(survey=rating.to_dict(), said=said)
+        server.record(survey={**rating.to_dict(), OBJECTS: objects}, said=said)
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
@@ -216,7 +222,9 @@ class FedA3I(Method):
         numbers: Numbers = {"usable_cases": found.cases.tolist()}
         for part, names in PAIRS.items():
             numbers.update(zip(names, parts[part].T.tolist(), strict=True))
-        return {name: numbers[name] for name in SURVEY}
+        objects = quality.Counts() if found.objects is None else found.objects
+        numbers[OBJECTS] = objects.sent()
+        return {name: numbers[name] for name in (*SURVEY, OBJECTS)}
 
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:
@@ -225,7 +233,11 @@ def survey_of(numbers: Numbers) -> quality.SiteSurvey:
         part: np.array([numbers[name] for name in names], dtype=np.float64).T
         for part, names in PAIRS.items()
     }
-    return quality.SiteSurvey(cases=np.asarray(numbers["usable_cases"], dtype=np.int64), **parts)
+    return quality.SiteSurvey(
+        cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
+        objects=quality.Counts.received(np.asarray(numbers[OBJECTS], np.float64).tolist()),
+        **parts,
+    )
 
 
 METHOD = FedA3I

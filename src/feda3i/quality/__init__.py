@@ -17,6 +17,7 @@ from feda3i.quality.measure import (
     measure_model,
     rescaled,
 )
+from feda3i.quality.objects import Counts
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.rating import Part, Rating, balance_by_offset, rate_sites
 from feda3i.quality.regions import Regions, boundary_regions, find_regions
@@ -28,6 +29,7 @@ from feda3i.quality.weights import effective_sites, mix_by_stage, shares, site_w
 __all__ = [
     "SIDE",
     "Balance",
+    "Counts",
     "Effects",
     "Grouping",
     "Offset",

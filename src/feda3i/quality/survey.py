@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from feda3i.errors import DataError
 from feda3i.quality.numbers import FloatArray, from_json, to_json
+from feda3i.quality.objects import Counts, count_logits
 from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.quality.regions import Regions, find_regions
 
@@ -39,6 +40,8 @@ class SiteSurvey:
     edge: FloatArray | None = None
     """``(class, 2)``: the same outside the border that its images show (``measure_edges``); ``NaN``
     where that cannot be told."""
+    objects: Counts | None = None
+    """Objects that are missing, extra or swapped; ``None`` if it was not asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON, ``None`` for what is undefined."""
@@ -47,6 +50,7 @@ class SiteSurvey:
             "cases": self.cases.tolist(),
             **({} if self.offset is None else {"offset": to_json(self.offset)}),
             **({} if self.edge is None else {"edge": to_json(self.edge)}),
+            **({} if self.objects is None else {"objects": self.objects.sent()}),
         }
 
     @classmethod
@@ -57,6 +61,7 @@ class SiteSurvey:
             cases=np.asarray(data["cases"], dtype=np.int64),
             offset=from_json(data["offset"]) if "offset" in data else None,
             edge=from_json(data["edge"]) if "edge" in data else None,
+            objects=Counts.received(data["objects"]) if "objects" in data else None,
         )
 
 
@@ -122,7 +127,7 @@ def survey_site(
         Filled with the bands of each (position, class) and read the next time. Use one for one
         fixed set of masks in one order.
     offsets
-        Also measure how far the masks lie outside the model's contour.
+        Also measure how far the masks lie outside the model's contour, and count objects.
     spacing
         ``(case, dimension)`` size of a pixel along each axis, for volumes of thick slices; ``None``
         if all sides are equal.
@@ -132,6 +137,7 @@ def survey_site(
     away: list[list[float]] = [[] for _ in range(classes)]
     sums = np.zeros((classes, 2))
     cases = np.zeros(classes, dtype=np.int64)
+    objects = Counts()
     position = 0
     for logits, masks in batches:
         values, drawn = _as_logits(logits), _as_array(masks)
@@ -141,6 +147,7 @@ def survey_site(
                 f"expected logits (case, class, *space) {expected}, found {values.shape}"
             )
         for one, given in zip(values, drawn, strict=True):
+            objects += count_logits(given, one) if offsets else Counts()
             voxel = None if sizes is None else sizes[position].tolist()
             for k in range(classes):
                 if (position, k) not in cache:
@@ -155,7 +162,7 @@ def survey_site(
     usable = cases >= max(fewest_cases, 1)
     q = np.where(usable[:, None], sums / np.maximum(cases, 1)[:, None], np.nan)
     offset = np.stack([site_offset(each, fewest_cases) for each in away]) if offsets else None
-    return SiteSurvey(q, cases, offset)
+    return SiteSurvey(q, cases, offset, objects=objects if offsets else None)
 
 
 def _difficulty(logits: NDArray[np.floating], regions: Regions) -> FloatArray:

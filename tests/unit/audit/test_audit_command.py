@@ -208,6 +208,9 @@ def surveyed(tmp_path_factory):
     for event in lines:
         if event["event"] == "round" and "survey" in event:
             event["survey"]["parts"][0]["offset"] = [[0.1, 0.1], [4.0, 0.2], [0.0, 0.1]]
+            assert [len(one) for one in event["survey"]["objects"].values()] == [6, 6, 6]
+            counts = [[40, 40, 38, 0, 20, 0], [40, 25, 24, 0, 20, 0], [40, 41, 40, 0, 20, 0]]
+            event["survey"]["objects"] = dict(zip(event["survey"]["sites"], counts, strict=True))
     (path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in lines))
     hash_again(path)
     return path
@@ -222,6 +225,9 @@ def test_a_survey_is_audited_without_pixels(feda3i, surveyed, tmp_path):
         "site-03": "smaller",
     }
     assert "no case and no pixel left it" in out
+    assert "site-02 misses 40 % (26 to 55 %) of the objects that the model sees" in out
+    assert "the middle one of three sites 5 %" in out
+    assert "site-03 misses" not in out
     assert not (tmp_path / "a" / "stays-at-the-site").exists()
 
 

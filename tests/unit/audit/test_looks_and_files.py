@@ -13,10 +13,10 @@ from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.audit_page import page_of
 from feda3i.audit.case_rows import CaseRow, measure_cases, misfit, second_looks
 from feda3i.audit.judge import Scale
-from feda3i.audit.objects import Counts
 from feda3i.audit.sources import Material
 from feda3i.audit.writing import text_of, write_audit
 from feda3i.core.cases import Cases
+from feda3i.quality.objects import Counts
 from feda3i.seeding import rng
 from pages import HOSTILE as HOSTILE_NAMES
 from pages import read

@@ -175,7 +175,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
     # Two sites draw two pixels larger than the model, six a little smaller.
     offsets = [2.0, 2.2, -0.9, -0.8, -0.7, -0.7, -0.6, -0.5]
     surveys = [
-        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8]}
+        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8], "objects": [6] * 6}
         | {"offset": [offset], "offset_error": [0.1], "edge": [math.nan], "edge_error": [math.nan]}
         for offset in offsets
     ]

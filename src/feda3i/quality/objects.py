@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from feda3i.errors import DataError
 from feda3i.geometry import label_components
-from feda3i.quality import SIDE
+from feda3i.quality.edges import SIDE
 
 Mask = NDArray[np.uint8]
 
@@ -42,11 +42,24 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def check(self, who: str) -> None:
-        """Raise ``DataError`` unless these can be counts."""
-        least, most = min(astuple(self)), min(self.predicted, self.drawn)
-        if least < 0 or self.matched > most or self.wrong > self.matched or self.empty > self.cases:
-            raise DataError(f"{who}: expected counts of objects that fit together, found {self}")
+    @property
+    def fit(self) -> bool:
+        """Return whether these can be counts."""
+        most = min(self.predicted, self.drawn)
+        parts = self.matched <= most, self.wrong <= self.matched, self.empty <= self.cases
+        return min(astuple(self)) >= 0 and all(parts)
+
+    def sent(self) -> list[float]:
+        """Return what leaves the site: zeros if it has so few cases that one could be told."""
+        return list(astuple(self if self.cases >= FEWEST else Counts()))
+
+    @classmethod
+    def received(cls, values: Sequence[float]) -> Counts:
+        """Return what a site sent; nothing at all if it cannot be counts."""
+        if not all(math.isfinite(value) and value == int(value) for value in values):
+            return cls()
+        found = cls(*map(int, values))
+        return found if found.fit else cls()
 
 
 @dataclass(frozen=True)
@@ -127,6 +140,13 @@ def count_case(drawn: Mask, sure: Mask) -> Counts:
     )
 
 
+def count_logits(drawn: Mask, logits: NDArray[np.floating]) -> Counts:
+    """Count one case against a model's logits ``(class, *space)``."""
+    guess = np.where(logits.max(axis=0) > 0, logits.argmax(axis=0) + 1, 0).astype(np.uint8)
+    chance = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))
+    return count_case(drawn, sure_objects(guess, chance))
+
+
 def _numbered(mask: Mask) -> tuple[NDArray[np.int64], list[int]]:
     """Return where each object lies, numbered from 1, and the class by number (0: background)."""
     numbers, classes = np.zeros(mask.shape, np.int64), [0]
@@ -175,7 +195,8 @@ def judge_objects(sites: Mapping[str, Counts]) -> list[ObjectFinding]:
     most sites have no error at all, one odd object is no habit. Of two sites none is flagged.
     """
     for site, one in sites.items():
-        one.check(site)
+        if not one.fit:
+            raise DataError(f"{site}: expected counts of objects that fit together, found {one}")
     return [found for name in KINDS for found in _judge(name, sites)]
 
 
@@ -199,7 +220,7 @@ def _judge(name: str, sites: Mapping[str, Counts]) -> list[ObjectFinding]:
 
 def _unrated(one: Counts, whole: int) -> str:
     if one.cases < FEWEST:
-        return f"it has {one.cases} cases, {FEWEST} are needed"
+        return f"{one.cases} cases were counted, {FEWEST} are needed"
     return "" if whole else "there is nothing to count"
 
 

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from feda3i.audit.objects import Counts, count_case, flags, judge_objects, sure_objects, wilson
 from feda3i.errors import DataError
 from feda3i.noise.objects import Addition, Omission, Swap
+from feda3i.quality.objects import (
+    Counts,
+    count_case,
+    count_logits,
+    flags,
+    judge_objects,
+    sure_objects,
+    wilson,
+)
 from feda3i.seeding import rng
 
 SIDE = 128
@@ -166,14 +174,30 @@ def test_one_odd_object_is_no_habit():
     ("counts", "said"),
     [
         (Counts(0, 0, 0, 0, 20, 0), "there is nothing to count"),
-        (replace(BAD, cases=9), "it has 9 cases, 10 are needed"),
-        (Counts(), "it has 0 cases, 10 are needed"),
+        (replace(BAD, cases=9), "9 cases were counted, 10 are needed"),
+        (Counts(), "0 cases were counted, 10 are needed"),
     ],
 )
 def test_what_cannot_be_rated_says_why_and_does_not_count_for_the_others(counts, said):
     [first, *_] = judge_objects({"a": counts, "b": GOOD, "c": GOOD})
     assert (first.share, first.is_flagged, first.said) == (None, False, said)
     assert not flagged({"a": counts, "b": BAD, "c": GOOD})
+
+
+def test_a_site_sends_integers_or_nothing_and_what_cannot_be_counts_is_nothing():
+    assert GOOD.sent() == [50, 50, 48, 1, 20, 0]
+    assert replace(GOOD, cases=9).sent() == [0] * 6
+    assert Counts.received([50.0, 50, 48, 1, 20, 0]) == GOOD
+    for sent in ([50, 50, 60, 1, 20, 0], [50, 50, 48.5, 1, 20, 0], [np.nan, 50, 48, 1, 20, 0]):
+        assert Counts.received(sent) == Counts()
+
+
+def test_logits_are_counted_as_the_probabilities_and_masks_they_stand_for():
+    logits = np.full((2, 64, 64), -9.0)
+    logits[1, 8:18, 8:18] = 900.0
+    logits[0, 40:50, 8:18] = 0.5  # likeliest, but the model is not sure
+    assert count_logits(ONE, logits) == Counts(1, 1, 1, 1, 1, 0)
+    assert count_logits(0 * ONE, logits) == Counts(1, 0, 0, 0, 1, 1)
 
 
 @pytest.mark.parametrize(
