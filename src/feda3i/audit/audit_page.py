@@ -9,7 +9,7 @@ import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding
 from feda3i.audit.writing import by_size, matters, unit_sign, why_not
-from feda3i.quality.objects import KINDS, ObjectFinding, flags, percent
+from feda3i.quality.objects import KINDS, ObjectFinding, flags, share_with_limits
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
 from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone
@@ -222,7 +222,7 @@ def _column(kind: str) -> Column:
 def _share(one: ObjectFinding) -> Cell:
     if one.share is None or one.low is None or one.high is None:
         return Cell("-")
-    words = percent(one.share, one.low, one.high)
+    words = share_with_limits(one.share, one.low, one.high)
     shown = html.badge("warn", words) if one.is_flagged else words
     return Cell(shown, one.share, style="white-space:nowrap")
 

@@ -96,8 +96,8 @@ def decide(
             f"Known: {', '.join(sites[:10])}"
         )
     classes = listing.options.classes or ("lesion",)
-    found, side = measure(listing, home, tell)
-    border = None if trusted is None else measure(trusted, lambda case: "", tell)[0][""]
+    found, side = measure_tree(listing, home, tell)
+    border = None if trusted is None else measure_tree(trusted, lambda case: "", tell)[0][""]
     is_trusted = [site == trusted_site for site in sites]
     effects = []
     for k in range(len(classes)):
@@ -106,7 +106,7 @@ def decide(
     return Decision(sites, tuple(classes), tuple(effects), side / SIDE)
 
 
-def measure(
+def measure_tree(
     listing: Listing, site_of: Callable[[Listed], str], tell: Tell
 ) -> tuple[dict[str, list[Offset]], float]:
     """Return each site's offset by class, in pixels at 256, and the median case's longest side.

@@ -144,7 +144,7 @@ def side_by_side(agenda: Agenda) -> int:
 # -- in a worker process --------------------------------------------------------------------------
 
 
-class Order(NamedTuple):
+class Assignment(NamedTuple):
     """A run that a worker process is to do, and where what belongs to it lies."""
 
     recipe: Recipe
@@ -168,7 +168,7 @@ class Outcome(NamedTuple):
 _federations: dict[str, Federation] = {}
 
 
-def play(order: Order) -> Outcome:
+def play(order: Assignment) -> Outcome:
     """Finish one run and write its result; what fails is told, not raised."""
     try:
         result = _result(order)
@@ -182,7 +182,7 @@ def play(order: Order) -> Outcome:
     return Outcome(result.last(), result.machine.seconds_per_round * result.machine.cores)
 
 
-def _result(order: Order) -> RunResult:
+def _result(order: Assignment) -> RunResult:
     federation = _federation(order.recipe)
     found = federation.test.digest()
     if order.test not in (None, found):
@@ -214,7 +214,7 @@ def _federation(recipe: Recipe) -> Federation:
     return federation
 
 
-def new_worker() -> Pool[Order, Outcome]:
+def new_worker() -> Pool[Assignment, Outcome]:
     """Return a process that executes one run after the other, so that libraries load once.
 
     A process of its own for each run under way: one that dies costs its run alone.
@@ -231,7 +231,7 @@ class _Running:
 
     task: Task
     rest: list[Task]
-    worker: Pool[Order, Outcome]
+    worker: Pool[Assignment, Outcome]
 
 
 def conduct(
@@ -241,7 +241,7 @@ def conduct(
     say: Say,
     jobs: int = 1,
     each: int | None = None,
-    new_worker: Callable[[], Pool[Order, Outcome]] = new_worker,
+    new_worker: Callable[[], Pool[Assignment, Outcome]] = new_worker,
 ) -> dict[str, str]:
     """Execute the runs that are missing, and return why some failed, by name.
 
@@ -260,7 +260,7 @@ def conduct(
     failed: dict[str, str] = {}
     seconds, number, shown = agenda.seconds(), len(agenda.done), time.monotonic()
 
-    def start(family: list[Task], worker: Pool[Order, Outcome]) -> None:
+    def start(family: list[Task], worker: Pool[Assignment, Outcome]) -> None:
         task, rest = family[0], family[1:]
         wanted = {other.shared for other in rest if 0 < other.shared <= task.shared}
         workers = each or max(1, cores() // (1 + len(running) + len(waiting)))
@@ -269,7 +269,7 @@ def conduct(
             engine = recipe.engine.model_copy(update={"workers": workers})
             recipe = recipe.model_copy(update={"engine": engine})
         result = results / f"{task.name}{SUFFIX}"
-        order = Order(
+        order = Assignment(
             *(recipe, out / task.name, out / BRANCHES, sorted(wanted), result),
             test=agenda.test_of(task.cell),
         )

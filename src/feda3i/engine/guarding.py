@@ -61,7 +61,7 @@ class Guard:
             return
         most = EXPLODED * max(self.loss, 1.0)
         diverged = sum(miss.has_diverged for miss in missing)
-        exploded = diverged + int((losses_of(kept) > most).sum())
+        exploded = diverged + int((reported_losses(kept) > most).sum())
         trained = diverged + len(kept)
         if exploded and 2 * exploded >= trained:
             raise UnsoundError(
@@ -80,7 +80,7 @@ class Guard:
         server.record(guard=ratios)
         rest = [k for k in range(len(kept)) if k not in far]
         self.ratios = {names[k]: ratios[names[k]] for k in rest}
-        self.loss = float(np.median(losses_of(kept)))
+        self.loss = float(np.median(reported_losses(kept)))
         if not far:
             return list(kept), []
         reasons = {
@@ -106,7 +106,7 @@ class Guard:
         return site, self.barred[site]
 
 
-def losses_of(kept: Sequence[Reply]) -> Floats:
+def reported_losses(kept: Sequence[Reply]) -> Floats:
     """Return the loss of every reply to a fit."""
     return np.array([reply.numbers["loss"] for reply in kept], dtype=np.float64)
 

@@ -34,9 +34,9 @@ REGISTRY = Registry(
         "flip": "feda3i.noise.flip:ClassConditional",
         "morphology": "feda3i.noise.morphology:MorphologicalNoise",
         "markov": "feda3i.noise.markov:MarkovNoise",
-        "omit": "feda3i.noise.objects:Omission",
-        "add": "feda3i.noise.objects:Addition",
-        "swap": "feda3i.noise.objects:Swap",
+        "omit": "feda3i.noise.object_noise:Omission",
+        "add": "feda3i.noise.object_noise:Addition",
+        "swap": "feda3i.noise.object_noise:Swap",
     },
     entry_points="feda3i.noise",
 )

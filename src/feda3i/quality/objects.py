@@ -212,7 +212,8 @@ def _judge(name: str, sites: Mapping[str, Counts]) -> list[ObjectFinding]:
             found.append(ObjectFinding(site, name, said=why[site]))
             continue
         share, (low, high) = part / whole, wilson(part, whole)
-        said = f"{kind.said.format(percent(share, low, high))}; {_beside(len(shares), middle)}"
+        words = kind.said.format(share_with_limits(share, low, high))
+        said = f"{words}; {_beside(len(shares), middle)}"
         is_flagged = len(shares) > 2 and low > middle + MATTERS
         found.append(ObjectFinding(site, name, share, low, high, middle, is_flagged, said))
     return found
@@ -231,10 +232,10 @@ def _beside(rated: int, middle: float) -> str:
     return f"{who} {100 * middle:.0f} %"
 
 
-def percent(share: float, low: float, high: float) -> str:
+def share_with_limits(share: float, low: float, high: float) -> str:
     """Return a share with its interval.
 
-    >>> percent(0.21, 0.11, 0.36)
+    >>> share_with_limits(0.21, 0.11, 0.36)
     '21 % (11 to 36 %)'
     """
     return f"{100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"

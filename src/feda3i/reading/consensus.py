@@ -19,11 +19,11 @@ _MARGIN = 10  # pixels around all that was drawn: in a large empty frame STAPLE 
 _FEWEST = 3  # annotators that STAPLE can tell apart
 
 
-def combine(masks: Sequence[Masks], how: Consensus) -> Masks:
+def consensus_of(masks: Sequence[Masks], how: Consensus) -> Masks:
     """Return the consensus of masks with values 0..C; with fewer than three, the majority.
 
     >>> a, b = np.array([[1, 1, 0]], np.uint8), np.array([[1, 0, 0]], np.uint8)
-    >>> combine([a, b, a], "majority").tolist()
+    >>> consensus_of([a, b, a], "majority").tolist()
     [[1, 1, 0]]
     """
     drawn = np.maximum.reduce(list(masks))

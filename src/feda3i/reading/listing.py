@@ -10,8 +10,7 @@ from pathlib import Path
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.pool import cores
-from feda3i.reading.annotators import choose_masks, find_annotated
-from feda3i.reading.consensus import combine
+from feda3i.reading.consensus import consensus_of
 from feda3i.reading.csv_table import has_columns, is_table, read_table
 from feda3i.reading.decode import RawCase, decode_pair
 from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
@@ -21,6 +20,7 @@ from feda3i.reading.options import DEFAULT_CLASSES, Options
 from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.picture import is_grey
 from feda3i.reading.problems import UNUSED, CaseError, Problem
+from feda3i.reading.several_annotators import choose_masks, find_annotated
 from feda3i.reading.usage import Usage, usage_of
 from feda3i.reading.volume import count_slices
 
@@ -170,7 +170,7 @@ def _decoded(pair: Pair, options: Options) -> Iterator[RawCase]:
         return
     own = [replace(pair, masks=files, consensus="") for _, files in pair.annotators]
     for same in zip(*(decode_pair(one, options) for one in own), strict=True):
-        yield replace(same[0], mask=combine([raw.mask for raw in same], pair.consensus))
+        yield replace(same[0], mask=consensus_of([raw.mask for raw in same], pair.consensus))
 
 
 @lru_cache(maxsize=cores())  # each thread reads the slices of its volume one after the other

@@ -5,7 +5,7 @@ import pytest
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.noise import Annotator, build_model
-from feda3i.noise.objects import Addition, Omission, Swap, objects_of
+from feda3i.noise.object_noise import Addition, Omission, Swap, objects_of
 from feda3i.seeding import rng
 
 

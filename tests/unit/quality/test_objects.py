@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 from feda3i.errors import DataError
-from feda3i.noise.objects import Addition, Omission, Swap
+from feda3i.noise.object_noise import Addition, Omission, Swap
 from feda3i.quality.objects import (
     Counts,
     count_case,

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from data_files import lesion, save
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError
-from feda3i.reading.consensus import combine
+from feda3i.reading.consensus import consensus_of
 from feda3i.reading.listing import list_cases
 from feda3i.reading.options import Options
 
@@ -134,10 +134,10 @@ binary = arrays(np.uint8, (9, 9), elements=st.integers(0, 1))
 
 @given(st.lists(binary, min_size=1, max_size=5))
 def test_the_majority_is_between_intersection_and_union_whatever_the_order(masks):
-    found = combine(masks, "majority")
+    found = consensus_of(masks, "majority")
     assert (np.minimum.reduce(masks) <= found).all()
     assert (found <= np.maximum.reduce(masks)).all()
-    np.testing.assert_array_equal(found, combine(masks[::-1], "majority"))
+    np.testing.assert_array_equal(found, consensus_of(masks[::-1], "majority"))
     if len(masks) % 2:
         np.testing.assert_array_equal(found, np.sum(masks, axis=0) > len(masks) / 2)
 
@@ -161,10 +161,10 @@ def square(start, stop, value=1):
 )
 def test_known_consensus(how, masks, expected):
     pytest.importorskip("SimpleITK")
-    np.testing.assert_array_equal(combine(masks, how), expected)
+    np.testing.assert_array_equal(consensus_of(masks, how), expected)
 
 
 def test_two_who_differ_meet_in_the_middle():
     np.testing.assert_array_equal(
-        combine([square(10, 30), square(14, 26)], "majority")[20], square(12, 28)[20]
+        consensus_of([square(10, 30), square(14, 26)], "majority")[20], square(12, 28)[20]
     )
