@@ -152,8 +152,8 @@ def _redrawn(log: RunFacts, federation: Federation, most: int) -> list[Picture]:
     for _, _, site, k in sorted(places)[:most]:
         given = federation.train.masks[k]
         side = None if sizes is None else sizes[k].tolist()
-        scale = longest_side(given.shape, side) / SIDE if log.is_patched else 1.0
-        own = [scale * by for by in far[site]]  # in pixels of this case
+        scale = longest_side(given.shape, side) / SIDE  # moves are told in px at 256
+        own = [scale * by for by in far[site]]
         masks = {"given": given, "redrawn": redraw(given, own, side)}
         words = "moved " + ", ".join(f"{by:+.1f} px" for by in own)
         if federation.clean_masks is not None:

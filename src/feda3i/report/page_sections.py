@@ -315,7 +315,7 @@ def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
     moved = {site: (*run.moved.get(site, ()), *[0.0] * (k + 1))[k] for site in found}
     order = sorted((s for s in found if found[s][2] > 0), key=lambda site: found[site][0])
     after = {site: found[site][0] + moved[site] for site in order}
-    mu = {} if run.is_patched else run.mu  # true offsets are in pixels of the cases
+    mu = run.mu_at_256
     rows: list[list[object]] = []
     for site in (every := [*order, *sorted(set(found) - set(order))]):
         offset, error, cases = found[site]
@@ -325,14 +325,14 @@ def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
     points, about = [], ""
     for place, site in enumerate(order[:MOST] if len(order) > 1 else [], start=1):
         drawn, error, _ = found[site]
-        tip = f"{site}: drawn {drawn:+.1f} ± {error:.1f} px, trained on {after[site]:+.1f} px"
+        tip = f"{site}: drawn {drawn:+.1f} ± {error:.1f} px at 256, trained on {after[site]:+.1f}"
         points.append(Point(place, drawn, tip, "circle", 1, site=site))
         points.append(Point(place, after[site], tip, "up", 0, site=site))
         about = (
             f"{sum(by != 0 for by in moved.values())} of {len(found)} sites moved their contours, "
             f"{len(found) - len(order)} cannot tell; drawn {found[order[0]][0]:+.1f} to "
             f"{found[order[-1]][0]:+.1f} px, trained on {min(after.values()):+.1f} to "
-            f"{max(after.values()):+.1f} px."
+            f"{max(after.values()):+.1f} px at 256."
         )
     name = run.classes[k] if k < len(run.classes) else f"class {k + 1}"
     title = f"Offsets of {name}"

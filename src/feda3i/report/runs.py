@@ -29,7 +29,7 @@ from feda3i.engine.lock import check_kinds, is_held
 from feda3i.engine.manifest import FORMAT
 from feda3i.engine.run_folder import check_log
 from feda3i.errors import RunError
-from feda3i.quality import Rating
+from feda3i.quality import SIDE, Rating
 
 State = Literal["done", "under way", "unfinished", "never began"]
 Row = dict[str, Any]
@@ -156,9 +156,10 @@ class RunFacts:
         return dict(sorted(found.items()))
 
     @property
-    def is_patched(self) -> bool:
-        """Return whether sites trained on patches: offsets are then in px at 256 of each case."""
-        return bool(table_of(self.recipe.get("train")).get("patch"))
+    def mu_at_256(self) -> dict[str, float]:
+        """Return the true offsets in px at 256; empty where the size of the cases is unknown."""
+        size = number_of(table_of(self.recipe.get("data")).get("size"))
+        return {site: mu * SIDE / size for site, mu in self.mu.items()} if size else {}
 
     @property
     def mu(self) -> dict[str, float]:

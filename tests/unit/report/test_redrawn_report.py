@@ -33,7 +33,7 @@ def test_every_site_is_shown_before_and_after(tmp_path):
     page = report_page([log])
     assert "Masks redrawn" in page
     assert "2 of 3 sites moved their contours, 1 cannot tell" in page
-    assert "site-03: drawn +4.5 ± 1.0 px, trained on +0.5 px" in page
+    assert "site-03: drawn +4.5 ± 1.0 px at 256, trained on +0.5" in page
     row = re.search(r"<tr[^>]*>(?:(?!</tr>).)*cannot tell.*?</tr>", page, re.S)
     assert "site-02" in row.group()
     assert "data:image" not in page
@@ -50,7 +50,7 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
     clean = tiny_federation()
     masks = np.stack([shift_mask(mask, 2.0) for mask in clean.train.masks]).astype(np.uint8)
     federation = clean.with_masks(masks)
-    log = RunFacts(tmp_path, moved={"site-2": [-2.0], "site-3": [0.0], "site-1": [-1.0]})
+    log = RunFacts(tmp_path, moved={"site-2": [-16.0], "site-3": [0.0], "site-1": [-8.0]})
     pictures = _redrawn(log, federation, 3)
     assert [one.site for one in pictures] == ["site-2", "site-1", "site-2"]
     first = pictures[0]
@@ -68,10 +68,9 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
     assert np.array_equal(federation.train.masks, masks), "the given masks stay"
 
 
-def test_with_patches_pixels_are_those_of_each_case(tmp_path):
+def test_moves_are_told_in_pixels_at_256(tmp_path):
     federation = tiny_federation()
-    by, patched = {"site-1": [16.0]}, {"train": {"patch": [16, 16]}}
-    (first,) = _redrawn(RunFacts(tmp_path, recipe=patched, moved=by), federation, 1)
+    (first,) = _redrawn(RunFacts(tmp_path, moved={"site-1": [16.0]}), federation, 1)
     given = federation.train.masks[0]
     assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
     assert "moved +2.0 px" in first.words
