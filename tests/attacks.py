@@ -109,7 +109,7 @@ FORGED = {
     "negative cases": (lambda r: forge(r, cases=-3), "number of cases"),
     "true as cases": (lambda r: forge(r, cases=True), "number of cases"),
     "a float as cases": (lambda r: forge(r, cases=3.0), "number of cases"),
-    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases; at its first hello it had"),
+    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases, but had registered"),
     "3e38": (with_values(one(3e38)), "3e+38"),
     "-3e38": (with_values(one(-3e38)), "3e+38"),
     "infinite": (with_values(one(-np.inf)), "infinite"),

@@ -26,7 +26,7 @@ GREEN, ORANGE, BLUE, YELLOW = "#009e73", "#d55e00", "#0072b2", "#e69f00"
 GREY = "#6f6f6f"
 COLOURS = (ORANGE, BLUE, GREEN, YELLOW, "#cc79a7", "#56b4e9", GREY)
 AXES = {
-    "feda3i.r": "r, the say of the group that draws larger",
+    "feda3i.r": "r, the weight of the group that draws larger",
     "feda3i.t1": "T1, rounds of warm-up before the survey",
     "data.sites": "number of sites",
     "data.cases": "cases per site",

@@ -258,9 +258,7 @@ def _check_answer(reply: Reply, order: Order, bound: int) -> None:
     if found != expected:
         raise WireError(f"expected an answer to {expected}, found one to {found}")
     if reply.cases != bound:
-        raise WireError(
-            f"it says it trained on {reply.cases} cases; at its first hello it had {bound}"
-        )
+        raise WireError(f"it reported {reply.cases} cases, but had registered {bound}")
 
 
 def dice_by_class(rows: Sequence[Row]) -> dict[int, float]:

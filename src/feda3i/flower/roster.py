@@ -167,8 +167,8 @@ class Roster:
         bound = self.remembered.get(site, known.cases if known else cases)
         if cases != bound:
             raise WireError(
-                f"it says it has {cases} cases; at its first hello of this run it had {bound}. "
-                f"Give it the same cases again and restart it, or start another run"
+                f"it reported {cases} cases, but had registered {bound} for this run. "
+                "Give it the same cases again and restart it, or start another run"
             )
 
     def absent(self) -> list[str]:

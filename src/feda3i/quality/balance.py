@@ -1,7 +1,7 @@
 """A fair say for few sites: balance those who draw larger against those who draw smaller.
 
-The paper's rule fits two groups and gives each half of the say, most of it to its best member.
-With few sites a group may hold one of them, which then has half of the say, and the noisiest of
+The paper's rule fits two groups and gives each half of the weight, most of it to its best member.
+With few sites a group may hold one of them, which then has half of the weight, and the noisiest of
 each group has none. Here no site is silenced or dominates: the weights change as little as it takes
 for the weighted offset to lie at the border, within bounds, and the fewer the sites and the less
 certain their offsets, the less they change at all.
@@ -30,7 +30,7 @@ from feda3i.quality.weights import shares
 LEAST, MOST = 0.25, 4.0
 """Bounds of a weight, as multiples of the site's share of cases."""
 CEILING = 0.4
-"""No site gets a larger part of the say than this, unless its cases alone give it more."""
+"""No site gets a larger part of the weight than this, unless its cases alone give it more."""
 WIDTH = 0.25
 """Of the Gaussian that prefers sites near the centre, as a part of the range of offsets."""
 STEEPEST = 2.0

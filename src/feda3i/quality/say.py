@@ -36,8 +36,8 @@ def say_lines(
     >>> drawn = {"a": -6.0, "b": -5.0, "c": -5.0, "d": 0.0, "e": 8.0}
     >>> counts = dict.fromkeys(drawn, 8)
     >>> rating = balance_by_offset({k: survey(v) for k, v in drawn.items()}, counts)
-    >>> say_lines(rating, list(drawn), list(counts.values()))[1]
-    'a: 10 % of the say in the last stage (20 % of the cases): draws 7.0 px smaller than the middle'
+    >>> say_lines(rating, list(drawn), list(counts.values()))[1].split(": ")[1]
+    '10 % of the weight in the last stage (20 % of the cases)'
     """
     size, weights = shares(counts), rating.weights(present, counts)
     ratio = np.log(np.maximum(weights, 1e-12) / np.maximum(size, 1e-12))
@@ -49,8 +49,8 @@ def say_lines(
     for where in unusual[:most]:
         name = present[where]
         lines.append(
-            f"{name}: {weights[where]:.0%} of the say in the last stage ({size[where]:.0%} of the "
-            f"cases): {why(rating, name)}".replace("%", " %")
+            f"{name}: {weights[where]:.0%} of the weight in the last stage ({size[where]:.0%} of "
+            f"the cases): {why(rating, name)}".replace("%", " %")
         )
     if len(unusual) > most:
         lines.append(f"and {len(unusual) - most} more sites, see the survey in events.jsonl")

@@ -212,7 +212,9 @@ def _heat(run: RunFacts) -> Html:
     for site, share in zip(sites, size, strict=True):
         row = found[site]
         reason = why(rating, site) if rating is not None else f"as {run.method} weighs it"
-        words = f"{100 * row[-1]:.1f} % of the say for {100 * share:.1f} % of the cases: {reason}."
+        words = (
+            f"{100 * row[-1]:.1f} % of the weight for {100 * share:.1f} % of the cases: {reason}."
+        )
         cells = [Cell(f"{count * w:.1f}", count * w, style=html.heat(count * w)) for w in row]
         head: list[object] = [html.name(site), *([mu.get(site)] if mu else [])]
         rows.append([*head, *cells, Cell(words, class_="why")])

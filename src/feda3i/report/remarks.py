@@ -93,7 +93,7 @@ def remarks(run: RunFacts) -> Iterator[str]:
     yield from _warm_up(run, number)
     for site, row in run.weights.items():
         if row[-1] > CEILING and len(run.weights) > 2:
-            yield f"{site} has {100 * row[-1]:.0f} % of the say in the last stage"
+            yield f"{site} has {100 * row[-1]:.0f} % of the weight in the last stage"
 
 
 def _absent(run: RunFacts) -> Iterator[str]:

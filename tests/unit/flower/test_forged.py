@@ -116,7 +116,7 @@ def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
     first, second, *rest = trial.events("round")
     assert first["missing"] == {}
     assert "30 cases" in second["missing"][BAD]
-    assert "first hello of this run it had 3" in second["refused"][BAD]
+    assert "had registered 3 for this run" in second["refused"][BAD]
     assert [event["missing"] for event in rest] == [{}, {}]
     assert "refused" not in rest[1]
     assert any("site-02 3 (33%)" in note for note in listener.notes)

@@ -231,7 +231,7 @@ def test_offsets_leave_a_site_only_if_the_safe_rule_asks_for_them(drawn):
 def test_the_console_hears_who_has_unusual_say(drawn):
     said = rounds_of(play(drawn, rounds=2, t1=1))[-1]["said"]
     assert said[0].startswith("survey of 6 sites: two Gaussians")
-    assert any("0 % of the say" in line and "noisiest of" in line for line in said[1:])
+    assert any("0 % of the weight" in line and "noisiest of" in line for line in said[1:])
 
 
 def test_edges_are_measured_in_volumes_of_several_sizes():
