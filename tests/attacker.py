@@ -38,9 +38,9 @@ def hostile(message, context, work):
     reply = honest(message, context, work)
     plan = Path(os.environ["FEDA3I_ATTACK"])
     kind = reply.content["header"]["kind"]
-    names = json.loads(plan.read_text()).get(kind, [])
+    names = json.loads(plan.read_text("utf-8")).get(kind, [])
     used = plan.with_name(f"{plan.name}.{kind}")
-    count = int(used.read_text()) if used.exists() else 0
+    count = int(used.read_text("utf-8")) if used.exists() else 0
     used.write_text(str(count + 1))
     if count >= len(names):
         return reply

@@ -57,7 +57,7 @@ def wait_for_event(consortium, run, run_name, kind, count=1):
         assert not state.startswith("finished"), f"{state}: {details}"
         return False
 
-    wait_until(is_so, lambda: consortium.log("server").read_text()[-3000:], pause=0.5)
+    wait_until(is_so, lambda: consortium.log("server").read_text("utf-8")[-3000:], pause=0.5)
 
 
 def wait_for_round(consortium, run, run_name, number):

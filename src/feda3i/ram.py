@@ -15,7 +15,7 @@ def available() -> int:
     found += [size for size in (_field(Path("/proc/meminfo"), "MemAvailable:"), _left()) if size]
     for limit in _LIMITS:
         try:
-            found.append(int(limit.read_text()))
+            found.append(int(limit.read_text("utf-8")))
         except (OSError, ValueError):  # no such limit, or "max"
             continue
     return min(found)
@@ -39,7 +39,7 @@ def check_fits(what: str, size: float, advice: str) -> None:
 def _field(file: Path, name: str) -> int:
     """Return a field of a file of the kernel in bytes; 0 if it has none."""
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text("utf-8").splitlines()
     except OSError:
         return 0
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), 0)

@@ -99,7 +99,7 @@ def bits_of(name: str) -> str:
 
 def read_bits() -> dict[str, str]:
     """Return the expected hashes."""
-    return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+    return json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def compare(found: Row, expected: Row) -> dict[str, tuple[float, Any, Any]]:
 
 def read_rows() -> dict[str, Row]:
     """Return the expected numbers of every row."""
-    return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+    return json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
 
 
 def as_expected(row: Row) -> Row:

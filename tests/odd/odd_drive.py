@@ -94,7 +94,7 @@ def _run(odd: Odd, work: Path, temporary: Path) -> Verdict:
     wrong += [word for word in ("Traceback", "this is a bug in feda3i") if word in output]
     if "this is a bug" in output:
         details = sorted(temporary.glob("feda3i-*.txt"))
-        output += details[-1].read_text()[-1800:] if details else ""
+        output += details[-1].read_text("utf-8")[-1800:] if details else ""
     if code in (1, 2) and not output.strip():
         wrong.append("fails without a word")
     return Verdict(odd, code, seconds, output, wrong)

@@ -50,29 +50,29 @@ def _loop(file: Path) -> None:
 
 
 def _json(file: Path, draw: Random) -> None:
-    file.write_text(json.dumps(mutated_tree(json.loads(file.read_text()), draw)))
+    file.write_text(json.dumps(mutated_tree(json.loads(file.read_text("utf-8")), draw)))
 
 
 def _lines(file: Path, draw: Random) -> None:
-    lines = file.read_text().splitlines()
+    lines = file.read_text("utf-8").splitlines()
     place = draw.randrange(len(lines))
     lines[place] = json.dumps(mutated_tree(json.loads(lines[place]), draw))
     file.write_text("\n".join(lines) + "\n")
     if draw.random() < 0.7:  # as whoever edits a run's log and knows of its hash
-        manifest = json.loads((file.parent / "manifest.json").read_text())
+        manifest = json.loads((file.parent / "manifest.json").read_text("utf-8"))
         manifest["events_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         (file.parent / "manifest.json").write_text(json.dumps(manifest))
 
 
 def _table(file: Path, draw: Random) -> None:
-    rows = [line.split(",") for line in file.read_text().splitlines()]
+    rows = [line.split(",") for line in file.read_text("utf-8").splitlines()]
     row = draw.choice(rows)
     row[draw.randrange(len(row))] = text(draw)
     file.write_text("\n".join(",".join(cells) for cells in rows) + "\n")
 
 
 def _recipe(file: Path, draw: Random) -> None:
-    lines = file.read_text().splitlines()
+    lines = file.read_text("utf-8").splitlines()
     places = [k for k, line in enumerate(lines) if "=" in line]
     place = draw.choice(places)
     key = lines[place].split("=")[0]

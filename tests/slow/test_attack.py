@@ -34,7 +34,7 @@ class Hostile:
         self.plan = folder / "plan.json"
         script = consortium.folder / "sites" / BAD / "bin" / "flwr-clientapp"
         attacker = Path(__file__).parents[1] / "attacker.py"
-        text = script.read_text().replace("-m feda3i.flower.guard", str(attacker))
+        text = script.read_text("utf-8").replace("-m feda3i.flower.guard", str(attacker))
         assert str(attacker) in text
         script.write_text(text.replace("exec ", f"FEDA3I_ATTACK={self.plan} exec "))
         self.will()
@@ -46,7 +46,7 @@ class Hostile:
         self.plan.write_text(json.dumps(attacks_of))
 
     def has_uploaded(self):
-        return self.consortium.log(BAD).read_text().count("Sent successfully")
+        return self.consortium.log(BAD).read_text("utf-8").count("Sent successfully")
 
     def restart(self):
         self.consortium.stop(BAD)
@@ -93,7 +93,7 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
             assert is_clean(event), fault
             assert math.isfinite(event["loss"])
         assert good["missing"] == {}
-        log = consortium.log("server").read_text()
+        log = consortium.log("server").read_text("utf-8")
         assert "\x1b]0;" not in log
         assert "\u202e" not in log
 

@@ -33,7 +33,7 @@ def start(grid, folder):
 def results(folder):
     found = {}
     for path in (folder / "res").glob("*.json"):
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text("utf-8"))
         found[path.name] = (values["hashes"], values["dice"], values["cases"], values["why"])
     return found
 
@@ -43,7 +43,7 @@ def members(session):
     found = []
     for entry in os.listdir("/proc"):
         try:
-            fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{entry}/stat").read_text("utf-8").rpartition(")")[2].split()
         except (OSError, ValueError):
             continue
         if entry.isdigit() and int(fields[3]) == session and fields[0] != "Z":

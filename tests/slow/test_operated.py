@@ -39,7 +39,7 @@ def other_version(folder, **changes):
     for name, (before, after) in changes.items():
         path = folder / "feda3i" / name.replace("__", "/").replace("init", "__init__.py")
         path = path if path.suffix else path.with_suffix(".py")
-        text = path.read_text()
+        text = path.read_text("utf-8")
         assert before in text
         path.write_text(text.replace(before, after))
     return {"PYTHONPATH": str(folder)}
@@ -89,7 +89,7 @@ def test_other_versions_a_slow_line_and_two_runs_at_once(tmp_path):
         line = SlowLine(consortium.settings.port, rate=100_000)
         line.start()
         agreed = consortium.folder / "sites" / "site-03" / "consortium.toml"
-        text = agreed.read_text()
+        text = agreed.read_text("utf-8")
         agreed.write_text(text.replace(f":{consortium.settings.port}", f":{line.port}"))
         consortium.start_site("site-01", older)
         consortium.start_site("site-02")
@@ -115,5 +115,5 @@ def test_other_versions_a_slow_line_and_two_runs_at_once(tmp_path):
     waits = [event["answer_seconds"] for event in events["first"]]
     assert sum(w["site-03"] for w in waits) > sum(w["site-02"] for w in waits)
     assert line.carried > 6 * 3 * 4 * 1000
-    hashes = {name: (tmp_path / "c/runs" / name / "DONE").read_text() for name in events}
+    hashes = {name: (tmp_path / "c/runs" / name / "DONE").read_text("utf-8") for name in events}
     assert hashes["first"] != hashes["second"]

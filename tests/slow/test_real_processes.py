@@ -47,7 +47,9 @@ def test_both_engines_make_the_same_model(tmp_path):
             assert f"round  {recipe.rounds}  sites 3/3" in done.stdout
     for method, recipe in recipes.items():
         local = run(recipe, tmp_path / f"local-{method}")
-        assert (tmp_path / "c" / "runs" / method / "DONE").read_text().strip() == local.sha256
+        assert (tmp_path / "c" / "runs" / method / "DONE").read_text(
+            "utf-8"
+        ).strip() == local.sha256
     for path in (tmp_path / "c" / "runs").rglob("*"):
         assert not path.is_file() or b"PRIVATE KEY" not in path.read_bytes()
 
@@ -94,7 +96,9 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         wait_for_nodes(consortium, names(3))
         first = consortium.start_run(recipe, "faults")
         wait_for_round(consortium, first, "faults", 1)
-        wait_until(lambda: "the node ended with code" in consortium.log("intruder").read_text())
+        wait_until(
+            lambda: "the node ended with code" in consortium.log("intruder").read_text("utf-8")
+        )
         assert set(control.site_states(consortium.server)) == set(names(4))
         consortium.stop("intruder")
 

@@ -49,12 +49,14 @@ def problems_of(path: Path, sha256: str) -> list[str]:
     found = []
     if not (path / "DONE").is_file():
         return ["it is not done"]
-    done = (path / "DONE").read_text().strip()
+    done = (path / "DONE").read_text("utf-8").strip()
     model = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()
     if not done == model == sha256:
         found.append(f"another model: DONE {done[:12]}, file {model[:12]}, expected {sha256[:12]}")
     try:
-        events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+        events = [
+            json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()
+        ]
     except ValueError as error:
         return [*found, f"the event log is damaged: {error}"]
     rounds = [event["round"] for event in events if event["event"] == "round"]
@@ -94,8 +96,10 @@ class Soak:
                 code = kind(self.command(name, path), self.log(path)).wait()
                 self.seconds[f"{name} {kind.__name__}"] = time.monotonic() - started
                 if code:
-                    raise SystemExit(f"an undisturbed run failed:\n{self.log(path).read_text()}")
-                sha = (path / "DONE").read_text().strip()
+                    raise SystemExit(
+                        f"an undisturbed run failed:\n{self.log(path).read_text('utf-8')}"
+                    )
+                sha = (path / "DONE").read_text("utf-8").strip()
                 if self.sha.setdefault(name, sha) != sha:
                     raise SystemExit("two undisturbed runs differ")
 
@@ -165,7 +169,7 @@ class Soak:
             if not died:
                 self.fail(f"{kind}: {name}: never came to step {die_at} ({label})")
         self.end(kind, name, path)
-        return notes.read_text().splitlines()
+        return notes.read_text("utf-8").splitlines()
 
     def _break_off(self, name: str, path: Path) -> None:
         """Leave a run in its first round, with half a line at the end of its log."""
@@ -232,7 +236,7 @@ class Soak:
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
     except OSError:
         return []
 

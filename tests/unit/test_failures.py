@@ -36,7 +36,7 @@ def test_a_bug_says_that_it_is_one_and_where_the_details_lie(failing):
     assert "report" in err
     assert "Traceback" not in out + err
     details = Path(re.search(r"details are in (\S+?);", err)[1])
-    assert "Traceback" in details.read_text()
+    assert "Traceback" in details.read_text("utf-8")
     assert details.stat().st_mode & 0o077 == 0
 
 
@@ -159,7 +159,6 @@ def test_check_method_reports_any_error_as_a_broken_promise(tmp_path, monkeypatc
     [
         ("noise", "pdn", "--radius", "nan"),
         ("noise", "apply", "m", "n", "--mu", "1", "--sigma", "1", "--workers", "100000"),
-        ("prepare", "folder", "m", "n", "--workers", "100000"),
         ("check", "m", "--workers", "100000"),
         ("noise", "apply", "m", "n", "--mu", "nan", "--sigma", "1"),
     ],

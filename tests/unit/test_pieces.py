@@ -107,7 +107,7 @@ def test_pytorch_example_weighs_quality_in_the_last_stage():
 def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
     run = tmp_path / "run"
     assert 0 <= example("run_arrays").main(str(run)) <= 1
-    assert 'name = "arrays"' in (run / "recipe.toml").read_text()
+    assert 'name = "arrays"' in (run / "recipe.toml").read_text("utf-8")
     code, _, error = request.getfixturevalue("feda3i")("evaluate", str(run))
     assert code == 2
     assert "arrays in memory" in error

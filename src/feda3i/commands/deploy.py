@@ -150,7 +150,7 @@ def run(
         stop = f"FLWR_HOME={server.absolute() / 'flwr'} flwr stop {number} {control.SUPERLINK}"
         print(f"the run continues; stop it with: {stop}", file=sys.stderr)
         raise
-    print(f"sha256 {(folder / 'DONE').read_text().strip()}")
+    print(f"sha256 {(folder / 'DONE').read_text('utf-8').strip()}")
     report = report_at_end([folder], folder)
     if report is not None:
         print(f"report {report}")

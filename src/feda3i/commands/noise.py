@@ -97,7 +97,7 @@ def gallery(
 @app.command()
 def pdn(
     draws: Annotated[int, typer.Option(min=10, help="Noisy masks per model.")] = 250,
-    radius: Annotated[float, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40.0,
+    radius: Annotated[int, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40,
     seed: Seed = 0,
     csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
 ) -> None:

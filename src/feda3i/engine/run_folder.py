@@ -147,7 +147,7 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """Return the manifest."""
         try:
-            content = json.loads((self.path / "manifest.json").read_text())
+            content = json.loads((self.path / "manifest.json").read_text("utf-8"))
         except FileNotFoundError:
             raise RunError(f"'{self.path}' is not a run folder: it has no manifest.json") from None
         except (OSError, ValueError, RecursionError) as error:

@@ -96,7 +96,7 @@ def _key(folder: Path) -> str:
     except ValueError:
         raise _Wrong("node.key is not an ECDSA key; ssh-keygen -t ecdsa -b 384 -N ''") from None
     public = folder / "node.pub"
-    if public.exists() and public.read_text().split()[:2] != line.split()[:2]:
+    if public.exists() and public.read_text("utf-8").split()[:2] != line.split()[:2]:
         raise _Wrong(
             "node.pub is not the public half of node.key; did the operator get the new one?"
         )

@@ -64,8 +64,8 @@ def register_keys(server: Path) -> list[str]:
     new = []
     for key in sorted((server / "keys").glob("*.pub")):
         note = server / "state" / "nodes" / f"{key.stem}.json"
-        line = " ".join(key.read_text().split()[:2])
-        if note.exists() and json.loads(note.read_text())["key"] == line:
+        line = " ".join(key.read_text("utf-8").split()[:2])
+        if note.exists() and json.loads(note.read_text("utf-8"))["key"] == line:
             continue
         answer = flwr(server, "supernode", "register", str(key), SUPERLINK, "--name", key.stem)
         note.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def site_states(server: Path) -> dict[str, str]:
     states = {str(node["node-id"]): str(node["status"]) for node in answer["nodes"]}
     notes = sorted((server / "state" / "nodes").glob("*.json"))
     return {
-        note.stem: states.get(json.loads(note.read_text())["node"], "unregistered")
+        note.stem: states.get(json.loads(note.read_text("utf-8"))["node"], "unregistered")
         for note in notes
     }
 

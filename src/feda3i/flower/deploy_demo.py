@@ -190,7 +190,7 @@ def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
         _say(begin, f"{sites} nodes started, run {number}")
         for event in control.follow(consortium.server, number, consortium.runs / "demo"):
             _say(begin, control.round_line(event))
-        network = (consortium.runs / "demo" / "DONE").read_text().strip()
+        network = (consortium.runs / "demo" / "DONE").read_text("utf-8").strip()
     local = run(recipe, out / "local")
     _say(begin, "the same recipe on the local engine")
     print(f"network  {network}\nlocal    {local.sha256}")

@@ -142,7 +142,9 @@ def add_site(out: Path, site: str) -> Path:
     settings.write(out)
     path = out / "server" / "server.env"
     line = f'FEDA3I_SITES="{",".join(settings.sites)}"'
-    write_file(path, re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text(), flags=re.M).encode())
+    write_file(
+        path, re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text("utf-8"), flags=re.M).encode()
+    )
     return folder
 
 

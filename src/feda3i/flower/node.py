@@ -209,7 +209,7 @@ def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
 def read_env(server: Path) -> dict[str, str]:
     """Return the settings in a server's ``server.env``, which shells read, too."""
     try:
-        text = (server / "server.env").read_text()
+        text = (server / "server.env").read_text("utf-8")
     except OSError:
         raise RecipeError(f"'{server}' is no server's folder of feda3i deploy: --server") from None
     return dict(re.findall(r'^([A-Z0-9_]+)="?([^"\n]*)"?$', text, re.MULTILINE))

@@ -84,7 +84,7 @@ class FlowerTransport:
     def sites(self) -> dict[str, int]:
         """Return every site that was ever there; newcomers are found here."""
         if not self.roster.remembered and self._sites.exists():
-            self.roster.bind(json.loads(self._sites.read_text()))
+            self.roster.bind(json.loads(self._sites.read_text("utf-8")))
         self.roster.refresh()
         cases = self.roster.cases()
         if cases != self.roster.remembered:

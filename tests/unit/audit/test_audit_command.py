@@ -32,13 +32,13 @@ SMALL = ("data.sites=3", "data.cases=8", "data.size=32", "model.width=4", "engin
 
 def hash_again(run):
     """Write the hash of a log that a test has changed, as the end of a run does."""
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
     manifest["events_sha256"] = hash_log(run)
     (run / "manifest.json").write_text(json.dumps(manifest))
 
 
 def verdicts(folder):
-    found = json.loads((folder / "audit.json").read_text())
+    found = json.loads((folder / "audit.json").read_text("utf-8"))
     return {one["site"]: one["verdict"] for one in found["findings"]}
 
 
@@ -139,7 +139,7 @@ def test_a_site_that_misses_objects_is_named_everywhere(monkeypatch, tmp_path):
     assert len(made) == 3
     lines = {one["site"]: one for one in csv.DictReader((tmp_path / "audit.csv").open())}
     assert [lines[site]["empty"] for site in ("site-01", "site-02")] == ["0.0", "0.5"]
-    written = json.loads((tmp_path / "audit.json").read_text())["objects"]
+    written = json.loads((tmp_path / "audit.json").read_text("utf-8"))["objects"]
     assert [one["site"] for one in written if one["is_flagged"]] == ["site-02", "site-02"]
 
 
@@ -204,7 +204,7 @@ def surveyed(tmp_path_factory):
     """Return a finished run of FedA3I with three sites, whose survey says what we want."""
     path = tmp_path_factory.mktemp("audited") / "run"
     run(recipe.load("demo", [*TINY, *SMALL, "method=feda3i", "method.t1=1"]), path)
-    lines = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
     for event in lines:
         if event["event"] == "round" and "survey" in event:
             event["survey"]["parts"][0]["offset"] = [[0.1, 0.1], [4.0, 0.2], [0.0, 0.1]]
@@ -241,7 +241,7 @@ def test_offsets_of_patched_cases_are_in_pixels_at_256():
 def test_the_server_of_a_federation_has_nothing_but_its_survey(feda3i, surveyed, tmp_path):
     copy = tmp_path / "server"
     shutil.copytree(surveyed, copy)
-    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest = json.loads((copy / "manifest.json").read_text("utf-8"))
     (copy / "manifest.json").write_text(json.dumps({**manifest, "engine": "flower"}))
     code, _, err = feda3i("audit", copy)
     assert code == 0, err
@@ -319,7 +319,7 @@ def test_a_run_without_a_survey_or_offsets_says_so(feda3i, finished, surveyed, t
     assert "has no survey to audit" in err
     copy = tmp_path / "paper"
     shutil.copytree(surveyed, copy)
-    text = (copy / "events.jsonl").read_text().replace('"offset": [[0.1', '"other": [[0.1')
+    text = (copy / "events.jsonl").read_text("utf-8").replace('"offset": [[0.1', '"other": [[0.1')
     (copy / "events.jsonl").write_text(text)
     hash_again(copy)
     code, _, err = feda3i("audit", copy, "--survey")
@@ -336,7 +336,7 @@ def test_a_run_without_a_survey_or_offsets_says_so(feda3i, finished, surveyed, t
 def test_a_damaged_survey_is_an_error_of_ours(feda3i, surveyed, tmp_path, part, other):
     copy = tmp_path / "damaged"
     shutil.copytree(surveyed, copy)
-    lines = (copy / "events.jsonl").read_text().splitlines()
+    lines = (copy / "events.jsonl").read_text("utf-8").splitlines()
     spoilt = [line.replace(part, other) if '"survey"' in line else line for line in lines]
     (copy / "events.jsonl").write_text("\n".join(spoilt) + "\n")
     hash_again(copy)

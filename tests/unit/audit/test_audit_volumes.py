@@ -39,7 +39,7 @@ def test_a_folder_of_volumes_is_audited_as_a_run_reads_it(feda3i, hospitals, tmp
         *("--out", tmp_path / "a", "--quiet"),
     )
     assert code == 0, err
-    found = json.loads((tmp_path / "a" / "audit.json").read_text())
+    found = json.loads((tmp_path / "a" / "audit.json").read_text("utf-8"))
     assert {one["site"] for one in found["findings"]} == {"anna", "mercy", "zoo"}
     assert found["unit"] == "mm"
     assert "audit.html" in out

@@ -112,17 +112,17 @@ def test_files_and_what_they_hold(tmp_path):
     shared = [path for path in made if path.parent == tmp_path / "out"]
     assert [path.name for path in shared] == ["audit.json", "audit.csv", "audit.html"]
     for path in shared:
-        assert "secret" not in path.read_text()
-    page = (tmp_path / "out" / "audit.html").read_text()
+        assert "secret" not in path.read_text("utf-8")
+    page = (tmp_path / "out" / "audit.html").read_text("utf-8")
     assert HOSTILE not in page
     assert "&lt;script&gt;alert" in page
-    summary = json.loads((tmp_path / "out" / "audit.json").read_text())
+    summary = json.loads((tmp_path / "out" / "audit.json").read_text("utf-8"))
     assert {one["site"]: one["verdict"] for one in summary["findings"]} == {
         "A": "smaller",
         "B": "about the same",
         HOSTILE: "larger",
     }
-    table = list(csv.DictReader(StringIO((tmp_path / "out" / "audit.csv").read_text())))
+    table = list(csv.DictReader(StringIO((tmp_path / "out" / "audit.csv").read_text("utf-8"))))
     assert [one["verdict"] for one in table] == [one["verdict"] for one in summary["findings"]]
     lists = [path for path in made if path not in shared]
     assert len(lists) == 3
@@ -131,7 +131,7 @@ def test_files_and_what_they_hold(tmp_path):
         assert path.stat().st_mode & 0o077 == 0
         assert (tmp_path / "out" / "stays-at-the-site") in path.parents
     own = next(path for path in lists if path.parent.name == "A")
-    rows = list(csv.DictReader(StringIO(own.read_text())))
+    rows = list(csv.DictReader(StringIO(own.read_text("utf-8"))))
     assert {one["case"] for one in rows} == {f"secret-0-{k}" for k in range(12)}
 
 
@@ -195,9 +195,9 @@ def test_each_site_has_a_page_of_its_odd_cases(tmp_path):
     made = write_audit(tmp_path / "o", audit, looks, found.classes, page_of(audit), found.show)
     (page,) = [path for path in made if path.name == "second-look.html"]
     assert page.stat().st_mode & 0o077 == 0
-    text = page.read_text()
+    text = page.read_text("utf-8")
     assert "odd" in text
     assert "c1<" not in text
     assert "suggested by the model" in text
     assert text.count("data:image") == 1
-    assert "data:image" not in (tmp_path / "o" / "audit.html").read_text()
+    assert "data:image" not in (tmp_path / "o" / "audit.html").read_text("utf-8")

@@ -86,7 +86,7 @@ def test_a_tree_of_sites_is_redrawn_and_undone(feda3i, tree, tmp_path):
     assert int(first["area_after"]) < int(first["area_before"])
     for name in ("changes.csv", "redrawn.html"):
         assert stat.S_IMODE((target / name).stat().st_mode) == 0o600
-    page = (target / "redrawn.html").read_text()
+    page = (target / "redrawn.html").read_text("utf-8")
     assert "Before and after" in page
     code, out, err = feda3i("redraw", tree, target, "--undo")
     assert code == 0, err

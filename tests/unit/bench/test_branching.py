@@ -43,13 +43,13 @@ def kept(federation, tmp_path_factory):
 def branched(chosen, path, federation, kept):
     """Return the result of a run, and the round of another that it began with."""
     result = run_or_branch(chosen, path, federation, kept, [], Silent())
-    return result, json.loads((path / "manifest.json").read_text()).get("branched", 0)
+    return result, json.loads((path / "manifest.json").read_text("utf-8")).get("branched", 0)
 
 
 def log_of(path):
     """Return the log without clock times, and what the run started from."""
     events = read_events(path / "events.jsonl")
-    start = json.loads((path / "manifest.json").read_text())["start"]
+    start = json.loads((path / "manifest.json").read_text("utf-8"))["start"]
     return [{k: v for k, v in e.items() if k not in CLOCKS} for e in events], start
 
 

@@ -36,7 +36,7 @@ def test_a_bench_gives_what_its_runs_give_one_by_one(agenda, played, tmp_path):
     engine = cell.recipe.engine.model_copy(update={"workers": 1})
     alone = run(cell.recipe.model_copy(update={"engine": engine}), tmp_path / "alone")
     assert done.known[cell.digest].hashes["model"] == alone.sha256
-    manifest = json.loads((played / "out" / cell.name / "manifest.json").read_text())
+    manifest = json.loads((played / "out" / cell.name / "manifest.json").read_text("utf-8"))
     assert manifest["branched"] == 2
 
 
@@ -53,7 +53,7 @@ def test_what_is_done_is_not_run_again_and_what_is_missing_is(agenda, played, pl
     assert ["gce" in order.path.name for order in orders] == [True]
     assert not failed
     name = orders[0].result.name
-    again, first = (json.loads((d / "res" / name).read_text()) for d in (tmp_path, played))
+    again, first = (json.loads((d / "res" / name).read_text("utf-8")) for d in (tmp_path, played))
     assert again["hashes"] == first["hashes"]
     assert again["cases"] == first["cases"]
 
@@ -82,7 +82,7 @@ def test_a_full_disk_costs_the_runs_that_it_hits_and_says_so(agenda, play, tmp_p
 def test_results_on_other_test_cases_are_noticed(agenda, played, play, tmp_path):
     copied(played, tmp_path / "res", without="gce")
     for path in (tmp_path / "res").iterdir():
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text("utf-8"))
         values["hashes"]["test"] = "0" * 64
         path.write_text(json.dumps(values))
     _, failed = play(agenda(tmp_path / "res"), tmp_path)

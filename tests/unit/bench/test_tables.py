@@ -246,7 +246,7 @@ def test_figures_are_drawn_the_same_every_time(board, swept, tmp_path):
 
 def test_the_figure_of_a_table_shows_every_row_and_column(board, tmp_path):
     drawn = draw_board(board, tmp_path / "a")
-    text = drawn[0].read_text()
+    text = drawn[0].read_text("utf-8")
     for row, column in product(board.rows, board.columns):
         assert f"<!-- {board.named(row)} -->" in text
         assert f"<!-- {column} -->" in text

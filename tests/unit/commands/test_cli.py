@@ -144,7 +144,7 @@ def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
 
     def has_begun():
         assert process.poll() is None, process.stderr.read()
-        return events.exists() and '"round":2' in events.read_text().replace(" ", "")
+        return events.exists() and '"round":2' in events.read_text("utf-8").replace(" ", "")
 
     wait_until(has_begun)
     process.send_signal(signal.SIGINT)

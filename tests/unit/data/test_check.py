@@ -116,12 +116,15 @@ def test_the_mailed_summary_holds_no_names(clinic, tmp_path, capsys):
             measure=False,
         )
     assert caught.value.exit_code == 1
-    mailed = (tmp_path / "mail" / "summary.txt").read_text()
-    mailed += (tmp_path / "mail" / "summary.json").read_text()
+    mailed = (tmp_path / "mail" / "summary.txt").read_text("utf-8")
+    mailed += (tmp_path / "mail" / "summary.json").read_text("utf-8")
     for name in ("Huber", "Anna", "case0", "train/", str(tmp_path)):
         assert name not in mailed
-    assert json.loads((tmp_path / "mail" / "summary.json").read_text())["fit_for_training"] is False
-    assert "Anna Huber 1961" in (tmp_path / "all.csv").read_text()
+    assert (
+        json.loads((tmp_path / "mail" / "summary.json").read_text("utf-8"))["fit_for_training"]
+        is False
+    )
+    assert "Anna Huber 1961" in (tmp_path / "all.csv").read_text("utf-8")
     assert "mask missing" in capsys.readouterr().out
 
 

@@ -266,10 +266,15 @@ def test_the_mailed_summary_of_volumes_holds_no_names(hospitals, tmp_path, capsy
     add(hospitals / "anna", "Anna Huber 1961", **NOTES["intensity scales differ"])
     mail = tmp_path / "mail" / "summary"
     check([hospitals], classes="head,tail", mail=mail, measure=False, workers=1)
-    mailed = mail.with_suffix(".txt").read_text() + mail.with_suffix(".json").read_text()
+    mailed = mail.with_suffix(".txt").read_text("utf-8") + mail.with_suffix(".json").read_text(
+        "utf-8"
+    )
     for name in ("Huber", "anna", "scan0", "head", str(tmp_path)):
         assert name not in mailed
-    assert json.loads(mail.with_suffix(".json").read_text())["volumes"]["classes"][1]["cases"] == 7
+    assert (
+        json.loads(mail.with_suffix(".json").read_text("utf-8"))["volumes"]["classes"][1]["cases"]
+        == 7
+    )
     assert "Anna Huber 1961" in capsys.readouterr().out
 
 

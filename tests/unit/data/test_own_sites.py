@@ -60,7 +60,7 @@ def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3
     assert "simulated noise" in first
     assert first.endswith(f"feda3i run own data={clinics}")
     assert second == "note: data.cases leaves out 16 of 24 training cases"
-    notes = json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]["notes"]
+    notes = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["data"]["notes"]
     assert notes["left_out"] == {"cases": 16}
 
 
@@ -150,7 +150,7 @@ def test_a_run_with_such_names_comes_to_its_end(tmp_path, feda3i):
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
     rounds = [event for event in events if event["event"] == "round"]
     assert set(rounds[0]["site_loss"]) == set(
-        json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]["sites"]
+        json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["data"]["sites"]
     )
     assert "Charité" in rounds[0]["site_loss"]
 

@@ -23,7 +23,7 @@ def test_no_import_goes_up():
 
 def test_the_page_is_made_from_the_code():
     found = script()
-    text = found.PAGE.read_text()
+    text = found.PAGE.read_text("utf-8")
     assert found.page(text) == text, "run: python docs/make_architecture.py"
 
 

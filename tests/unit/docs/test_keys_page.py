@@ -65,7 +65,7 @@ def test_methods_say_what_their_options_mean(feda3i):
     code, out, _ = feda3i("explain", "fedprox")
     assert code == 0
     assert "    mu = 0.01 (number from 0)\n        Strength of the pull; 0 is FedAvg." in out
-    page = (DOCS / "reference" / "methods" / "fedprox.md").read_text()
+    page = (DOCS / "reference" / "methods" / "fedprox.md").read_text("utf-8")
     assert "Strength of the pull; 0 is FedAvg." in page
 
 

@@ -20,12 +20,12 @@ def maker():
 
 
 def test_the_page_has_the_structure_that_the_script_makes(maker):
-    text = maker.PAGE.read_text()
+    text = maker.PAGE.read_text("utf-8")
     assert maker.page(maker.read_page(text)) == text, "run: python docs/make_own_data.py"
 
 
 def test_a_line_without_explanation_is_refused(maker):
-    shown = maker.read_page(maker.PAGE.read_text())
+    shown = maker.read_page(maker.PAGE.read_text("utf-8"))
     shown[0].append("something new")
     with pytest.raises(SystemExit, match="no explanation for the line 'something new'"):
         maker.page(shown)

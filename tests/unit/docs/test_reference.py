@@ -11,11 +11,11 @@ def test_the_pages_of_methods_are_made_from_the_cards():
     made = module.pages()
     assert set(module.FOLDER.iterdir()) == set(made)
     for path, text in made.items():
-        assert path.read_text() == text, "run: python docs/make_methods.py"
+        assert path.read_text("utf-8") == text, "run: python docs/make_methods.py"
 
 
 def test_the_page_of_commands_is_made_from_the_command_line():
     spec = importlib.util.spec_from_file_location("make_commands", DOCS / "make_commands.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text() == module.page(), "run: python docs/make_commands.py"
+    assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/make_commands.py"

@@ -29,9 +29,9 @@ def edited(finished, tmp_path):
     def edit(name, change):
         path = tmp_path / "run"
         shutil.copytree(finished, path)
-        text = (path / name).read_text()
+        text = (path / name).read_text("utf-8")
         (path / name).write_text(change(text))
-        assert (path / name).read_text() != text
+        assert (path / name).read_text("utf-8") != text
         return path
 
     return edit
@@ -60,7 +60,7 @@ def test_a_report_on_an_edited_log_says_so(edited, feda3i, tmp_path):
     (page,) = (
         tmp_path.glob("page*/**/*.html") if (tmp_path / "page").is_dir() else [tmp_path / "page"]
     )
-    assert "is not the log that this run wrote" in page.read_text()
+    assert "is not the log that this run wrote" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize("read", [load_run, resume])

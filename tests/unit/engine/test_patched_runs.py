@@ -69,7 +69,7 @@ def remembered(path):
 
 def facts(path):
     """Return the names of what the rounds of a run recorded, where it is not empty."""
-    events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
     return {name for event in events for name, value in event.items() if value}
 
 
@@ -79,7 +79,9 @@ def played(tmp_path_factory):
 
 
 def test_the_survey_and_the_scores_are_of_whole_volumes(played):
-    events = [json.loads(line) for line in (played.path / "events.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line) for line in (played.path / "events.jsonl").read_text("utf-8").splitlines()
+    ]
     surveys = [event["survey"] for event in events if "survey" in event]
     assert len(surveys) == 1
     rows = [e for e in events if e["event"] == "score" and e["split"] == "test"][-1]["rows"]
@@ -156,7 +158,9 @@ def federation(dtype=np.float32, foreground=True):
 def test_a_site_without_any_foreground_trains_and_is_not_rated(tmp_path):
     recipe = patched(2, train={"foreground": 1.0})
     result = run(recipe, tmp_path / "run", federation=federation(foreground=False))
-    events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line) for line in (result.path / "events.jsonl").read_text("utf-8").splitlines()
+    ]
     (survey,) = [event["survey"] for event in events if "survey" in event]
     assert survey["parts"][0]["grouping"]["labels"][0] == "unrated"
     assert np.isfinite(result.scores["dice"])

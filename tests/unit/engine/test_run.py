@@ -36,7 +36,7 @@ def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
     result = run(tiny_recipe(), tmp_path / "run")
     found = {file.name for file in result.path.iterdir()}
     assert {"recipe.toml", "manifest.json", "events.jsonl", "model.safetensors", "DONE"} <= found
-    manifest = json.loads((result.path / "manifest.json").read_text())
+    manifest = json.loads((result.path / "manifest.json").read_text("utf-8"))
     assert len(manifest["data"]["sha256"]) == 64
     assert manifest["packages"]["torch"]
     rounds = list(read_events(result.path / "events.jsonl", "round"))

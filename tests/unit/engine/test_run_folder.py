@@ -169,7 +169,7 @@ def test_nothing_is_written_through_a_link(broken, tmp_path, name):
     link.symlink_to(target)
     with pytest.raises(RunError, match="is a link"):
         resume(broken)
-    assert target.read_text() == "precious"
+    assert target.read_text("utf-8") == "precious"
 
 
 def test_a_lock_that_is_a_link_is_refused_by_run_too(tiny_recipe, tmp_path):
@@ -181,4 +181,4 @@ def test_a_lock_that_is_a_link_is_refused_by_run_too(tiny_recipe, tmp_path):
         run(tiny_recipe(), tmp_path / "run")
     with pytest.raises(RunError, match="is a link"):
         lock.Lock(tmp_path / "run")
-    assert target.read_text() == "precious"
+    assert target.read_text("utf-8") == "precious"

@@ -23,7 +23,7 @@ def contents(folder):
 
 
 def edit(file, old, new):
-    text = file.read_text()
+    text = file.read_text("utf-8")
     assert old in text
     file.write_text(text.replace(old, new))
 
@@ -80,7 +80,7 @@ def test_another_version_is_mentioned_and_noted(broken, monkeypatch):
         p: "0.1" if p == "torch" else v for p, v in manifest._versions()["packages"].items()
     }
     file = broken / "manifest.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "packages": versions}))
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "packages": versions}))
     listener = StopAfter(99)
     resume(broken, listener=listener)
     (line,) = listener.notes
@@ -92,7 +92,7 @@ def test_another_version_is_mentioned_and_noted(broken, monkeypatch):
 
 def test_another_processor_is_mentioned_in_one_line(broken, feda3i):
     file = broken / "manifest.json"
-    content = json.loads(file.read_text())
+    content = json.loads(file.read_text("utf-8"))
     here = content["processor"]
     assert here["name"]
     assert here["instructions"] in ("AVX512", "AVX2", "DEFAULT", "NO AVX", "SVE256")

@@ -95,7 +95,7 @@ def test_tensorboard_during_a_run_and_after_a_resume(tmp_path, tiny_recipe):
     assert [step for step, _ in scalars(path / "tensorboard")["loss"]] == [1, 2, 3]
     plain = tmp_path / "plain"
     run(tiny_recipe(), plain)
-    assert (plain / "DONE").read_text() == (path / "DONE").read_text()
+    assert (plain / "DONE").read_text("utf-8") == (path / "DONE").read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -184,7 +184,7 @@ def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeyp
     code, said, err = feda3i("export", str(finished), "--to", "onnx", "--out", str(out), "--best")
     assert code == 0, err
     assert "0 of" in said
-    card = (out / "README.md").read_text()
+    card = (out / "README.md").read_text("utf-8")
     image = tiny_federation().test.images[0]
     cv2.imwrite(str(out / "image.png"), image[..., ::-1])
     found = {}
@@ -195,7 +195,7 @@ def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeyp
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
     assert head["pipeline_tag"] == "image-segmentation"
     assert json.loads(head["model-index"])[0]["results"][0]["metrics"][0]["type"] == "dice"
-    manifest = json.loads((finished / "manifest.json").read_text())
+    manifest = json.loads((finished / "manifest.json").read_text("utf-8"))
     assert manifest["data"]["sha256"][:32] in card
     for word in ("## Intended use", "## Limits", "| site-1 | 3 |", "the best on the validation"):
         assert word in card
@@ -215,9 +215,9 @@ def test_names_that_monai_would_evaluate_are_refused(feda3i, finished, tmp_path,
     text = sign + CODE.format(ran)
     shutil.copytree(finished, path)
     if place == "title":
-        values = tomllib.loads((path / "recipe.toml").read_text())
+        values = tomllib.loads((path / "recipe.toml").read_text("utf-8"))
         (path / "recipe.toml").write_text(tomli_w.dumps({**values, "title": text}))
-    manifest = json.loads((path / "manifest.json").read_text())
+    manifest = json.loads((path / "manifest.json").read_text("utf-8"))
     odd = {"classes": [text], "sites": {text: 3}, "notes": {"licence": text}}
     manifest["data"] |= {key: value for key, value in odd.items() if key == place}
     (path / "manifest.json").write_text(json.dumps(manifest))

@@ -75,13 +75,13 @@ def test_sites_learn_nothing_of_each_other(consortium):
         for path in (consortium / "sites" / site).rglob("*"):
             assert path.name != other
             if path.is_file():
-                assert other not in path.read_text(), path
+                assert other not in path.read_text("utf-8"), path
 
 
 def test_no_placeholder_is_left(consortium):
     for path in consortium.rglob("*"):
         if path.is_file() and path.suffix not in (".key", ".secret"):
-            assert not re.search(r"@[A-Z_]+@", path.read_text()), path
+            assert not re.search(r"@[A-Z_]+@", path.read_text("utf-8")), path
 
 
 def test_certificates_are_valid_for_the_server(consortium):
@@ -101,8 +101,8 @@ def test_keys_are_pairs_and_all_different(consortium):
         key = serialization.load_ssh_private_key((folder / "node.key").read_bytes(), None)
         public = serialization.load_ssh_public_key((folder / "node.pub").read_bytes())
         assert key.public_key() == public
-        registered = (consortium / "server" / "keys" / f"{site}.pub").read_text()
-        assert registered == (folder / "node.pub").read_text()
+        registered = (consortium / "server" / "keys" / f"{site}.pub").read_text("utf-8")
+        assert registered == (folder / "node.pub").read_text("utf-8")
         lines.add(registered)
     assert len(lines) == 2
 
@@ -110,17 +110,17 @@ def test_keys_are_pairs_and_all_different(consortium):
 def test_scripts_are_valid_and_call_nobody(consortium):
     for script in (consortium / "server/start.sh", consortium / "sites/alpha/start.sh"):
         subprocess.run(["bash", "-n", str(script)], check=True)
-        text = script.read_text()
+        text = script.read_text("utf-8")
         assert "FLWR_TELEMETRY_ENABLED=0" in text
         assert "FLWR_DISABLE_UPDATE_CHECK=1" in text
         assert "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1" in text
         assert "0.0.0.0" not in text
         assert "--insecure" not in text
-    assert "--enable-supernode-auth" in (consortium / "server/start.sh").read_text()
+    assert "--enable-supernode-auth" in (consortium / "server/start.sh").read_text("utf-8")
 
 
 def test_the_proxy_opens_the_fleet_and_the_health_check_only(consortium):
-    text = (consortium / "server" / "nginx.conf").read_text()
+    text = (consortium / "server" / "nginx.conf").read_text("utf-8")
     assert text.count("{") == text.count("}")
     places = dict(re.findall(r"location (\S.*?) \{ (.+?); \}", text))
     assert places == {
@@ -135,17 +135,17 @@ def test_the_proxy_opens_the_fleet_and_the_health_check_only(consortium):
 def test_compose_files_are_yaml_with_one_open_port(consortium):
     import yaml
 
-    server = yaml.safe_load((consortium / "server/compose.yaml").read_text())["services"]
+    server = yaml.safe_load((consortium / "server/compose.yaml").read_text("utf-8"))["services"]
     ports = [port for service in server.values() for port in service.get("ports", [])]
     assert ports == [f"{_port(consortium)}:{_port(consortium)}"]
     assert server["proxy"]["network_mode"] == "service:server"
-    site = yaml.safe_load((consortium / "sites/alpha/compose.yaml").read_text())["services"]
+    site = yaml.safe_load((consortium / "sites/alpha/compose.yaml").read_text("utf-8"))["services"]
     assert "ports" not in site["node"]
     assert any(volume.endswith(":ro") for volume in site["node"]["volumes"])
 
 
 def _port(consortium):
-    text = (consortium / "sites/alpha/consortium.toml").read_text()
+    text = (consortium / "sites/alpha/consortium.toml").read_text("utf-8")
     return int(re.search(r'^address = "localhost:(\d+)"$', text, re.M)[1])
 
 
@@ -168,11 +168,11 @@ def test_a_site_is_added_later(tmp_path):
     plan = Settings(("alpha",), "server.example.org:8443", runs=tmp_path / "runs")
     write_consortium(out, plan)
     folder = add_site(out, "gamma")
-    known = tomllib.loads((folder / "consortium.toml").read_text())
+    known = tomllib.loads((folder / "consortium.toml").read_text("utf-8"))
     assert known["address"] == "server.example.org:8443"
     assert Settings.read(out) == replace(plan, sites=("alpha", "gamma"))
     assert (out / "server/keys/gamma.pub").exists()
-    assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text()
+    assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text("utf-8")
     with pytest.raises(RecipeError, match="already exists"):
         add_site(out, "gamma")
 
@@ -181,7 +181,7 @@ def test_the_guide_renews_the_certificate(tmp_path):
     out = tmp_path / "out"
     write_consortium(out, Settings(("alpha",), "server.example.org:8443", days=10))
     (out / "server/server.crt").unlink()
-    guide = (out / "GUIDE.md").read_text()
+    guide = (out / "GUIDE.md").read_text("utf-8")
     command = re.search(r"( +openssl req .*?server\.crt\n)", guide, re.S)[1]
     subprocess.run(["bash", "-ec", command], cwd=out, check=True, capture_output=True)
     after = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
@@ -211,7 +211,7 @@ def test_the_guard_refuses_code(tmp_path):
     with pytest.raises(WireError, match=r"settings only, found \['evil.py'\]"):
         check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
     (folder / "evil.py").unlink()
-    text = (folder / "pyproject.toml").read_text().replace(CLIENT, "os:path")
+    text = (folder / "pyproject.toml").read_text("utf-8").replace(CLIENT, "os:path")
     (folder / "pyproject.toml").write_text(text)
     with pytest.raises(WireError, match="expected the component"):
         check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
@@ -337,9 +337,9 @@ def test_each_mistake_is_found(site, tmp_path):
     (wrong / "node.key").chmod(0o644)
     (wrong / "bin" / "flwr-clientapp").unlink()
     (wrong / "ca.crt").write_bytes((site.parents[1] / "server" / "server.crt").read_bytes())
-    text = (wrong / "site.toml").read_text().replace("/state", "/data/state")
+    text = (wrong / "site.toml").read_text("utf-8").replace("/state", "/data/state")
     (wrong / "site.toml").write_text(text)
-    agreed = (wrong / "consortium.toml").read_text()
+    agreed = (wrong / "consortium.toml").read_text("utf-8")
     (wrong / "consortium.toml").write_text(re.sub(r"version = .*", 'version = "99.0"', agreed))
     found = {finding.name: finding.text for finding in check_site(wrong) if not finding.is_fine}
     assert "chmod 600" in found["key"]
@@ -370,5 +370,5 @@ def test_init_by_command(tmp_path):
     )
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in (tmp_path / "out" / "sites").iterdir()) == ["a", "b"]
-    text = (tmp_path / "out" / "server" / "server.env").read_text()
+    text = (tmp_path / "out" / "server" / "server.env").read_text("utf-8")
     assert f'FEDA3I_RUNS="{tmp_path / "out" / "runs"}"' in text

@@ -239,7 +239,7 @@ def test_what_guards_a_run_is_part_of_it(tmp_path):
 
 def test_a_resume_with_another_guard_is_refused(tmp_path):
     made = run(tiny(rounds=1, sites=4, engine={"guard": "leave-out"}), tmp_path / "run")
-    text = (made.path / "recipe.toml").read_text().replace('"leave-out"', '"off"')
+    text = (made.path / "recipe.toml").read_text("utf-8").replace('"leave-out"', '"off"')
     (made.path / "recipe.toml").write_text(text)
     (made.path / "DONE").unlink()
     with pytest.raises(RunError, match=r"engine\.guard leave-out, now off"):

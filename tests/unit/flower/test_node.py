@@ -202,7 +202,7 @@ def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
         assert np.array_equal(value, theirs[name]), name
     assert network.scores == pytest.approx(local.scores, abs=0, rel=0, nan_ok=True)
     # The server knows neither the paths nor the names of the cases of any site.
-    known = "".join(p.read_text() for p in network.path.glob("*.json*"))
+    known = "".join(p.read_text("utf-8") for p in network.path.glob("*.json*"))
     assert str(tmp_path / "all" / "train") not in known
     assert all(case not in known for case in made.train.ids)
 

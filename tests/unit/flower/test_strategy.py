@@ -252,7 +252,7 @@ def test_the_example_runs(monkeypatch):
     radius = 6 + 3 * torch.rand(32, 1, 1, generator=draw)
     masks = torch.hypot(y - centre[:, 0], x - centre[:, 1]) < radius
     images = masks + 0.3 * torch.randn(masks.shape, generator=draw)
-    settings = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    settings = tomllib.loads((EXAMPLE / "pyproject.toml").read_text("utf-8"))["tool"]["flwr"]["app"]
     scores = {}
     for name in ("fedavg", "feda3i"):
         config = {**settings["config"], "strategy": name}
@@ -282,6 +282,6 @@ def test_the_example_is_an_app_that_flower_and_its_hub_accept(tmp_path):
     [bundle] = app.glob("*.fab")
     with zipfile.ZipFile(bundle) as archive:
         assert {"LICENSE", "segmentation/client_app.py"} <= set(archive.namelist())
-    settings = tomllib.loads((app / "pyproject.toml").read_text())
+    settings = tomllib.loads((app / "pyproject.toml").read_text("utf-8"))
     assert settings["tool"]["flwr"]["app"]["fab-format-version"] == 1
     assert not [d for d in settings["project"]["dependencies"] if d.startswith("feda3i")]

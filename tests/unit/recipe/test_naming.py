@@ -77,7 +77,7 @@ def test_runs_lie_under_their_names(feda3i, tmp_path, monkeypatch):
     assert folder.name.startswith("demo-skin-ns-fedavg-rounds2-")
     assert "NOTE: feda3i.t1=4 is ignored: the method is fedavg" in err
     assert "demo, SKIN N_S, fedavg, rounds 2" in err
-    assert 'title = "demo, SKIN N_S' in (folder / "recipe.toml").read_text()
+    assert 'title = "demo, SKIN N_S' in (folder / "recipe.toml").read_text("utf-8")
     feda3i("run", "demo", *overrides, "--quiet")
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
         *(folder.name, f"{folder.name}-2")

@@ -49,7 +49,7 @@ def poisoned_run(finished, path, section, name, **options):
     values = finding.read_toml(path / "recipe.toml")
     values[section] = {"name": name, **options}
     (path / "recipe.toml").write_text(tomli_w.dumps(values))
-    manifest = json.loads((path / "manifest.json").read_text())
+    manifest = json.loads((path / "manifest.json").read_text("utf-8"))
     manifest["recipe_sha256"] = recipe.validate(values).digest()
     (path / "manifest.json").write_text(json.dumps(manifest))
     return path

@@ -65,7 +65,7 @@ def test_a_site_shows_its_own_cases(feda3i, tmp_path, finished):
     options = ("--gallery", 5, "--data", tmp_path / "own", "--out", tmp_path / "r.html")
     code, _, err = feda3i("report", finished, *options)
     assert code == 0, err
-    page = (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text("utf-8")
     assert page.count("data:image/png") == 2
     assert re.search('<path d="M[^"]*" class="given"', page)
     assert page.count('class="halo given"') == page.count('class="given"'), "seen on any colour"
@@ -73,12 +73,12 @@ def test_a_site_shows_its_own_cases(feda3i, tmp_path, finished):
 
 def test_other_data_than_those_of_the_run_are_not_shown(feda3i, tmp_path, finished):
     run = shutil.copytree(finished, tmp_path / "run")
-    manifest = json.loads((run / "manifest.json").read_text())
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
     manifest["data"]["sha256"] = "0" * 64
     (run / "manifest.json").write_text(json.dumps(manifest))
     code, out, err = feda3i("report", run, "--gallery", 3)
     assert code == 0
     assert "the data of" in err
     assert "changed since the run began" in err
-    assert "data:image" not in (run / "report.html").read_text()
+    assert "data:image" not in (run / "report.html").read_text("utf-8")
     assert out.strip().endswith("report.html")

@@ -16,7 +16,7 @@ from feda3i.testing import tiny_federation
 
 def run_with(tmp_path, **facts):
     path = fake_run(tmp_path / "run", method="redraw", sites=3)
-    lines = (path / "events.jsonl").read_text().splitlines()
+    lines = (path / "events.jsonl").read_text("utf-8").splitlines()
     events = [json.loads(line) for line in lines]
     first = next(event for event in events if event["event"] == "round")
     first.update(facts)

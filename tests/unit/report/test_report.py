@@ -82,7 +82,7 @@ def test_every_section_is_there_with_its_table(compared):
 def test_a_cut_log_still_gives_a_report_that_says_so(tmp_path):
     path = fake_run(tmp_path / "run", rounds=6, is_done=False)
     log = path / "events.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
+    lines = log.read_text("utf-8").splitlines(keepends=True)
     log.write_text("".join(lines[:9]) + lines[9][:100])
     text = words(page_of(path))
     assert "its log ends in the middle of a line" in text
@@ -127,13 +127,13 @@ def test_a_damaged_folder_is_reported_as_such(tmp_path, change, said):
 
 
 def _break_survey(path):
-    lines = (path / "events.jsonl").read_text().splitlines()
+    lines = (path / "events.jsonl").read_text("utf-8").splitlines()
     k = next(k for k, line in enumerate(lines) if '"survey"' in line)
     _replace_line(path, k + 1, json.dumps(json.loads(lines[k]) | {"survey": {"sites": 1}}))
 
 
 def _replace_line(path, number, text):
-    lines = (path / "events.jsonl").read_text().splitlines()
+    lines = (path / "events.jsonl").read_text("utf-8").splitlines()
     lines[number - 1] = text
     (path / "events.jsonl").write_text("\n".join(lines) + "\n")
 
@@ -159,7 +159,7 @@ def test_values_of_other_kinds_do_no_harm(tmp_path, pairs):
     """An older version, or somebody else, may have written anything under a known name."""
     path = fake_run(tmp_path / "run", rounds=2)
     log, about = path / "events.jsonl", path / "manifest.json"
-    lines, manifest = log.read_text(), json.loads(about.read_text())
+    lines, manifest = log.read_text("utf-8"), json.loads(about.read_text("utf-8"))
     events = [json.loads(line) for line in lines.splitlines()]
     names = dict.fromkeys(key for event in events for key in event if key != "event")
     for key, odd in pairs([*names, "survey_missing", "bytes_received", "t1_reason"]):
@@ -200,7 +200,7 @@ def test_a_report_of_many_runs_stays_small(tmp_path):
 
 def test_warnings_name_what_makes_figures_uncertain(tmp_path):
     path = fake_run(tmp_path / "run", sites=4, rounds=6)
-    lines = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
     for event in lines:
         if event["event"] == "round":
             event["loss"] = 1.0 / event["round"]
@@ -214,7 +214,7 @@ def test_warnings_name_what_makes_figures_uncertain(tmp_path):
 
 def test_runs_on_other_data_are_not_compared_in_silence(tmp_path):
     paths = [fake_run(tmp_path / m, method=m) for m in ("fedavg", "feda3i")]
-    manifest = json.loads((paths[0] / "manifest.json").read_text())
+    manifest = json.loads((paths[0] / "manifest.json").read_text("utf-8"))
     manifest["data"]["sha256"] = "f" * 64
     (paths[0] / "manifest.json").write_text(json.dumps(manifest))
     assert "saw different data" in words(page_of(*paths))
@@ -232,7 +232,7 @@ def set_without(runs, k):
 def test_the_command_writes_a_file_and_says_where(feda3i, tmp_path, compared):
     code, out, err = feda3i("report", tmp_path)
     assert (code, out.strip(), err) == (0, f"{tmp_path}/report.html", "")
-    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
     code, out, _ = feda3i("report", *compared, "--out", tmp_path / "x" / "y.html")
     assert (code, out.strip()) == (0, f"{tmp_path}/x/y.html")
     (tmp_path / "empty").mkdir()
@@ -250,7 +250,7 @@ def test_a_run_ends_with_its_report(feda3i, tmp_path):
     assert f"report {tmp_path}/r/report.html" in out.splitlines()
     scores = list(read_events(tmp_path / "r" / "events.jsonl", "score"))
     assert {row["site"] for row in scores[-1]["rows"]} == {"site-01", "site-02"}
-    page = (tmp_path / "r" / "report.html").read_text()
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
     assert "data:image" not in page
     assert "site-01" in page
     code, out, err = feda3i("report", tmp_path / "r", "--gallery", 2)
@@ -258,7 +258,7 @@ def test_a_run_ends_with_its_report(feda3i, tmp_path):
     target = tmp_path / "r" / "report-with-images.html"
     assert out.strip() == str(target)
     assert target.stat().st_mode & 0o077 == 0, "images are for the user alone"
-    page = target.read_text()
+    page = target.read_text("utf-8")
     assert page.count("data:image/png") == 4, "two test cases, two training cases"
     assert "THIS FILE HOLDS IMAGES" in page
     for kind in ("clean", "given", "predicted"):
@@ -290,7 +290,7 @@ def test_a_gallery_needs_the_pixels_of_the_run(feda3i, tmp_path):
 def test_a_consortium_counts_bytes_and_scores_at_its_sites(tmp_path):
     """Over a network sites send means under their own names, and the network counts bytes."""
     path = fake_run(tmp_path / "run", method="fedavg", is_simulated=False)
-    events = [json.loads(line) for line in (path / "events.jsonl").read_text().splitlines()]
+    events = [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
     for event in events:
         if event["event"] == "round":
             event["bytes_received"] = {"site-01": 1_500_000, "site-02": 700}

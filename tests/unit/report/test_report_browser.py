@@ -186,7 +186,7 @@ def test_hostile_names_do_nothing(tmp_path):
 
 def test_even_markup_that_slipped_through_could_not_act(tmp_path, page):
     """The policy of the page stops scripts and requests that are not its own."""
-    text = page.read_text().replace(
+    text = page.read_text("utf-8").replace(
         "</main>",
         "<script>document.title = 'broken'</script><img src='https://example.invalid/x.png'>"
         "<p onclick='1' id=p>x</p></main>",
