@@ -62,7 +62,8 @@ def is_drawn(board: Board) -> bool:
     """Return whether there is more to see in a figure than the reference rows."""
     if board.is_sweep:
         return any(row not in REFERENCES for _, row in sweep_lines(board))
-    return len({row for _, row in board.found if row not in REFERENCES}) > 0
+    rows = [row for row in board.rows if row not in REFERENCES]
+    return any(board.score(column, row) for column in board.columns for row in rows)
 
 
 def draw_board(board: Board, folder: Path, name: str = "") -> list[Path]:

@@ -1,4 +1,4 @@
-"""``feda3i demo``: noisy annotators, FedAvg against FedA3I against perfect masks."""
+"""``feda3i demo``: noisy annotators; FedAvg, FedA3I, redrawn masks and perfect ones."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROWS = {
     "fedavg": "FedAvg on the noisy masks",
     "feda3i": "FedA3I on the noisy masks",
+    "redraw": "FedAvg on masks redrawn by the sites",
     "clean": "FedAvg on perfect masks (ceiling)",
 }
 SHOWN = 6
