@@ -1,11 +1,10 @@
 """Masks of known annotators, redrawn: mean Dice to the truth before and after.
 
 Sites of 16 cases each, drawn from a folder of images and masks, with annotators of the paper's two
-settings, all too large, careful ones and clean masks; and people who drew the same images, each at
-a site of its own, against their majority. b0 comes from 32 further cases with clean masks.
+settings, all too large, careful ones and clean masks. b0 comes from 32 further cases with clean
+masks.
 
-    python benchmarks/redraw_masks.py OUT.jsonl --data FOLDER ... [--people FOLDER ...]
-    python benchmarks/redraw_masks.py OUT.jsonl --table
+    python benchmarks/redraw_masks.py OUT.jsonl --data FOLDER ...
 """
 
 from __future__ import annotations

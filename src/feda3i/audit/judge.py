@@ -193,11 +193,11 @@ def _told(
     others = "the others" if is_relative else "the trusted masks"
     near, far = sorted((abs(low), abs(high)))
     ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
-    side = "larger" if by > 0 else "smaller"
+    side: Verdict = "larger" if by > 0 else "smaller"
     verdict: Verdict
     if (low > 0 or high < 0) and not is_alike:
         if abs(by) >= limit:
-            verdict, said = side, f"draws {ends} {side} than {others}"  # type: ignore[assignment]
+            verdict, said = side, f"draws {ends} {side} than {others}"
         else:
             verdict, said = "slightly", f"draws slightly {side} than {others}, {ends}"
     elif max(-low, high) <= 2 * limit or (is_alike and max(-low, high) <= 4 * limit):
