@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feda3i.datasets import REGISTRY
+from feda3i.data.sets import REGISTRY
 from feda3i.seeding import rng
 from feda3i.synthetic.sets import breast_case, skin_case
 

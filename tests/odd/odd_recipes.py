@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from odd_values import PLAIN, TYPED, mutated, text, toml_value
 from pydantic import BaseModel
 
-from feda3i.datasets import REGISTRY as DATASETS
+from feda3i.data.sets import REGISTRY as DATASETS
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.models import REGISTRY as MODELS
 from feda3i.noise.noisy_masks import REGISTRY as NOISE

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from feda3i.datasets import REGISTRY as DATA
+from feda3i.data.sets import REGISTRY as DATA
 from feda3i.engine.redrawing import is_wanted as redraws
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from feda3i.data.division import Division
 from feda3i.data.folder import Folder
-from feda3i.datasets import REGISTRY
+from feda3i.data.sets import REGISTRY
 from feda3i.errors import RecipeError
 from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
@@ -35,7 +35,7 @@ def changes_of(recipe: Recipe, plan: Division) -> list[str]:
     """Return changes to real sites or cases that the user may not have intended."""
     found = []
     sites = plan.real_sites()
-    is_own = bool(sites) and not set(sites) <= REGISTRY.get(recipe.data.name).sources
+    is_own = bool(sites) and REGISTRY.get(recipe.data.name).card is None
     changes = []
     if is_own and set(plan.homes) != set(sites):
         most = max(len(part) for part in plan.parts.values())

@@ -26,7 +26,6 @@ class Card:
     """Where a published data set comes from."""
 
     title: str
-    publisher: str
     ask: str  # where and how to get it; nothing is ever downloaded
     licence: str  # what the publisher says, and where the binding text is
     cite: str
@@ -34,7 +33,7 @@ class Card:
     def text(self) -> str:
         """Return lines that tell a reader how to get the set and use it."""
         return (
-            f"no data folder given. {self.title} ({self.publisher})\n  get it: {self.ask}\n"
+            f"no data folder given. {self.title}\n  get it: {self.ask}\n"
             f"  licence: {self.licence}\n  cite: {self.cite}\n"
             "then unpack all archives into one folder and add data=FOLDER "
             "(or data=synthetic for drawn images that need no download)"
@@ -51,8 +50,6 @@ class Folder(Dividing, Options):
     """Keep a packed copy for the next start (``true``), none (``false``), or in this folder."""
 
     card: ClassVar[Card | None] = None
-    sources: ClassVar[frozenset[str]] = frozenset()
-    """Folders of a published set that are no real sites."""
 
     def find(
         self, entries: Sequence[FileEntry], options: Options

@@ -15,10 +15,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from feda3i.datasets import REGISTRY as DATASETS
-from feda3i.datasets import is_data, is_ours, refuse_both
+from feda3i.data.sets import REGISTRY as DATASETS
+from feda3i.data.sets import is_ours, refuse_both
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
+from feda3i.reading.csv_table import is_table
 from feda3i.recipe.finding import SECTIONS, find, read_toml
 from feda3i.recipe.machine import with_local
 from feda3i.recipe.sections import MethodSection, Recipe
@@ -166,7 +167,9 @@ def _renamed(
         return old
     if section == "data":
         refuse_both(str(value))
-        is_path = ":" not in str(value) and is_data(Path(str(value)))
+        is_path = ":" not in str(value) and (
+            Path(str(value)).is_dir() or is_table(Path(str(value)))
+        )
         if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
             return {**old, "path": str(value)}
         # A data set of the user's own has options of its own: those of another are not for it.

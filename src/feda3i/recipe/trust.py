@@ -68,7 +68,7 @@ def announce(recipe: Recipe) -> None:
 def registries() -> Mapping[str, Registry]:
     """Return what is known by name, by the section of a recipe that names it."""
     from feda3i import methods, models, noise
-    from feda3i.datasets import REGISTRY as DATASETS
+    from feda3i.data.sets import REGISTRY as DATASETS
 
     return {
         "data": DATASETS,

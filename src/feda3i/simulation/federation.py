@@ -11,7 +11,7 @@ from pydantic import PydanticUserError, ValidationError, validate_call
 from feda3i.core.cases import Federation
 from feda3i.core.holdout import with_validation
 from feda3i.data.folder import Folder
-from feda3i.datasets import REGISTRY
+from feda3i.data.sets import REGISTRY
 from feda3i.errors import DataError, RecipeError, check_option, summary
 from feda3i.noise.model import Annotator
 from feda3i.recipe import Recipe

@@ -1,21 +1,19 @@
-"""Data sets by name: a :class:`feda3i.data.folder.Folder`, or a function that gives a federation.
-
-A file of this package with ``DATASET = ...`` is found by its name.
-"""
+"""Data sets by name: a ``Folder``, or a function that gives a federation."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from feda3i.errors import RecipeError
-from feda3i.registry import Registry, modules_of
+from feda3i.registry import Registry
 
 REGISTRY = Registry(
     kind="dataset",
     builtin={
-        **modules_of("feda3i.datasets", "DATASET"),
-        "arrays": "feda3i.datasets:arrays",
+        "arrays": "feda3i.data.sets:arrays",
+        "breast": "feda3i.data.breast:Breast",
         "folder": "feda3i.data.folder:Folder",
+        "isic2017": "feda3i.data.isic2017:Isic2017",
         "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
         "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
         "synthetic-volumes": "feda3i.synthetic.sets:synthetic_volumes",
@@ -33,11 +31,6 @@ def arrays() -> None:
         "the cases of this run were arrays in memory: pass them again as federation=..., "
         "or name a folder with --data"
     )
-
-
-def is_data(path: Path) -> bool:
-    """Return whether a path can be read as data: a folder, or a CSV table."""
-    return path.is_dir() or (path.suffix.lower() in (".csv", ".tsv") and path.is_file())
 
 
 def is_ours(name: str) -> bool:

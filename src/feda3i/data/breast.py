@@ -20,36 +20,6 @@ from feda3i.reading.pairs import Pair, find_pairs
 from feda3i.reading.problems import Problem
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}
-CARDS = {
-    "busi": Card(
-        title="BUSI (the paper's BUS), breast ultrasound images",
-        publisher="Cairo University, Baheya Hospital",
-        ask="https://scholar.cu.edu.eg/?q=afahmy/pages/dataset (Dataset_BUSI.zip)",
-        licence="free for research with citation; the publisher's page is what counts",
-        cite="Al-Dhabyani et al. 2020, Data in Brief 28, 104863",
-    ),
-    "busis": Card(
-        title="BUSIS, a benchmark for breast ultrasound image segmentation",
-        publisher="Utah State University",
-        ask="http://cvprip.cs.usu.edu/busbench/ (on request to the authors)",
-        licence="research only, no redistribution, by agreement with the authors",
-        cite="Zhang et al. 2022, Healthcare 10(4), 729",
-    ),
-    "udiat": Card(
-        title="UDIAT (Dataset B), breast ultrasound lesions",
-        publisher="Manchester Metropolitan University, UDIAT Diagnostic Centre",
-        ask="write to Moi Hoon Yap, Manchester Metropolitan University, for the licence agreement",
-        licence="research only, no redistribution, by signed agreement",
-        cite="Yap et al. 2018, IEEE J. Biomed. Health Inform. 22(4), 1218-1226",
-    ),
-}
-BREAST = Card(
-    title="BREAST of the FedA3I paper: BUSI, BUSIS and UDIAT",
-    publisher="; ".join(card.publisher for card in CARDS.values()),
-    ask="; ".join(f"{name}: {card.ask}" for name, card in CARDS.items()),
-    licence="; ".join(f"{name}: {card.licence}" for name, card in CARDS.items()),
-    cite="; ".join(card.cite for card in CARDS.values()),
-)
 _CLASSES = ("benign", "malignant", "normal")
 _BUSIS = re.compile(r"(?:^|[/_ -])busis", re.IGNORECASE)
 _UDIAT = re.compile(r"udiat|dataset[_ ]?b(?:/|$)|(?:^|/)bus(?:/|$)", re.IGNORECASE)
@@ -63,26 +33,30 @@ class Breast(Folder):
     partition: str | None = "by-source"
     channels: int | None = 1
 
-    card: ClassVar[Card | None] = BREAST
-    sources: ClassVar[frozenset[str]] = frozenset(EXPECTED)
+    card: ClassVar[Card | None] = Card(
+        title="BREAST of the FedA3I paper: BUSI, BUSIS and UDIAT",
+        ask="busi: https://scholar.cu.edu.eg/?q=afahmy/pages/dataset (Dataset_BUSI.zip); busis: "
+        "http://cvprip.cs.usu.edu/busbench/ (on request); udiat: write to Moi Hoon Yap, Manchester "
+        "Metropolitan University, for the licence agreement",
+        licence="busi: free for research with citation; busis and udiat: research only, no "
+        "redistribution, by agreement",
+        cite="Al-Dhabyani et al. 2020, Data in Brief 28, 104863; Zhang et al. 2022, Healthcare "
+        "10(4), 729; Yap et al. 2018, IEEE J. Biomed. Health Inform. 22(4), 1218-1226",
+    )
 
     def find(
         self, entries: Sequence[FileEntry], options: Options
     ) -> tuple[list[Pair], list[Problem]]:
         """Pair the publishers' unpacked folders, or else any common layout."""
         folders = {part.lower() for entry in entries for part in entry.name.split("/")[:-1]}
-        if folders & set(_CLASSES):
-            return find_breast(entries)
-        return find_any(entries, options)
+        return find_breast(entries) if folders & {*_CLASSES} else find_any(entries, options)
 
 
 def find_breast(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
     """Pair the files of the three layouts.
 
-    BUSI is known by its folders benign, malignant and normal; BUSIS by a folder with busis in its
-    name; UDIAT by a folder called udiat, DatasetB or BUS; the latter two hold ``original/`` and
-    ``GT/`` (or other names for images and masks). BUSI's images without a lesion are left aside, as
-    the paper's counts imply.
+    BUSI is known by its folders benign, malignant and normal, BUSIS and UDIAT by the names of
+    theirs. BUSI's images without a lesion are left aside, as the paper's counts imply.
     """
     sets: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in entries:
@@ -90,9 +64,12 @@ def find_breast(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]
             sets[_which(posixpath.dirname(entry.name))].append(entry)
     pairs: list[Pair] = []
     problems: list[Problem] = []
-    for name in EXPECTED:
+    for name, expected in EXPECTED.items():
         found, wrong = find_pairs(sets[name])
         problems += wrong
+        if len(found) != expected:
+            text = f"expected {expected} pairs, found {len(found)}: unpack it into a folder"
+            problems.append(Problem("error", "set incomplete", name, text))
         for pair in found:
             stem = posixpath.basename(pair.name)
             pairs.append(Pair(f"{name}/{stem}", pair.images, pair.masks, name, group=stem))
@@ -102,7 +79,7 @@ def find_breast(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]
     }
     for which, (kind, text) in aside.items():
         problems += [Problem("note", kind, entry.name, text) for entry in sets[which]]
-    return pairs, problems + _count(pairs)
+    return pairs, problems
 
 
 def _which(folders: str) -> str:
@@ -110,17 +87,3 @@ def _which(folders: str) -> str:
     if kinds:
         return "normal" if kinds[-1] == "normal" else "busi"
     return "busis" if _BUSIS.search(folders) else "udiat" if _UDIAT.search(folders) else ""
-
-
-def _count(pairs: Sequence[Pair]) -> list[Problem]:
-    problems = []
-    for name, expected in EXPECTED.items():
-        found = sum(pair.source == name for pair in pairs)
-        if found != expected:
-            ask = CARDS[name].ask
-            text = f"expected {expected} pairs, found {found}; {ask}; unpack it into a folder"
-            problems.append(Problem("error", "set incomplete", name, text))
-    return problems
-
-
-DATASET = Breast

@@ -25,14 +25,7 @@ EXPECTED = {"training": 2000, "validation": 150, "test": 600}
 _PART = re.compile(
     r"ISIC-2017_(Training|Validation|Test)(?:_v2)?_(Data|Part1_GroundTruth)", re.IGNORECASE
 )
-CARD = Card(
-    title="ISIC 2017, lesion segmentation",
-    publisher="International Skin Imaging Collaboration",
-    ask="https://challenge.isic-archive.com/data/#2017: Training Data, Training Part1 GroundTruth, "
-    "Test v2 Data, Test v2 Part1 GroundTruth (four zip files, about 12 GB)",
-    licence="CC-0 as stated on that page; the page is what counts",
-    cite="Codella et al. 2018, arXiv:1710.05006",
-)
+UNPACK = "download it again, then for every archive: unzip ISIC-2017_....zip -d DIR"
 _SPLITS = {"training": "train", "validation": "validation", "test": "test"}
 
 
@@ -44,15 +37,20 @@ class Isic2017(Folder):
     partition: str | None = "iid"
     channels: int | None = 3
 
-    card: ClassVar[Card | None] = CARD
+    card: ClassVar[Card | None] = Card(
+        title="ISIC 2017, lesion segmentation",
+        ask="https://challenge.isic-archive.com/data/#2017: Training Data, Training Part1 "
+        "GroundTruth, Test v2 Data, Test v2 Part1 GroundTruth (four zip files, about 12 GB)",
+        licence="CC-0 as stated on that page; the page is what counts",
+        cite="Codella et al. 2018, arXiv:1710.05006",
+    )
 
     def find(
         self, entries: Sequence[FileEntry], options: Options
     ) -> tuple[list[Pair], list[Problem]]:
         """Pair the publisher's unpacked folders, or else any common layout."""
-        if any(_PART.search(entry.name) for entry in entries):
-            return find_isic2017(entries)
-        return find_any(entries, options)
+        is_published = any(_PART.search(entry.name) for entry in entries)
+        return find_isic2017(entries) if is_published else find_any(entries, options)
 
 
 def find_isic2017(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
@@ -81,7 +79,3 @@ def find_isic2017(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Proble
         problems += wrong
         pairs += [Pair(m.stem, m.images, m.masks, "isic2017", split=split) for m in matched]
     return pairs, problems
-
-
-UNPACK = "download it again, then for every archive: unzip ISIC-2017_....zip -d DIR"
-DATASET = Isic2017

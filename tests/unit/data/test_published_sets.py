@@ -3,7 +3,8 @@
 import pytest
 
 from data_files import breast_tree, isic_tree
-from feda3i.datasets import REGISTRY, breast, isic2017
+from feda3i.data import breast, isic2017
+from feda3i.data.sets import REGISTRY
 from feda3i.errors import DataError
 
 SETS = {
