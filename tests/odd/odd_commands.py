@@ -122,7 +122,7 @@ def _set(folder: Path, good: Path, draw: Random) -> Odd:
     about = "; ".join(odd_files.spoil(folder / "set", draw) for _ in range(draw.choice((1, 2))))
     small = odd_recipes.overrides({**odd_recipes.SMALL, "method": "fedavg", "noise": "none"})
     commands = (
-        "check set --workers 1",
+        "check set",
         f"run demo data=set {' '.join(small)} --out out",
         "noise apply set/masks out --mu 2 --sigma 1 --workers 1",
         "predict done set/images --out out",

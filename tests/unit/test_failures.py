@@ -159,7 +159,6 @@ def test_check_method_reports_any_error_as_a_broken_promise(tmp_path, monkeypatc
     [
         ("noise", "pdn", "--radius", "nan"),
         ("noise", "apply", "m", "n", "--mu", "1", "--sigma", "1", "--workers", "100000"),
-        ("check", "m", "--workers", "100000"),
         ("noise", "apply", "m", "n", "--mu", "nan", "--sigma", "1"),
     ],
 )

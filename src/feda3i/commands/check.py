@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from feda3i.commands.app import AllowUnused, Classes, Workers
+from feda3i.commands.app import AllowUnused, Classes
 from feda3i.errors import RecipeError
 from feda3i.values import split_names
 
@@ -36,11 +35,9 @@ def check(
         Path | None, typer.Option(help="Write a summary without names and pixels here.")
     ] = None,
     problems: Annotated[Path | None, typer.Option(help="Write all findings to this CSV.")] = None,
-    measure: Annotated[bool, typer.Option(help="Train a step to tell what a round takes.")] = True,
-    workers: Workers = None,
 ) -> None:
     """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
-    from feda3i.data.check_report import report_text, summarise_checkup, summary_text
+    from feda3i.data.check_report import report_text, summary_text
     from feda3i.data.checkup import check_data
     from feda3i.files import write_file
     from feda3i.reading.problems import write_problems
@@ -57,16 +54,12 @@ def check(
         group=group,
         unused="allow" if allow_unused else "error",
         allow_outside=allow_outside,
-        measure=measure,
-        workers=workers,
     )
     print(report_text(report))
     if mail is not None:
-        summary = summarise_checkup(report)
         mail.parent.mkdir(parents=True, exist_ok=True)
-        write_file(mail.with_suffix(".txt"), f"{summary_text(summary)}\n".encode())
-        write_file(mail.with_suffix(".json"), f"{json.dumps(summary, indent=2)}\n".encode())
-        print(f"\nsafe to mail: {mail.with_suffix('.txt')} and {mail.with_suffix('.json')}")
+        write_file(mail, f"{summary_text(report)}\n".encode())
+        print(f"\nsafe to mail: {mail}")
     if problems is not None:
         write_problems(problems, report.problems)
         print(f"all findings: {problems}")

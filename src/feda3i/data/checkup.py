@@ -1,19 +1,18 @@
-"""The site doctor: is a folder fit for training? Looks at every case once, keeps no pixel."""
+"""Is a folder fit for training? Looks at every case once, keeps no pixel."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feda3i.data.case_facts import ANY_CLASS, Facts, SiteFacts, look_at, site_facts
+from feda3i.data.case_facts import ANY_CLASS, Facts, look_at
 from feda3i.data.division import as_test, home
 from feda3i.data.duplicates import find_duplicates
 from feda3i.data.partition import split_cases
-from feda3i.data.round_cost import EPOCHS, Estimate, estimate
-from feda3i.data.run_lines import picture_lines, shared_options, volume_lines
-from feda3i.data.volume_summary import judge_classes, judge_scales, settle_classes
+from feda3i.data.run_lines import command_lines
 from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
 from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
@@ -21,15 +20,14 @@ from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import CaseError, Level, Problem, by, errors_of
 from feda3i.reading.usage import Unused, Usage, without
 
-WIDTH = 16
-VOLUME_WIDTH, VOLUME_EPOCHS = 8, 3
 _BATCH = 8  # cases that a worker takes at a time
 _MOST_SITES, _SITE_CASES = 12, 8  # simulated sites, and training cases of one
+_MOST_CLASSES = 32  # mask values above this are strays unless their classes are named
 
 
 @dataclass(frozen=True)
 class Checkup:
-    """All findings; ``feda3i.data.check_report`` turns them into text and JSON."""
+    """All findings; ``feda3i.data.check_report`` turns them into text."""
 
     root: Path
     cases: tuple[Listed, ...]
@@ -38,28 +36,14 @@ class Checkup:
     is_split_given: bool
     problems: tuple[Problem, ...]
     classes: tuple[str, ...]
-    duplicates: tuple[tuple[int, int], ...] = ()
-    cost: Estimate | None = None
-    channels: int = 1
-    usage: tuple[Usage, ...] = ()
-    are_volumes: bool = False
-    commands: tuple[str, ...] = ()  # to type next
+    duplicates: tuple[tuple[int, int], ...]
+    usage: tuple[Usage, ...]
+    commands: tuple[str, ...]  # to type next
 
     @property
     def is_fit(self) -> bool:
         """Return whether the folder can be trained on as it is."""
         return not errors_of(self.problems)
-
-    def side_by_side(self) -> dict[str, SiteFacts]:
-        """Return foreground and objects of every folder (site or source), by name."""
-        unit = "mm" if self.facts and all(fact.spacing for fact in self.facts) else "px"
-        rows: dict[str, list[int]] = defaultdict(list)
-        for place, case in enumerate(self.cases):
-            rows[home(case) or "all"].append(place)
-        return {
-            name: site_facts([self.split[i] for i in own], [self.facts[i] for i in own], unit)
-            for name, own in sorted(rows.items())
-        }
 
 
 def check_data(
@@ -70,26 +54,8 @@ def check_data(
     group: str | None = None,
     unused: Unused = "error",
     allow_outside: bool = False,
-    width: int | None = None,
-    measure: bool = True,
-    workers: int | None = None,
 ) -> Checkup:
-    """Look at every case of a folder or table, and report what is wrong with it.
-
-    Parameters
-    ----------
-    size
-        Side in pixels that training will use; without it all cases must have one size.
-    classes, group, unused
-        As for loading.
-    width
-        Of the U-Net that the estimate of time and traffic assumes; by default, like the epochs per
-        round, that of the paper for pictures, of the recipe ``own-volumes`` for volumes.
-    measure
-        Train a few steps to tell minutes per round.
-    workers
-        Threads; one per core by default.
-    """
+    """Look at every case of a folder or table; ``size`` is that of training, if not the files'."""
     root = Path(path).expanduser()
     check_size(size)
     are_volumes = holds_volumes(root)
@@ -108,7 +74,7 @@ def check_data(
     good: list[Listed] = []
     facts: list[Facts] = []
     spoilt: list[tuple[Pair, str]] = []
-    for case, found in zip(listing.cases, _look(listing, workers), strict=True):
+    for case, found in zip(listing.cases, _look(listing), strict=True):
         if isinstance(found, Facts):
             good.append(case)
             facts.append(found)
@@ -119,29 +85,21 @@ def check_data(
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
-    names = settle_classes(listing.options.classes, facts)
+    names = _settle_classes(listing.options.classes, facts)
     cases = [case.name for case in good]
     problems += _judge_masks(cases, facts)
     if are_volumes:
-        problems += judge_classes(names, cases, facts) + judge_scales(cases, facts)
+        problems += _judge_classes(names, cases, facts)
     elif size is None:
         problems += _judge_sizes(cases, facts)
     problems += _judge_pairs(cases, split, pairs) + _judge_set(split)
-    keys = [f"data.group={group}"] if group else []
+    keys = [f"data.classes={json.dumps(names, separators=(',', ':'))}"] if len(names) > 1 else []
+    keys += [f"data.group={group}"] if group else []
     keys += ["data.unused=allow"] if unused == "allow" else []
     keys += ["data.allow_outside=true"] if allow_outside else []
-    shared, simulated = shared_options(names, keys), 0 if has_people else _simulated(good, split)
-    commands: list[str] = []
-    shape: tuple[int, ...] = facts[0].shape if facts and size is None else (size or 0,) * 2
-    if facts and are_volumes:
-        commands, shape = volume_lines(root, facts, shared, size, simulated)
-    elif facts:
-        commands = picture_lines(root, facts, shared, size, simulated)
-    deep = max((fact.channels for fact in facts), default=1)
-    cost = None
-    if measure and facts:
-        usual, epochs = (VOLUME_WIDTH, VOLUME_EPOCHS) if are_volumes else (WIDTH, EPOCHS)
-        cost = estimate(shape, deep, len(names), width=width or usual, epochs=epochs)
+    simulated = 0  # sites, where no folder names any
+    if not (has_people or all(map(home, good))):
+        simulated = max(2, min(_MOST_SITES, split.count("train") // _SITE_CASES))
     return Checkup(
         root=root,
         cases=tuple(good),
@@ -151,22 +109,12 @@ def check_data(
         problems=tuple(sorted(set(problems))),
         classes=names,
         duplicates=tuple(pairs),
-        cost=cost,
-        channels=deep,
         usage=tuple(without(listing.usage, spoilt)),
-        are_volumes=are_volumes and bool(facts),
-        commands=tuple(commands),
+        commands=tuple(command_lines(root, facts, keys, size, simulated) if facts else ()),
     )
 
 
-def _simulated(cases: Sequence[Listed], split: Sequence[str]) -> int:
-    """Return how many sites to simulate where no folder names any; 0 if the folders are sites."""
-    if all(home(case) for case in cases):
-        return 0
-    return max(2, min(_MOST_SITES, list(split).count("train") // _SITE_CASES))
-
-
-def _look(listing: Listing, workers: int | None) -> Iterable[Facts | Problem]:
+def _look(listing: Listing) -> Iterable[Facts | Problem]:
     """Return what is known of every case; few are in memory at a time."""
 
     def look(case: Listed) -> Facts | Problem:
@@ -176,7 +124,36 @@ def _look(listing: Listing, workers: int | None) -> Iterable[Facts | Problem]:
             return error.problem(case.name)
 
     batch = 1 if listing.options.whole else _BATCH
-    return ordered_map(look, listing.cases, workers, way="threads", batch=batch)
+    return ordered_map(look, listing.cases, None, way="threads", batch=batch)
+
+
+def _settle_classes(names: Sequence[str], facts: Sequence[Facts]) -> tuple[str, ...]:
+    """Return the classes as named, or else as the masks of volumes have them."""
+    if tuple(names) != ANY_CLASS:
+        return tuple(names)
+    values = {value for fact in facts for value in fact.values if value}
+    most = max((value for value in values if value <= _MOST_CLASSES), default=1)
+    return DEFAULT_CLASSES if len(values) < 2 or most == 1 else ANY_CLASS[:most]
+
+
+def _judge_classes(
+    classes: Sequence[str], names: Sequence[str], facts: Sequence[Facts]
+) -> list[Problem]:
+    held = {value for fact in facts for value in fact.values}
+    problems = [
+        Problem("note", "class in no mask", ".", f"no mask holds {name} (value {value})")
+        for value, name in enumerate(classes, start=1)
+        if len(classes) > 1 and value not in held
+    ]
+    for name, fact in zip(names, facts, strict=True):
+        drawn = fact.values - {0}
+        several = fact.is_cut or max(drawn, default=0) > len(classes)
+        if len(drawn) > 1 if len(classes) == 1 else several:
+            other = ", ".join(map(str, sorted(fact.values)[:8]))
+            other = "values above 255 or between" if fact.is_cut else other
+            text = f"expected 0 to {len(classes)} (one per class), found {other}: relabel the mask"
+            problems.append(Problem("error", "mask values", name, text))
+    return problems
 
 
 def _judge_masks(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
@@ -201,7 +178,7 @@ def _judge_sizes(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
     usual = Counter(fact.shape for fact in facts).most_common(1)[0][0]
     problems = []
     for name, fact in zip(names, facts, strict=True):
-        if len(fact.shape) == 2 and min(fact.shape) < MIN_SIZE:
+        if min(fact.shape) < MIN_SIZE:
             text = f"{by(fact.shape)}: add --size {MIN_SIZE}"
             problems.append(Problem("error", "image too small", name, text))
         if fact.shape != usual:

@@ -1,10 +1,10 @@
-"""The commands to use for a folder: of pictures, or of volumes whole or slice by slice."""
+"""The commands to use for a folder of pictures or volumes, with options that fit it."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,6 @@ from feda3i.reading.options import MIN_SIZE
 MOST_VOXELS, MOST_PIXELS = 64**3, 256**2
 """Largest patch of volumes and of slices that is suggested: minutes, not hours, without a GPU."""
 MOST_SIDE = 256  # of pictures
-THICK = 1.5
-"""Slices so many times as thick as voxels are wide decide along which axis to cut."""
 
 
 def suggest_patch(
@@ -41,66 +39,37 @@ def suggest_patch(
     return tuple(patch)
 
 
-def volume_lines(
-    root: Path, facts: Sequence[Facts], options: Sequence[str], size: int | None, sites: int
-) -> tuple[list[str], tuple[int, ...]]:
-    """Return what to type for volumes, the better way first, and the size of its patches.
-
-    ``sites`` are to be simulated; with 0 the folders are the sites.
-    """
-    shapes = np.array([(size,) * 3 if size else fact.shape for fact in facts], float)
-    sides = np.median(shapes, axis=0).tolist()
-    known = [fact.spacing for fact in facts if len(fact.spacing) == len(sides)]
-    spacing = [] if size or not known else np.median(np.array(known), axis=0).tolist()
-    across = _slice_axis(sides, spacing)
-    patch = suggest_patch(sides, spacing)
-    plane = suggest_patch([sides[k] for k in range(3) if k != across], most=MOST_PIXELS)
-    # Cases are (slice, row, column), files the other way round.
-    axis = [] if across == 0 else [f"data.axis={2 - across}"]
-    slices = ["data.volumes=slices", *axis, _patch(plane), "train.batch=16", "train.epochs=1"]
-    ways = {"whole volumes": [_patch(patch)], "slice by slice": slices}
-    is_thin = min(sides) < MIN_SIZE  # too thin for patches in space
-    if is_thin:
-        ways = dict(reversed(ways.items()))
-    fixed = [*options, *([f"data.size={size}"] if size else ())]
-    return _lines("own-volumes", root, fixed, ways, sites), plane if is_thin else patch
-
-
-def picture_lines(
+def command_lines(
     root: Path, facts: Sequence[Facts], options: Sequence[str], size: int | None, sites: int
 ) -> list[str]:
-    """Return what to type for a folder of pictures; ``sites`` as for volumes."""
-    shortest = float(np.median([min(fact.shape) for fact in facts]))
-    fits = min(MOST_SIDE, max(MIN_SIZE, int(shortest) // MIN_SIZE * MIN_SIZE))
-    return _lines("own", root, [f"data.size={size or fits}", *options], {"run": []}, sites)
-
-
-def shared_options(classes: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the options that every command names."""
-    named = [f"data.classes={json.dumps(list(classes), separators=(',', ':'))}"]
-    return [*(named if len(classes) > 1 else ()), *keys]
-
-
-def _lines(
-    recipe: str, root: Path, options: Sequence[str], ways: Mapping[str, Sequence[str]], sites: int
-) -> list[str]:
-    width = max(len(way) for way in [*ways, "audit"]) + 2
-    start = ["feda3i", "run", recipe, f"data={root}"]
-    start += ["data.partition=iid", f"data.sites={sites}"] if sites else []
-    lines = [f"{way:{width}}{shlex.join([*start, *options, *own])}" for way, own in ways.items()]
-    best = next(iter(ways.values()))
-    audit = shlex.join(["feda3i", "audit", str(root), *options, *best])
+    """Return what to type; ``sites`` are to be simulated, with 0 the folders are the sites."""
+    if len(facts[0].shape) == 3:
+        recipe, fitting = "own-volumes", _volume_options(facts, size)
+    else:
+        shortest = float(np.median([min(fact.shape) for fact in facts]))
+        fits = min(MOST_SIDE, max(MIN_SIZE, int(shortest) // MIN_SIZE * MIN_SIZE))
+        recipe, fitting = "own", [f"data.size={size or fits}"]
+    simulated = ["data.partition=iid", f"data.sites={sites}"] if sites else []
+    run = ["feda3i", "run", recipe, f"data={root}", *simulated, *fitting, *options]
+    audit = shlex.join(["feda3i", "audit", str(root), *fitting, *options])
     needed = "needs one folder per site (SITE/images, SITE/masks)"
-    return [*lines, f"{'audit':{width}}{needed if sites else audit}"]
+    return [f"run    {shlex.join(run)}", f"audit  {needed if sites else audit}"]
+
+
+def _volume_options(facts: Sequence[Facts], size: int | None) -> list[str]:
+    """Return the options for patches in space, or in slices if volumes are too thin for that."""
+    sides = np.median([(size,) * 3 if size else fact.shape for fact in facts], axis=0).tolist()
+    known = [fact.spacing for fact in facts if fact.spacing]
+    spacing = [] if size or not known else np.median(known, axis=0).tolist()
+    thin = int(np.argmin(sides))
+    if sides[thin] >= MIN_SIZE:
+        cube = [f"data.size={size}"] if size else []
+        return [*cube, _patch(suggest_patch(sides, spacing))]
+    plane = suggest_patch([side for k, side in enumerate(sides) if k != thin], most=MOST_PIXELS)
+    # Cases are (slice, row, column), files the other way round.
+    axis = [] if thin == 0 else [f"data.axis={2 - thin}"]
+    return ["data.volumes=slices", *axis, _patch(plane), "train.batch=16", "train.epochs=1"]
 
 
 def _patch(sides: Sequence[int]) -> str:
     return f"train.patch={json.dumps(sides, separators=(',', ':'))}"
-
-
-def _slice_axis(sides: Sequence[float], spacing: Sequence[float]) -> int:
-    """Return the side of a case along which its slices lie: the thin one, or the coarse one."""
-    if min(sides) < MIN_SIZE:
-        return int(np.argmin(sides))
-    coarse = int(np.argmax(spacing)) if spacing else 0
-    return coarse if spacing and spacing[coarse] > THICK * spacing[0] else 0

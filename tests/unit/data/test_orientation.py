@@ -34,9 +34,7 @@ def test_check_tells_masks_that_were_drawn_before_the_picture_was_turned(
         tagged(tmp_path / "masks" / f"c{number}.png", drawn * 255, 1)
         shown = load_folder(tmp_path, cache=False)
         np.testing.assert_array_equal(shown.images[number], image)  # reading has one rule
-    found = {
-        p.name for p in check_data(tmp_path, size=48, measure=False).problems if p.kind == KIND
-    }
+    found = {p.name for p in check_data(tmp_path, size=48).problems if p.kind == KIND}
     assert bool(found) == (drawn_on == "stored")
 
 

@@ -16,7 +16,7 @@ def test_links_to_nothing_and_folders_with_an_images_name_do_not_stop_it(tmp_pat
     save_pair(root, "pipe", 10)
     (root / "images" / "pipe.png").unlink()
     os.mkfifo(root / "images" / "pipe.png")
-    result = check_data(root, measure=False, size=16)
+    result = check_data(root, size=16)
     assert {(p.kind, p.name) for p in errors_of(result.problems)} == {
         ("unreadable file", "images/loop.png"),
         ("image missing", "masks/folder.png"),
@@ -31,7 +31,7 @@ def test_a_pipe_that_a_table_names_is_no_file(tmp_path):
     names = [f"images/{n}.png,masks/case0.png,{n}\n" for n in ("case0", "case1", "case2", "pipe")]
     table = root / "mine.csv"
     table.write_text("image,mask,name\n" + "".join(names))
-    result = check_data(table, measure=False, size=16)
+    result = check_data(table, size=16)
     assert [p.kind for p in errors_of(result.problems)] == ["file missing"]
     assert len(result.cases) == 3
 
@@ -40,10 +40,10 @@ def test_a_link_leads_outside_only_if_that_is_meant(tmp_path):
     root = plain_tree(tmp_path / "in", 3)
     (root / "images" / "case0.png").rename(tmp_path / "elsewhere.png")
     (root / "images" / "case0.png").symlink_to(tmp_path / "elsewhere.png")
-    result = check_data(root, measure=False, size=16)
+    result = check_data(root, size=16)
     assert any("--allow-outside" in problem.text for problem in errors_of(result.problems))
     assert len(result.cases) == 2
-    allowed = check_data(root, measure=False, size=16, allow_outside=True)
+    allowed = check_data(root, size=16, allow_outside=True)
     assert (len(allowed.cases), errors_of(allowed.problems)) == (3, [])
 
 
@@ -54,5 +54,5 @@ def test_links_in_many_circles_come_to_an_end(tmp_path):
         room.mkdir()
         for other in rooms:
             (room / other.name).symlink_to(other)
-    result = check_data(root, measure=False, size=16)
+    result = check_data(root, size=16)
     assert len(result.cases) == 3

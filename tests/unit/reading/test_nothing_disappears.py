@@ -1,5 +1,7 @@
 """What becomes of every file is told, and pictures in no case are errors unless allowed."""
 
+import re
+
 import pytest
 
 from data_files import lesion, plain_tree, save, zip_folder
@@ -65,17 +67,12 @@ def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
     for line in ("south              5      5         1  mask missing: 1", "5 folders", "empty"):
         assert line in out
     assert "16 images and 16 masks used, 1 not used" in out
-    rows = check_data(hospitals, size=32, measure=False, unused="allow").side_by_side()
-    assert list(rows) == ["north", "south", "west"]
-    assert [(row.train, row.test) for row in rows.values()] == [(4, 2), (4, 1), (4, 1)]
-    area = sorted(lesion(100 + n, 60, 80)[1].mean() for n in range(5))[2]
-    assert rows["south"].share == pytest.approx(area)
-    assert rows["south"].width == pytest.approx(2 * (area * 4800 / 3.14159) ** 0.5, abs=0.02)
-    assert rows["south"].objects == 1
-    assert "width of largest (px)" in out
     code, out, _ = feda3i("check", hospitals, "--size", 32, "--allow-unused")
     assert code == 0
     assert "note               mask missing: 1" in out
+    area = sorted(lesion(100 + n, 60, 80)[1].mean() for n in range(5))[2]
+    for row in (r"north +4 +2 ", rf"south +4 +1 +{area:.1%} ", r"west +4 +1 "):
+        assert re.search(row, out)
 
 
 def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
@@ -84,7 +81,7 @@ def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
         hospitals / "west/case_2/image.png",
     ):
         place.write_bytes(place.read_bytes()[:300])
-    report = check_data(hospitals, size=32, measure=False)
+    report = check_data(hospitals, size=32)
     found = {u.folder: (u.images, u.masks, u.reasons) for u in report.usage}
     assert found["north/images"] == (5, 0, {"corrupt picture": 1})
     assert found["north/masks"] == (0, 5, {"corrupt picture": 1})

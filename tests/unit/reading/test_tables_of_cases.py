@@ -95,7 +95,7 @@ def test_a_table_is_data_for_every_command(tmp_path, feda3i):
     assert sorted(numbers[0] + numbers[1]) == list(range(12))
     patients = [{(n % 2, n // 4) for n in side} for side in numbers]
     assert not patients[0] & patients[1]
-    assert check_data(table, size=32, measure=False, allow_outside=True).is_fit
+    assert check_data(table, size=32, allow_outside=True).is_fit
     assert folder(table, size=32, cache=False, allow_outside=True).names() == federation.names()
     code, out, _ = feda3i("check", table, "--size", 32, "--allow-outside")
     assert code == 0, out

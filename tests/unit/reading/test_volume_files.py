@@ -129,7 +129,7 @@ def test_odd_nifti_files_are_named_and_the_rest_is_read(tmp_path, is_packed):
         put(tmp_path, stem, pack(change(nifti())), mask, ending)
         if "spacing" not in stem:
             put(tmp_path, f"mask {stem}", pack(nifti()), pack(change(nifti(MASK.T))), ending)
-    result = check_data(tmp_path, measure=False, workers=1)
+    result = check_data(tmp_path)
     bad = {problem.name for problem in errors_of(result.problems)} - {"."}
     fits = {"mask values not finite", "mask one value not finite"}  # replaced, or not float
     masks = {f"mask {stem}" for stem in ODD if "spacing" not in stem}
@@ -257,7 +257,7 @@ def test_what_is_no_series_with_a_mask_is_named(tmp_path):
     (site / "images" / "broken" / "i2.dcm").write_bytes(b"hello")
     (site / "masks" / "outlined.nii.gz").unlink()
     write_series(site / "masks" / "outlined")
-    result = check_data(tmp_path, measure=False, workers=1)
+    result = check_data(tmp_path)
     found = {(p.kind, p.name) for p in errors_of(result.problems)}
     assert found == {
         *(("mask missing", f"north/images/bare/i{number}.dcm") for number in range(1, 5)),
