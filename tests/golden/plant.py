@@ -289,7 +289,7 @@ PLANTS = (
     Plant(
         "RMD: each network learns from the pixels of its own choice",
         "rmd",
-        "feda3i.methods.coteaching:_OTHER",
+        "feda3i.methods.rmd:_OTHER",
         lambda pairs: ((0, 0), (1, 1)),
     ),
     Plant(

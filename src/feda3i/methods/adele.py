@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -56,14 +56,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from feda3i import losses
-from feda3i.core.messages import Numbers, Plan, Replies, Wire
+from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError
 from feda3i.methods.base import Method
 from feda3i.methods.corrected import current_masks, remember_masks
-from feda3i.methods.curves import FEWEST, has_bent
 
+FEWEST = 4
+"""Three parameters need at least one point more."""
+STEEP = 0.1
+"""An increase of the IoU that ends a flat head."""
 SMALLEST = 32
 """Sides below this are not made smaller: a U-Net cannot train on a single smaller image."""
 
@@ -83,8 +86,6 @@ class ADELE(Method):
         tuple[Annotated[float, Field(gt=0, le=4)], ...], Field(min_length=1, max_length=8)
     ] = (0.7, 1.0, 1.5)
     """Sizes at which every batch passes the network, as shares of the images' own."""
-    multiple: Annotated[int, Field(ge=1, le=64)] = 1
-    """Round scaled sides to a multiple of this, for networks that need one."""
     trim: bool = True
     """Cut a flat head off the curve before the fit."""
     points: Annotated[int, Field(ge=2)] = FEWEST
@@ -109,14 +110,14 @@ class ADELE(Method):
         network = server.predictor(server.params).network.eval()
         image = torch.zeros(1, server.format.channels, *server.format.shape)
         for scale in self.scales:
-            size = scaled_shape(server.format.shape, scale, self.multiple)
+            size = scaled_shape(server.format.shape, scale)
             try:
                 with torch.inference_mode():
-                    at_scale(network, image, scale, self.multiple)
+                    at_scale(network, image, scale)
             except (RuntimeError, ValueError) as error:
                 raise RecipeError(
                     f"method 'adele': the network cannot take images of {size} (scale {scale}): "
-                    f"{error}; set method.multiple to what its sides must be a multiple of"
+                    f"{error}; set method.scales to sizes that it takes"
                 ) from None
 
     def plan(self, server: Server, round: int) -> Plan:
@@ -176,8 +177,7 @@ class ADELE(Method):
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the mean cross-entropy over the scales and their disagreement."""
         targets = self.targets(site, batch)
-        see = partial(at_scale, site.network, multiple=self.multiple)
-        views = [see(batch.images, scale) for scale in self.scales]
+        views = [at_scale(site.network, batch.images, scale) for scale in self.scales]
         total = torch.stack([self.criterion(z, targets) for z in views]).sum()
         if self.lam > 0:
             total = total + self.lam * self.agreement(views)
@@ -192,7 +192,7 @@ class ADELE(Method):
 
     def probabilities(self, site: Site, batch: Batch, logits: Tensor) -> Tensor:
         """Return the mean probability over the scales; ``logits`` are those of scale one."""
-        see = partial(at_scale, site.network, multiple=self.multiple)
+        see = partial(at_scale, site.network)
         views = [
             logits if scale == 1 else site.answers(batch, partial(see, scale=scale))
             for scale in self.scales
@@ -221,34 +221,126 @@ def _counts(predicted: Tensor, annotated: Tensor) -> NDArray[Any]:
     return np.stack([s.transpose(0, 1).flatten(1).sum(-1).cpu().numpy() for s in sets])
 
 
-def scaled_shape(shape: Sequence[int], scale: float, multiple: int = 1) -> tuple[int, ...]:
-    """Return a size in space at a scale, rounded down or to the nearest multiple.
+def scaled_shape(shape: Sequence[int], scale: float) -> tuple[int, ...]:
+    """Return a size in space at a scale, rounded down.
 
     >>> [scaled_shape((256, 40), scale) for scale in (0.7, 1.0, 1.5)]
     [(179, 32), (256, 40), (384, 60)]
-    >>> scaled_shape((256, 256), 0.7, multiple=32)
-    (192, 192)
     """
-    return tuple(_side(side, scale, multiple) for side in shape)
+    # 0.7 * 30 is 20.999...
+    return tuple(max(int(side * scale + 1e-9), min(side, SMALLEST)) for side in shape)
 
 
-def _side(side: int, scale: float, multiple: int) -> int:
-    length = int(side * scale + 1e-9)  # 0.7 * 30 is 20.999...
-    if multiple > 1:
-        length = max(1, round(side * scale / multiple)) * multiple
-    return max(length, min(side, SMALLEST))
-
-
-def at_scale(network: nn.Module, images: Tensor, scale: float, multiple: int = 1) -> Tensor:
+def at_scale(network: nn.Module, images: Tensor, scale: float) -> Tensor:
     """Return the logits ``(case, class, *space)`` of images seen at a scale, at their own size."""
     shape = tuple(images.shape[2:])
-    size = scaled_shape(shape, scale, multiple)
+    size = scaled_shape(shape, scale)
     if size == shape:
         logits: Tensor = network(images)
         return logits
     mode = "trilinear" if len(shape) == 3 else "bilinear"
     resized = functional.interpolate(images, size, mode=mode, align_corners=True)
     return functional.interpolate(network(resized), shape, mode=mode, align_corners=True)
+
+
+class Curve(NamedTuple):
+    """The learning curve f(x) = a (1 - exp(-x^b / c)).
+
+    Training on noisy masks first learns what the masks have in common, then the noise: the IoU with
+    the given masks rises steeply, then slowly. The switch fires when the slope has lost a given
+    share of its first value.
+    """
+
+    a: float
+    b: float
+    c: float
+
+    def value(self, x: Floats) -> Floats:
+        """Return f(x)."""
+        return np.asarray(-self.a * np.expm1(-(x**self.b) / self.c))
+
+    def slope(self, x: Floats) -> Floats:
+        """Return f'(x); a small shift keeps it finite at zero, where b < 1 makes it steep."""
+        x = x + 1e-6
+        power = x**self.b / self.c
+        return np.asarray(self.a * self.b * power / x * np.exp(-power))
+
+
+def fit_curve(values: Sequence[float]) -> Curve | None:
+    """Fit a curve with 0 <= a <= 1, 0 <= b <= 1, c > 0; ``None`` if the fit fails.
+
+    The x of m values in [0, 1] are spread evenly over [0, m]; late points weigh up to a hundredfold
+    in the squared sum.
+
+    >>> fitted = fit_curve(0.7 * (1 - np.exp(-np.linspace(0, 12, 12) / 3)))
+    >>> [round(float(parameter), 3) for parameter in fitted]
+    [0.7, 1.0, 3.0]
+    """
+    from scipy.optimize import least_squares
+
+    y = np.asarray(values, dtype=np.float64)
+    if len(y) < 2 or not np.isfinite(y).all():
+        return None
+    x = np.linspace(0.0, len(y), len(y))
+    error = np.geomspace(1.0, 0.1, len(y))
+
+    def residuals(parameters: Floats) -> Floats:
+        return (Curve(*parameters).value(x) - y) / error
+
+    bounds = ([0.0, 0.0, 1e-12], [1.0, 1.0, np.inf])
+    found = least_squares(residuals, (1.0, 1.0, 1.0), bounds=bounds, method="trf")
+    if not found.success or not np.isfinite(found.x).all():
+        return None
+    return Curve(*(float(parameter) for parameter in found.x))
+
+
+def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
+    """Return how many leading points to cut: those before the first increase of at least 0.1.
+
+    Zero if fewer than ``keep`` points would remain. Without that limit a curve that never rises so
+    fast would be eaten up to its last point, and the switch would never fire.
+
+    >>> flat_head([0.0, 0.01, 0.02, 0.3, 0.5, 0.6, 0.65]), flat_head([0.1, 0.15, 0.2, 0.22, 0.23])
+    (2, 0)
+    """
+    increases = np.diff(np.asarray(values, dtype=np.float64))
+    steep = np.flatnonzero(increases >= STEEP)
+    cut = int(steep[0]) if len(steep) else len(increases)
+    return cut if len(values) - cut >= keep else 0
+
+
+def bend(curve: Curve, r: float, rounds: int) -> int | None:
+    """Return the step after which the slope has lost more than the share ``r`` of its first value.
+
+    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more than
+    that share; ``None`` for a curve without slope.
+    """
+    slope = curve.slope(np.arange(1.0, max(rounds, 2)))
+    if not slope[0] > 0 or not np.isfinite(slope).all():
+        return None
+    change = np.abs(slope - slope[0]) / slope[0]
+    # A change above one is counted as none, as the authors do.
+    return 1 + int(np.count_nonzero((change <= r) | (change > 1)))
+
+
+def has_bent(
+    values: Sequence[float], r: float, rounds: int, *, trim: bool = True, points: int = FEWEST
+) -> bool:
+    """Return whether early learning is over: the curve has lost the share ``r`` of its slope.
+
+    The values are the IoU of the initial model with the given masks, and after each round so far of
+    all ``rounds``. ``trim`` leaves out a flat head; fewer than ``points`` decide nothing.
+
+    >>> curve = 0.7 * (1 - np.exp(-np.arange(20) / 3))
+    >>> [has_bent(curve[: m + 1], 0.9, 100) for m in (8, 9)]
+    [False, True]
+    """
+    if len(values) < points:
+        return False
+    cut = flat_head(values, keep=points) if trim else 0
+    curve = fit_curve(values[cut:])
+    step = None if curve is None else bend(curve, r, rounds)
+    return step is not None and len(values) - 1 >= step + cut
 
 
 METHOD = ADELE

@@ -64,6 +64,8 @@ PAIRS = {
 """What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
 SURVEY = (*PAIRS["q"], "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
 OBJECTS = "objects"
+SETTLED = 0.05
+"""With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
 
 class FedA3I(Method):
@@ -73,7 +75,7 @@ class FedA3I(Method):
     ----------
     t1
         Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
-        by less than ``settled`` (relative) in two rounds, at half of the run at the latest.
+        by less than 5 % in two rounds, at half of the run at the latest.
     safe
         Balance the sites within bounds, so that no site is silenced or dominates; ``False`` is the
         paper's rule.
@@ -82,8 +84,8 @@ class FedA3I(Method):
     weighting
         ``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
         ``"fedavg"`` no quality at all.
-    power, scale, bias
-        Of the ramp: ``alpha_j = scale * ((j - 1) / (L - 1)) ** power + bias``.
+    power
+        Of the ramp: ``alpha_j = ((j - 1) / (L - 1)) ** power``.
     """
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
@@ -91,10 +93,6 @@ class FedA3I(Method):
     r: Share | Literal["share"] = 0.5
     weighting: Literal["full", "intra", "fedavg"] = "full"
     power: Annotated[float, Field(gt=0)] = 1.0
-    scale: Share = 1.0
-    bias: Share = 0.0
-    settled: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
 
     begins_as_fedavg: ClassVar[bool] = True
     wire: ClassVar[Wire] = Wire(
@@ -103,14 +101,8 @@ class FedA3I(Method):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.scale + self.bias > 1:
-            raise ValueError(
-                "scale + bias must not exceed 1: no stage can be more than all quality"
-            )
         if self.weighting == "intra" and self.r not in (0.5, "share"):
             raise ValueError("weighting = 'intra' means r = 'share'; another r has no effect")
-        if self.t1 != "auto" and self.settled != 0.05:
-            raise ValueError("settled has an effect with t1 = 'auto' only")
         if self.safe and (self.r != 0.5 or self.weighting == "intra"):
             raise ValueError(
                 "r and weighting = 'intra' belong to the paper's rule and have no effect while "
@@ -123,7 +115,7 @@ class FedA3I(Method):
     def plan(self, server: Server, round: int) -> Plan:
         """Warm up; then survey whom it does not know yet, and weigh by quality."""
         t1 = server.state.get("t1") if self.t1 == "auto" else self.t1
-        if t1 is None or round <= t1 or not self._uses_quality():
+        if t1 is None or round <= t1 or self.weighting == "fedavg":
             return Plan()
         state = server.state
         if round == t1 + 1:
@@ -179,17 +171,12 @@ class FedA3I(Method):
         rating = quality.Rating.from_dict(server.state["rating"])
         by_quality = rating.weights(replies.sites, replies.cases)
         server.record(effective_sites=quality.effective_sites(by_quality))
-        return quality.mix_by_stage(
-            quantity, by_quality, len(server.stages), self.power, self.scale, self.bias
-        )
-
-    def _uses_quality(self) -> bool:
-        return self.weighting != "fedavg" and (self.scale > 0 or self.bias > 0)
+        return quality.mix_by_stage(quantity, by_quality, len(server.stages), self.power)
 
     def _watch(self, server: Server, loss: float) -> None:
         losses = server.state.setdefault("losses", [])
         losses.append(loss)
-        has_settled = len(losses) > 2 and losses[-3] - loss < self.settled * losses[-3]
+        has_settled = len(losses) > 2 and losses[-3] - loss < SETTLED * losses[-3]
         if has_settled or 2 * len(losses) >= server.rounds:
             server.state["t1"] = len(losses)
             server.record(t1=len(losses), t1_reason="settled" if has_settled else "half of the run")
@@ -199,7 +186,7 @@ class FedA3I(Method):
         t1 = state.get("t1") if self.t1 == "auto" else self.t1
         is_idle = state.get("keeps_shares", False) or ("surveys" in state and "rating" not in state)
         first = None if t1 is None or is_idle else t1 + 1
-        if not self._uses_quality():
+        if self.weighting == "fedavg":
             return {}  # asked for: an ablation without quality
         return {"weighting by quality (FedA3I is FedAvg before)": first}
 

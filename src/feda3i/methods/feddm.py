@@ -8,13 +8,13 @@ What changes against FedAvg
     share p_t of an image's foreground pixels on which their loss is smallest. Pixels that all three
     trust are kept. Pixels that only one of the own network and the near peer trusts are trained as
     background. Other foreground is ignored; background is always kept. After t rounds
-    p_t = 1 - ratio * min(t / stop, 1); where that leaves ``fewest`` pixels or fewer, all foreground
-    is kept.
+    p_t = 1 - ratio * min(t / stop, 1); where that leaves five pixels or fewer, all foreground is
+    kept.
     Server, peers: the uploaded networks predict random images. For each image the nearest and the
     farthest other site get a vote; the site with the most votes becomes the peer. Server, merge:
     updates are added group by group (a convolution with its BatchNorm) in a tree of pairs, and
-    conflicting updates lose their part along each other (``methods/parts/deconflict.py``). All
-    sites count the same, whatever their number of cases.
+    conflicting updates lose their part along each other. All sites count the same, whatever their
+    number of cases.
 What stays at the site
     Images, masks, optimiser moments, and which pixels the peers trust (for one round).
 What leaves the site
@@ -46,22 +46,27 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
 from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
+from feda3i.core.predictor import Predictor, channels_last
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.foreseen import foresee, foreseen
-from feda3i.methods.peers import choose_peers
 
 SMALLEST_VARIANCE = 1e-6
+FEWEST = 5
+"""Masks whose trusted share has no more pixels than this are kept whole."""
 HISTORY = 0.99
 """Share of the old history that a round keeps."""
+_CHUNK = 8  # random images at a time
+Choice = NDArray[np.intp]
 
 
 class FedDM(Method):
@@ -71,12 +76,8 @@ class FedDM(Method):
     """Share of the foreground that is no longer trusted at the end; 0 trusts all masks."""
     stop: Annotated[int, Field(ge=1)] = 50
     """Rounds after which the trusted share stays as it is."""
-    fewest: Annotated[int, Field(ge=0)] = 5
-    """Masks whose trusted share has no more pixels than this are kept whole."""
     probes: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Random images on which the server compares networks."""
-    deconflict: bool = True
-    """``false`` takes the plain mean of the sites."""
 
     wire: ClassVar[Wire] = Wire(settings=("keep",), networks=("near", "far"))
 
@@ -106,7 +107,7 @@ class FedDM(Method):
         share = np.full(len(replies), 1 / len(replies))
         server.record(weights=dict(zip(replies.sites, share.tolist(), strict=True)))
         merged = gathered.combine(share)
-        return self._deconflicted(server, gathered, merged) if self.deconflict else merged
+        return self._deconflicted(server, gathered, merged)
 
     def _update_peers(self, server: Server, sites: list[str], gathered: Gathered) -> None:
         """Vote among those who answered; the others keep their peers, in their newest version."""
@@ -147,8 +148,7 @@ class FedDM(Method):
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when peers judge masks and merging heeds the history: from the second round on."""
         peers = {"calibration by peers": 2} if self.ratio > 0 else {}
-        merging = {"merging without conflict": 2} if self.deconflict else {}
-        return {**peers, **merging}
+        return {**peers, "merging without conflict": 2}
 
     # -- site -------------------------------------------------------------------------------------
 
@@ -165,11 +165,11 @@ class FedDM(Method):
     def _trusted_by(self, site: Site, peer: Params, keep: float) -> NDArray[np.bool_]:
         """Return ``(epoch, case, class, *space)``: the foreground that a peer trusts."""
         site.load(peer)
-        return foresee(site, lambda batch, z: trusted(z, batch.masks, keep, self.fewest))
+        return foresee(site, lambda batch, z: trusted(z, batch.masks, keep))
 
     def _calibrated(self, site: Site, batch: Batch, near: Any, far: Any, keep: float) -> Tensor:
         logits: Tensor = site.network(batch.images)
-        own = trusted(logits.detach(), batch.masks, keep, self.fewest)
+        own = trusted(logits.detach(), batch.masks, keep)
         peers = [batch.follow(foreseen(one, batch)) for one in (near, far)]
         targets, kept = calibrate_masks(batch.masks, own, *peers)
         return self.partial_loss(logits, targets, kept)
@@ -184,13 +184,12 @@ class FedDM(Method):
         return loss
 
 
-def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tensor:
+def trusted(logits: Tensor, masks: Tensor, keep: float) -> Tensor:
     """Return which foreground pixels a network trusts: the share ``keep`` with the smallest losses.
 
     Logits and masks are ``(case, class, *space)``; each class of each case is judged alone. All of
-    its foreground is trusted if the share has no more than ``fewest`` pixels.
+    its foreground is trusted if the share has no more than five pixels.
 
-    >>> import torch
     >>> z = torch.arange(20.0).reshape(1, 1, 20)
     >>> trusted(z, torch.ones(1, 1, 20), 0.5).sum().item()
     10
@@ -201,7 +200,7 @@ def trusted(logits: Tensor, masks: Tensor, keep: float, fewest: int = 5) -> Tens
         for k in range(logits.shape[1]):
             inside = logits[case, k][foreground[case, k]]
             count = int(keep * len(inside) + 1e-9)  # 0.88 * 25 must be 22, not 21
-            if fewest < count < len(inside):
+            if FEWEST < count < len(inside):
                 # The loss falls as the logit rises, so the smallest losses are the largest logits.
                 limit = inside.kthvalue(len(inside) - count + 1).values
                 chosen[case, k] &= logits[case, k] >= limit
@@ -218,6 +217,53 @@ def calibrate_masks(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tu
     clean = own & near & far
     doubted = foreground & (own != near)
     return clean.to(masks.dtype), ~foreground | clean | doubted
+
+
+def choose_peers(server: Server, gathered: Gathered, probes: int) -> tuple[Choice, Choice]:
+    """Let random images vote on the nearest and the farthest other network of each site.
+
+    The networks of two or more sites are as they were uploaded. The images are ``probes`` many,
+    uniform in 0..255; image i is always the same one in a run. Both results are ``(site,)``
+    positions: never the site itself, and the lowest for equal votes.
+    """
+    predictor = server.predictor(gathered.params(0))
+    last = channels_last(server.format.dimensions)
+    near, far = np.zeros((2, len(gathered), len(gathered)), np.intp)
+    for start in range(0, probes, _CHUNK):
+        images = _images(server, range(start, min(start + _CHUNK, probes)))
+        maps = _answers(gathered, predictor, images.to(predictor.device, memory_format=last))
+        for k in range(len(images)):
+            count_votes(near, far, maps[:, k])
+    return near.argmax(axis=1), far.argmax(axis=1)
+
+
+def count_votes(near: Choice, far: Choice, maps: NDArray[np.float32]) -> None:
+    """Add one image's votes to counts ``(site, site)``, given what each site's network predicts."""
+    from scipy.spatial.distance import pdist, squareform
+
+    # Differences, no inner products: networks are alike, and a difference of large products
+    # would lose the digits that tell them apart.
+    distances: Floats = squareform(pdist(maps.reshape(len(maps), -1), "sqeuclidean"))
+    sites = np.arange(len(maps))
+    distances[sites, sites] = np.inf
+    near[sites, distances.argmin(axis=1)] += 1
+    distances[sites, sites] = -np.inf
+    far[sites, distances.argmax(axis=1)] += 1
+
+
+def _images(server: Server, numbers: range) -> Tensor:
+    shape = (server.format.channels, *server.format.shape)
+    images = [server.rng("probe", i).random(shape, dtype=np.float32) for i in numbers]
+    return torch.from_numpy(255 * np.stack(images)).to(torch.get_default_dtype())
+
+
+def _answers(gathered: Gathered, predictor: Predictor, images: Tensor) -> NDArray[np.float32]:
+    """Return the probabilities ``(site, image, class, *space)`` of all networks."""
+    answers: list[NDArray[np.float32]] = []
+    for k in range(len(gathered)):
+        logits = predictor.load(gathered.params(k)).logits(images)
+        answers.append(torch.sigmoid(logits).cpu().numpy())
+    return np.stack(answers)
 
 
 METHOD = FedDM

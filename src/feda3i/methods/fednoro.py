@@ -65,8 +65,6 @@ class FedNoRo(Method):
     """Largest share of the teacher in the loss of noisy sites; 0 trains them like the others."""
     end: Annotated[int, Field(ge=1)] = 49
     """Round from which the teacher's share is constant."""
-    by_distance: bool = True
-    """Weigh noisy sites by distance; ``false`` averages by cases."""
 
     begins_as_fedavg: ClassVar[bool] = True
     wire: ClassVar[Wire] = Wire(
@@ -95,7 +93,7 @@ class FedNoRo(Method):
         return Plan(
             survey=survey,
             survey_params=server.state.get("surveyed"),
-            gather=bool(noisy) and self.by_distance,
+            gather=bool(noisy),
             settings={"is_noisy": False, "teacher_share": share},
             site_settings={site: {"is_noisy": True} for site in noisy},
         )

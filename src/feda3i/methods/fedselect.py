@@ -21,20 +21,20 @@ Cost
     rounds are not equal updates. ratio = 1 and rho = 1 train as much as FedAvg.
 Departures
     Training is that of all methods here: the recipe's optimiser, no early stop. Replies are
-    averaged by cases (average = "mean" or "g" as the authors' code or the benchmark). V learns at
-    the beginning of the next round, from the same average. The gradient of V is exact up to a
-    central difference along one direction instead of a second backward pass. No pull on V's
-    parameters: it would outweigh the gradient of a mean over pixels. The batch of the virtual step
-    is drawn; in the authors' code it is always the same. A first visit compares with the network
-    that came. Up to four sites all train; an epoch has two images at least (BatchNorm needs them).
-    An image whose loss is not finite is left out; a site with one image moves nothing. The proxy
-    set carries the site's own habit: a whole site that draws too large is only seen by g.
+    averaged by cases (the authors' code: all alike; the benchmark: by g). V learns at the beginning
+    of the next round, from the same average. The gradient of V is exact up to a central difference
+    along one direction instead of a second backward pass. No pull on V's parameters: it would
+    outweigh the gradient of a mean over pixels. The batch of the virtual step is drawn; in the
+    authors' code it is always the same. A first visit compares with the network that came. Up to
+    four sites all train; an epoch has two images at least (BatchNorm needs them). An image whose
+    loss is not finite is left out; a site with one image moves nothing. The proxy set carries the
+    site's own habit: a whole site that draws too large is only seen by g.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ from torch import Tensor, nn
 
 from feda3i.core.cases import Index
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
-from feda3i.core.server import Gathered, Server
+from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 
@@ -76,8 +76,6 @@ class FedSelect(Method):
     """Length of the virtual step."""
     lr: Annotated[float, Field(gt=0, le=1)] = 1e-3
     """Learning rate of V (Adam)."""
-    average: Literal["cases", "mean", "g"] = "cases"
-    """What the replies are averaged by."""
 
     wire: ClassVar[Wire] = Wire(
         fit=("g", *SPREAD),
@@ -113,7 +111,6 @@ class FedSelect(Method):
         return Plan(
             sites=self.drawn(server, round),
             survey=survey,
-            gather=self.average != "cases",
             settings={
                 "phi": state["phi"].tolist(),
                 "even": round <= self.warm_rounds(server.rounds),
@@ -133,12 +130,6 @@ class FedSelect(Method):
         draw = server.rng("fedselect", "sites", round)
         chosen = draw.choice(len(sites), count, replace=False, p=g / g.sum())
         return tuple(sites[k] for k in sorted(chosen))
-
-    def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
-        """Return weights by g, or the same for all."""
-        g = replies.number("g") if self.average == "g" else np.ones(len(replies))
-        shares: Floats = g / g.sum()
-        return shares
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Keep the V that a survey moved, or the g of the sites that trained."""

@@ -41,21 +41,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
+from feda3i import losses
 from feda3i.core.messages import Numbers
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
-from feda3i.methods.coteaching import distil, exchange
-from feda3i.methods.warps import Warp, Warps, draw_deformation, draw_flips
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 NOISE = 0.02
 """Standard deviation of the noise in images, as a share of the range of intensities."""
+DEGREES, ZOOM = (0.0, 60.0), (1.0, 2.0)
+"""Limits of the rotation and of the magnification, drawn uniformly."""
+_OTHER = ((0, 1), (1, 0))
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -127,9 +131,11 @@ class RMD(Method):
         reliable = int(min(self.omega(t) * self.mu, 1.0) * weak[0][:, 0].numel())
         if self.weight == 0 or reliable == 0:
             return total
-        warp, images = self.disturb(site, batch)
+        warps, images = self.disturb(site, batch)
         strong = self.strong(site, batch, images)
-        distilled = torch.stack(distil(strong, [warp(z.detach()) for z in weak], reliable)).sum()
+        distilled = torch.stack(
+            distil(strong, [warp_each(warps, z.detach()) for z in weak], reliable)
+        ).sum()
         return total + self.weight * self.omega(t) * distilled
 
     def omega(self, t: int) -> float:
@@ -140,21 +146,24 @@ class RMD(Method):
         """Return the share of pixels left out for their loss after t complete rounds."""
         return self.tau * min(t / max(self.t1 - 1, 1), 1.0)
 
-    def disturb(self, site: Site, batch: Batch) -> tuple[Warps, Tensor]:
+    def disturb(self, site: Site, batch: Batch) -> tuple[list[Warp], Tensor]:
         """Draw a warp per image; return them and the warped images, noisy in later rounds."""
-        warps = Warps(tuple(self._warp(site, batch.epoch, int(p)) for p in batch.positions))
+        warps = [self._warp(site, batch.epoch, int(p)) for p in batch.positions]
+        images = warp_each(warps, batch.images)
         if site.round - 1 < self.warp_from:
-            return warps, warps(batch.images)
+            return warps, images
         generator = site.torch_rng("augment-noise", batch.epoch, int(batch.positions[0]))
-        noise = torch.randn(batch.images.shape, generator=generator).to(batch.images)
-        return warps, (warps(batch.images) + 255.0 * NOISE * noise).clamp(0.0, 255.0)
+        noise = torch.randn(images.shape, generator=generator).to(images)
+        return warps, (images + 255.0 * NOISE * noise).clamp(0.0, 255.0)
 
     def _warp(self, site: Site, epoch: int, position: int) -> Warp:
+        """Draw which axes to mirror, all sets alike, and later a rotation and a zoom."""
         rng = site.rng("augment", epoch, position)
-        flips = draw_flips(rng, len(site.shape))
+        flips = tuple(axis for axis in range(len(site.shape)) if rng.random() < 0.5)
         if site.round - 1 < self.warp_from or len(site.shape) != 2:
             return Warp(flips)
-        return Warp(flips, draw_deformation(rng, site.shape))
+        degrees, zoom = float(rng.uniform(*DEGREES)), float(rng.uniform(*ZOOM))
+        return Warp(flips, rotation_and_zoom(site.shape, degrees, zoom))
 
     def strong(self, site: Site, batch: Batch, images: Tensor) -> list[Tensor]:
         """Return both networks' logits of the disturbed images, with dropout in the encoder."""
@@ -183,6 +192,103 @@ def statistics_at_rest(network: nn.Module) -> Iterator[None]:
     finally:
         for norm in norms:
             norm.track_running_stats = True
+
+
+def per_pixel(values: Tensor) -> Tensor:
+    """Return ``(case, class, *space)`` as means over the classes, one number per pixel.
+
+    A pixel is chosen or left out with all its classes, among those of the whole batch.
+    """
+    return values.mean(1).flatten()
+
+
+def smallest(values: Tensor, count: int) -> Tensor:
+    """Return the positions of the smallest values, exactly ``count`` of them.
+
+    >>> sorted(smallest(torch.tensor([3.0, 1.0, 2.0, 0.0]), 2).tolist())
+    [1, 3]
+    """
+    return torch.topk(values, count, largest=False, sorted=False).indices
+
+
+def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tensor]:
+    """Return each network's mean cross-entropy over the pixels on which the other's is smallest.
+
+    Logits of both networks and masks of 0 and 1 are ``(case, class, *space)``; the share, in
+    (0, 1], is that of the batch's pixels that are kept.
+    """
+    pixels = [per_pixel(losses.pixel_cross_entropy(z, masks)) for z in logits]
+    count = int(share * len(pixels[0]))
+    if count == len(pixels[0]):
+        return [loss.mean() for loss in pixels]
+    chosen = [smallest(loss.detach(), max(count, 1)) for loss in pixels]
+    return [pixels[own][chosen[other]].mean() for own, other in _OTHER]
+
+
+def distil(strong: Sequence[Tensor], weak: Sequence[Tensor], count: int) -> list[Tensor]:
+    """Return each network's divergence from the other on the other's most reliable pixels.
+
+    The less a pixel's logits differ between the two passes, the more reliable it is; ``count``
+    pixels of the batch, at least one, are. ``strong`` are both networks' logits of disturbed
+    images, ``weak`` those of the plain ones, warped as these are; they teach and get no gradient.
+    """
+    taught = [z.detach() for z in weak]
+    errors = [(s.detach() - z) ** 2 for s, z in zip(strong, taught, strict=True)]
+    reliable = [smallest(per_pixel(error), count) for error in errors]
+    return [
+        per_pixel(losses.bernoulli_kl(taught[other], strong[own]))[reliable[other]].mean()
+        for own, other in _OTHER
+    ]
+
+
+@dataclass(frozen=True)
+class Warp:
+    """A change of geometry: mirror some axes of space, then sample at displaced places.
+
+    >>> x = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> Warp(flips=(1,))(x).flatten().tolist()
+    [1.0, 0.0, 3.0, 2.0]
+    """
+
+    flips: tuple[int, ...] = ()
+    """Axes of space to mirror, counted from 0. Flips alone are exact and undo themselves."""
+    places: Tensor | None = None
+    """``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1] from the first
+    to the last pixel; beyond the frame the border is repeated. ``None`` leaves pixels in place."""
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Return ``(case, channel, *space)`` warped, the same for every case and channel."""
+        if self.flips:
+            batch = batch.flip([axis + 2 for axis in self.flips])
+        if self.places is None:
+            return batch
+        grid = self.places.to(batch).expand(len(batch), *self.places.shape)
+        return functional.grid_sample(
+            batch, grid, mode="bilinear", padding_mode="border", align_corners=True
+        )
+
+
+def warp_each(warps: Sequence[Warp], batch: Tensor) -> Tensor:
+    """Return ``(case, channel, *space)``, each case warped in its own way, channels alike."""
+    return torch.cat([warp(case[None]) for warp, case in zip(warps, batch, strict=True)])
+
+
+def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tensor:
+    """Return the places of a rotation about the middle with magnification, ``(height, width, 2)``.
+
+    >>> torch.equal(rotation_and_zoom((2, 2), 0, 1)[0, 1], torch.tensor([1.0, -1.0]))
+    True
+    """
+    height, width = shape
+    # In pixels, so that a frame that is not square is not sheared.
+    half = torch.tensor([(width - 1) / 2, (height - 1) / 2])
+    y, x = torch.meshgrid(
+        torch.linspace(-1, 1, height) * half[1],
+        torch.linspace(-1, 1, width) * half[0],
+        indexing="ij",
+    )
+    cos, sin = (f(math.radians(degrees)) / zoom for f in (math.cos, math.sin))
+    return torch.stack([cos * x - sin * y, sin * x + cos * y], dim=-1) / half
 
 
 METHOD = RMD

@@ -1,28 +1,36 @@
 """ADELE: three scales, one curve over all sites, corrected masks."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
-from at_site import assert_equals_fedavg, site_of, station_of
+from at_site import site_of, station_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime, curve_fit
+from torch import nn
 
 from feda3i import losses
 from feda3i.core.messages import Order, Replies, Reply
 from feda3i.engine.run import job_of, run
 from feda3i.errors import RecipeError
-from feda3i.methods import adele
-from feda3i.methods.adele import at_scale, correct
+from feda3i.methods.adele import (
+    Curve,
+    at_scale,
+    bend,
+    correct,
+    fit_curve,
+    flat_head,
+    has_bent,
+    scaled_shape,
+)
 from feda3i.methods.base import make_method
 from feda3i.methods.corrected import pack_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
 OFF = {"correct": [False]}
 ON = {"correct": [True]}
-
-
-@pytest.fixture
-def early_switch(monkeypatch):
-    """Switch every class on as soon as its curve has two points."""
-    monkeypatch.setattr(adele, "has_bent", lambda values, *_, **__: len(values) >= 2)
 
 
 def trained_station(tmp_path, rounds=4, **options):
@@ -33,31 +41,6 @@ def trained_station(tmp_path, rounds=4, **options):
     station = station_of(tmp_path, "adele", federation, **options)
     params = station.job.initial._replace(values=values.values)
     return station, params
-
-
-def test_defaults_are_those_of_the_comparison():
-    method = make_method("adele", {})
-    assert (method.lam, method.rho, method.r, method.tau) == (1.0, 0.8, 0.9, 0.8)
-    assert method.scales == (0.7, 1.0, 1.5)
-    assert method.trim
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"tau": 0.49}, {"tau": 1.01}, {"rho": 1.1}, {"rho": -0.1}, {"r": 0}, {"r": 1.1}),
-        *({"lam": -1}, {"scales": []}, {"scales": [0.0, 1.0]}, {"points": 1}, {"multiple": 0}),
-    ],
-)
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(RecipeError, match=next(iter(options))):
-        make_method("adele", options)
-
-
-def test_one_scale_without_correction_is_fedavg_bit_for_bit(early_switch):
-    assert_equals_fedavg("adele", {"scales": [1.0], "lam": 0, "tau": 1}, rounds=3)
-    # One scale agrees with itself whatever lambda is; the sum is only rounded otherwise.
-    assert_equals_fedavg("adele", {"scales": [1.0], "rho": 1, "tau": 1}, rounds=3)
 
 
 # -- the loss -------------------------------------------------------------------------------------
@@ -79,15 +62,6 @@ def test_the_step_is_the_formula(tmp_path):
     sure = sure.flatten(1).amax(1).reshape(-1, 1, 1, 1)
     expected = (ce + 2.0 * (j * (sure >= 0.6)).mean()) / 3
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_without_agreement_it_is_the_mean_cross_entropy_over_scales(tmp_path):
-    site = site_of(tmp_path, "adele", settings=OFF, lam=0, federation=tiny_federation(size=48))
-    batch = site.batch(np.array([0, 1]))
-    site.network.train()
-    views = [at_scale(site.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
-    expected = torch.stack([losses.cross_entropy(z, batch.masks) for z in views]).mean()
-    torch.testing.assert_close(site.method.step(site, batch), expected)
 
 
 def test_uncertain_images_do_not_count():
@@ -126,14 +100,6 @@ def test_tau_is_a_strict_bound():
     certain = large.float()  # probabilities of exactly 0 and 1
     assert torch.equal(correct(small, certain, 1.0), small)
     assert torch.equal(correct(small, torch.where(large, 0.75, 0.25), 0.75), small)
-
-
-def test_correcting_twice_is_correcting_once():
-    small, _ = discs()
-    p = torch.rand(1, 1, 40, 40, generator=torch.Generator().manual_seed(0))
-    once = correct(small, p, 0.8)
-    assert not torch.equal(once, small)
-    assert torch.equal(correct(once, p, 0.8), once)
 
 
 def test_an_absent_class_stays_absent():
@@ -250,18 +216,6 @@ def _both(millionths):
     return [round(1e6 * 2 * v / (1e6 + v)) for v in millionths]
 
 
-def test_a_run_records_its_curve_and_resumes_exactly(early_switch):
-    federation = tiny_federation(sites=2, cases=2)
-    recipe = Subject("adele", {"tau": 0.5}).recipe(rounds=4)
-    whole = outcome_of(recipe, federation)
-    events = [event for event in whole.events if event["event"] == "round"]
-    assert [event["correct_from"] for event in events] == [[None], [3], [3], [3]]
-    assert all(0 <= event["train_iou"][0] <= 1 for event in events)
-    assert outcome_of(recipe, federation, stop_after=3).sha256 == whole.sha256
-    never = outcome_of(Subject("adele", {"tau": 1}).recipe(rounds=4), federation)
-    assert never.sha256 != whole.sha256
-
-
 def test_a_network_that_cannot_take_a_scale_is_named_before_training(tmp_path):
     file = tmp_path / "strict.py"
     file.write_text(
@@ -271,5 +225,113 @@ def test_a_network_that_cannot_take_a_scale_is_named_before_training(tmp_path):
         "    return nn.Sequential(nn.Conv2d(channels, 2, 1), *fixed, nn.Conv2d(2, classes, 1))\n"
     )
     recipe = Subject("adele", {}).recipe(model={"name": f"{file}:factory"})
-    with pytest.raises(RecipeError, match=r"\(33, 33\).*method\.multiple"):
+    with pytest.raises(RecipeError, match=r"\(33, 33\).*method\.scales"):
         run(recipe, tmp_path / "run", federation=tiny_federation(size=48))
+
+
+# -- images seen at another scale ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [16, 20, 32, 33, 45])
+def test_small_sides_are_not_made_smaller_than_a_network_takes(side):
+    assert scaled_shape((side,), 0.7) == (min(side, 32),)
+
+
+@pytest.mark.parametrize("shape", [(40, 50), (34, 36, 40)])
+def test_logits_come_back_at_the_size_of_the_images(shape):
+    sizes = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            sizes.append(tuple(x.shape[2:]))
+            return x.mean(1, keepdim=True)
+
+    images = torch.rand(2, 3, *shape)
+    for scale in (0.9, 1.0, 1.5):
+        assert at_scale(Spy(), images, scale).shape == (2, 1, *shape)
+    assert sizes[1] == shape
+    assert sizes[2] == tuple(int(1.5 * side) for side in shape)
+
+
+def test_a_linear_picture_is_the_same_at_every_scale():
+    # Bilinear with aligned corners keeps linear functions, there and back.
+    y, x = torch.meshgrid(torch.linspace(0, 1, 40), torch.linspace(0, 3, 50), indexing="ij")
+    images = (2 * y - x)[None, None]
+    for scale in (0.9, 1.5):
+        torch.testing.assert_close(at_scale(nn.Identity(), images, scale), images)
+
+
+# -- the switch of adele: curve fit, trimming, bend ------------------------------------------------
+
+
+def rising(constant, points=100):
+    return 0.7 * (1 - np.exp(-np.arange(points) / constant))
+
+
+def first_bend(values, r=0.9, rounds=100, **options):
+    """Return the round at which the switch fires, counted from 0 for the initial model."""
+    fired = (m for m in range(len(values)) if has_bent(values[: m + 1], r, rounds, **options))
+    return next(fired, None)
+
+
+def test_slope_is_the_derivative():
+    curve = Curve(0.8, 0.6, 2.5)
+    for x in (0.3, 1.0, 7.0):
+        numeric = approx_fprime(np.array([x]), lambda v: float(curve.value(v)[0]), 1e-7)
+        assert curve.slope(np.array([x]))[0] == pytest.approx(numeric[0], rel=1e-4)
+
+
+def test_fit_is_the_weighted_bounded_fit_of_scipy():
+    values = rising(4, 15) + 0.02 * np.sin(np.arange(15))
+    x, error = np.linspace(0, 15, 15), np.geomspace(1, 0.1, 15)
+    f = lambda x, a, b, c: a * (1 - np.exp(-(x**b) / c))
+    expected, _ = curve_fit(
+        f, x, values, p0=(1, 1, 1), sigma=error, bounds=([0, 0, 0], [1, 1, np.inf])
+    )
+    np.testing.assert_allclose(fit_curve(values), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("values", "cut"),
+    [
+        ([0.0, 0.0, 0.0, 0.2, 0.4, 0.5], 2),
+        ([0.0, 0.2, 0.4, 0.5], 0),
+        ([0.0, 0.0, 0.2, 0.4, 0.5], 1),
+        ([0.0, 0.0, 0.0, 0.2, 0.4], 0),  # three points would remain
+        ([0.1, 0.15, 0.2, 0.25, 0.3, 0.35], 0),  # no steep part at all
+        ([0.5], 0),
+    ],
+)
+def test_flat_head(values, cut):
+    assert flat_head(values) == cut
+
+
+def test_synthetic_curves_of_the_specification():
+    assert first_bend(rising(3)) == 9
+    # Cut to its last point, as without the limit on trimming, this curve would never switch.
+    assert first_bend(rising(8)) == 21
+    assert first_bend(rising(8), trim=False) == 21
+
+
+def test_a_flat_head_delays_the_switch_by_its_length():
+    delayed = np.concatenate([np.zeros(5), rising(3)])
+    assert first_bend(delayed) == first_bend(rising(3)) + 5
+
+
+def test_bend_of_an_exponential():
+    # f' falls as exp(-x / 3): it has lost 90 % of f'(1) at 1 + 3 log 10 = 7.9.
+    assert bend(Curve(0.7, 1.0, 3.0), 0.9, 100) == 1 + 7
+    assert bend(Curve(0.0, 1.0, 3.0), 0.9, 100) is None
+    assert bend(Curve(0.5, 0.0, 3.0), 0.9, 100) is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=15),
+    st.integers(1, 20),
+    st.booleans(),
+)
+def test_any_curve_gives_a_decision(values, rounds, trim):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert has_bent(values, 0.9, rounds, trim=trim) in (True, False)

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from feda3i.core.layout import Layout
-from feda3i.methods import deconflict
 from feda3i.methods.deconflict import add_pair, deconflicted_mean, groups_of
 from feda3i.models.stages import find_stages
 from feda3i.models.unet import UNet
@@ -55,14 +54,6 @@ def test_without_conflict_it_is_the_mean(updates, history):
     assert deconflicted_mean(updates, history) == pytest.approx(updates.mean(axis=0), abs=1e-9)
 
 
-def test_one_update_is_itself():
-    np.testing.assert_array_equal(deconflicted_mean(np.array([[1.0, -2.0]]), np.ones(2)), [1, -2])
-
-
-def test_an_opposite_pair_gives_zero():
-    np.testing.assert_array_equal(add_pair(np.array([3.0, -1.0]), np.array([-3.0, 1.0])), [0, 0])
-
-
 @given(arrays(float, 4, elements=numbers), arrays(float, 4, elements=numbers))
 def test_a_pair_is_symmetric_finite_and_without_conflict(a, b):
     found = add_pair(a, b)
@@ -77,19 +68,6 @@ def test_vectors_of_nothing_are_no_trouble(small):
     updates = np.array([[1.0, 0.0], [-small, 0.0], [0.0, small]])
     found = deconflicted_mean(updates, np.zeros(2))
     assert found == pytest.approx([1 / 3, 0.0], abs=1e-12)
-
-
-def test_fifty_sites_take_five_levels(monkeypatch):
-    sizes = []
-    level = deconflict._level
-
-    def counting(vectors, history):
-        sizes.append(len(vectors))
-        return level(vectors, history)
-
-    monkeypatch.setattr(deconflict, "_level", counting)
-    deconflicted_mean(np.random.default_rng(0).normal(size=(50, 3)), np.ones(3))
-    assert sizes == [50, 25, 13, 7, 4]
 
 
 def test_the_units_of_the_unet_are_convolutions_with_their_norm():

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from feda3i.core.messages import Params, Replies, Reply
 from feda3i.core.server import Gathered
-from feda3i.errors import RecipeError
+from feda3i.methods import feddm
 from feda3i.methods.base import make_method
-from feda3i.methods.feddm import calibrate_masks, trusted
+from feda3i.methods.feddm import calibrate_masks, choose_peers, count_votes, trusted
 from feda3i.testing import tiny_federation
-from stepping import GATHERED, Steps, played
+from stepping import Steps, played
 
 FEW = {"probes": 4, "stop": 2}
 
@@ -49,21 +49,11 @@ TABLE = list(itertools.product([True, False], repeat=3))
 def test_background_never_changes_and_always_counts(seed, keep):
     random = torch.Generator().manual_seed(seed)
     masks = (torch.rand(2, 3, 6, 5, generator=random) > 0.4).float()
-    sets = [trusted(torch.randn(masks.shape, generator=random), masks, keep, 2) for _ in range(3)]
+    sets = [trusted(torch.randn(masks.shape, generator=random), masks, keep) for _ in range(3)]
     targets, kept = calibrate_masks(masks, *sets)
     assert not targets[masks == 0].any()
     assert kept[masks == 0].all()
     assert not (targets.bool() & ~kept).any()
-
-
-def test_equal_networks_relabel_nothing_and_keep_what_they_trust():
-    random = torch.Generator().manual_seed(3)
-    masks = (torch.rand(2, 1, 9, 9, generator=random) > 0.3).float()
-    own = trusted(torch.randn(masks.shape, generator=random), masks, 0.5)
-    targets, kept = calibrate_masks(masks, own, own, own)
-    torch.testing.assert_close(targets.bool(), own)
-    torch.testing.assert_close(kept, own | (masks == 0))
-    assert 0 < own.sum() < masks.sum()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 100))
@@ -81,23 +71,16 @@ def test_trusted_pixels_are_those_of_smallest_loss(seed, percent):
 
 def test_ties_at_the_limit_are_all_trusted():
     logits = row(*[5.0] * 4, *[1.0] * 8)
-    assert trusted(logits, torch.ones_like(logits), 0.5, 5).all()
+    assert trusted(logits, torch.ones_like(logits), 0.5).all()
     logits = row(*[5.0] * 6, *[1.0] * 6)
-    assert trusted(logits, torch.ones_like(logits), 0.5, 5).sum() == 6
+    assert trusted(logits, torch.ones_like(logits), 0.5).sum() == 6
 
 
 @pytest.mark.parametrize(("foreground", "expected"), [(0, 0), (1, 1), (11, 11), (12, 6), (13, 6)])
 def test_small_masks_are_kept_whole(foreground, expected):
     masks = torch.zeros(1, 1, 20)
     masks[..., :foreground] = 1
-    assert trusted(row(*range(20)), masks, 0.5, 5).sum() == expected
-
-
-def test_cases_and_classes_are_judged_alone():
-    logits = torch.stack([torch.arange(40.0), 100 + torch.arange(40.0)]).reshape(1, 2, 40)
-    masks = torch.ones(1, 2, 40)
-    masks[0, 1, :20] = 0
-    assert trusted(logits, masks, 0.5).sum(-1).tolist() == [[20, 10]]
+    assert trusted(row(*range(20)), masks, 0.5).sum() == expected
 
 
 def test_the_trusted_share_falls_as_printed():
@@ -131,14 +114,6 @@ def test_a_batch_without_a_kept_pixel_has_no_loss_and_no_gradient():
 
 
 # -- over rounds ----------------------------------------------------------------------------------
-
-
-def test_neutral_is_fedavg(tmp_path):
-    neutral = {"ratio": 0, "deconflict": False}
-    found = played(tmp_path, "feddm", neutral, rounds=3)
-    np.testing.assert_array_equal(found, played(tmp_path / "gathered", GATHERED, rounds=3))
-    once = played(tmp_path / "once", "feddm", {"ratio": 0}, rounds=1)
-    assert once == pytest.approx(played(tmp_path, "fedavg", rounds=1), abs=1e-6)
 
 
 def test_peers_travel_once_they_are_known(tmp_path):
@@ -203,17 +178,17 @@ def test_training_sees_the_calibrated_masks(tmp_path):
     plan = steps.method.plan(steps.server, 2)
     site = steps.site("site-1", **plan.settings)
     extra = plan.networks["site-1"]
-    keep, fewest = plan.settings["keep"], steps.method.fewest
+    keep = plan.settings["keep"]
     batch = site.batch(np.arange(4))
     sets = []
     for peer in (extra["near"], extra["far"]):
         site.load(peer)
         (_, logits), *_ = site.predict()
-        sets.append(trusted(logits, batch.masks, keep, fewest))
+        sets.append(trusted(logits, batch.masks, keep))
     site.load(steps.server.params)
     site.network.train()
     logits = site.network(batch.images)
-    targets, kept = calibrate_masks(batch.masks, trusted(logits, batch.masks, keep, fewest), *sets)
+    targets, kept = calibrate_masks(batch.masks, trusted(logits, batch.masks, keep), *sets)
     expected = steps.method.partial_loss(logits, targets, kept)
     assert kept.sum() < kept.numel()
     event = steps.play()
@@ -262,10 +237,72 @@ def test_running_variances_stay_positive(tmp_path):
     assert merged[~variances] == pytest.approx(old[~variances], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"ratio": 1.0}, {"ratio": -0.1}, {"stop": 0}, {"probes": 0}],
-)
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(RecipeError, match=next(iter(options))):
-        make_method("feddm", options)
+# -- peers: votes on probability maps, and networks compared on p ----------------------------------
+
+
+def naive_votes(maps):
+    near, far = [], []
+    for i, own in enumerate(maps):
+        distances = {
+            j: float(np.sqrt(((own.astype(float) - other) ** 2).sum()))
+            for j, other in enumerate(maps)
+            if j != i
+        }
+        near.append(min(distances, key=lambda j: (distances[j], j)))
+        far.append(min(distances, key=lambda j: (-distances[j], j)))
+    return near, far
+
+
+def test_votes_are_those_of_a_plain_loop():
+    rng = np.random.default_rng(0)
+    votes, expected = np.zeros((2, 2, 6, 6), int)
+    for _ in range(20):
+        maps = rng.random((6, 1, 5, 5), dtype=np.float32)
+        count_votes(*votes, maps)
+        for kind, chosen in enumerate(naive_votes(maps)):
+            expected[kind, np.arange(6), chosen] += 1
+    np.testing.assert_array_equal(votes, expected)
+
+
+def test_equal_networks_vote_for_the_lowest_position():
+    votes = np.zeros((2, 4, 4), int)
+    count_votes(*votes, np.full((4, 1, 3, 3), 0.5, np.float32))
+    assert votes.argmax(axis=2).tolist() == [[1, 0, 0, 0]] * 2
+
+
+def gather(steps, seeds):
+    """Return networks that differ from the initial one by random weights, one per seed."""
+    layout, gathered = steps.server.layout, Gathered(steps.server.layout, len(seeds))
+    for seed in seeds:
+        noise = np.random.default_rng(seed).normal(0, 0.05, layout.size) * layout.trained()
+        values = (steps.values + noise).astype(np.float32)
+        gathered.add(Params(values, steps.server.params.counts))
+    return gathered
+
+
+def test_a_network_and_its_double_are_nearest(tmp_path):
+    steps = Steps(tmp_path, "feddm")
+    near, far = choose_peers(steps.server, gather(steps, [1, 2, 1, 3]), 5)
+    assert near[[0, 2]].tolist() == [2, 0]
+    assert all(far[k] not in (0, 2) for k in (0, 2))
+    assert all(near[k] != k and far[k] != k for k in range(4))
+
+
+def test_the_choice_does_not_depend_on_how_many_probes_fit_into_memory(tmp_path, monkeypatch):
+    steps = Steps(tmp_path, "feddm")
+    gathered = gather(steps, [1, 2, 3, 4, 5])
+    whole = choose_peers(steps.server, gathered, 7)
+    monkeypatch.setattr(feddm, "_CHUNK", 1)
+    single = choose_peers(steps.server, gathered, 7)
+    np.testing.assert_array_equal(whole, single)
+
+
+def test_probes_are_uniform_over_the_range_of_pixels(tmp_path):
+    steps = Steps(tmp_path, "feddm")
+    images = feddm._images(steps.server, range(20)).numpy()
+    assert images.shape == (20, 1, 32, 32)
+    assert images.min() >= 0
+    assert images.max() <= 255
+    assert images.mean() == pytest.approx(127.5, abs=3)
+    again = feddm._images(steps.server, range(3, 5)).numpy()
+    np.testing.assert_array_equal(images[3:5], again)

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.errors import RecipeError
-from feda3i.losses import bernoulli_kl, pixel_cross_entropy
 from feda3i.methods.base import make_method
 from feda3i.methods.fednoro import distance_weights, distances_to_clean
 from feda3i.testing import tiny_federation
@@ -20,16 +18,6 @@ SOON = {"s1": 1, "end": 2}
 def four_sites():
     """Return four sites, the last of which draws everything inside out."""
     return with_noisy(tiny_federation(sites=4), "site-4")
-
-
-def test_weights_as_printed():
-    found = distance_weights(np.ones(3), np.array([0, 0.5, 1]))
-    assert found == pytest.approx([0.506480, 0.307196, 0.186324], abs=1e-6)
-
-
-def test_without_distance_weights_are_those_of_fedavg():
-    cases = np.array([3.0, 1.0, 4.0])
-    np.testing.assert_array_equal(distance_weights(cases, np.zeros(3)), cases / 8)
 
 
 @given(
@@ -72,22 +60,7 @@ def test_the_teachers_share_as_printed():
     assert make_method("fednoro", {"s1": 60}).teacher_share(60) == 0.8
 
 
-def test_a_certain_teacher_teaches_the_mask():
-    random = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 1, 5, 5, generator=random)
-    masks = (torch.rand(2, 1, 5, 5, generator=random) > 0.5).float()
-    found = bernoulli_kl((2 * masks - 1) * 1e3, logits)
-    torch.testing.assert_close(found, pixel_cross_entropy(logits, masks), atol=1e-6, rtol=0)
-
-
 # -- over rounds ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{"s1": 5}, {"s1": 1, "a": 0, "by_distance": False}])
-def test_neutral_is_fedavg_bit_for_bit(tmp_path, options):
-    federation = with_noisy(unequal(), "site-3")
-    found = played(tmp_path, "fednoro", options, federation, rounds=3)
-    np.testing.assert_array_equal(found, played(tmp_path, "fedavg", None, federation, rounds=3))
 
 
 def test_all_clean_is_fedavg_bit_for_bit(tmp_path, monkeypatch):
@@ -184,12 +157,3 @@ def test_without_a_clean_site_in_the_round_weights_are_fedavgs(tmp_path):
     steps.lose("site-3", 2)
     event = steps.play()
     assert event["weights"] == pytest.approx({"site-1": 4 / 7, "site-2": 3 / 7})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"s1": 0}, {"a": 1.1}, {"a": -0.1}, {"end": 0}],
-)
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(RecipeError, match=next(iter(options))):
-        make_method("fednoro", options)

@@ -1,12 +1,9 @@
 """FedProx: a pull towards the received network."""
 
 import numpy as np
-import pytest
 import torch
-from at_site import assert_equals_fedavg, final_values, site_of
+from at_site import site_of
 
-from feda3i.errors import RecipeError
-from feda3i.methods.base import make_method
 from feda3i.methods.fedprox import squared_distance
 
 
@@ -17,23 +14,6 @@ def trained(folder, mu, epochs=1, batch=4):
     received = site.received.values
     site.method.fit(site)
     return received, site.layout.read(site.network).values, site.layout.trained()
-
-
-def test_defaults():
-    method = make_method("fedprox", {})
-    assert method.mu == 0.01
-
-
-@pytest.mark.parametrize("mu", [-0.01, float("nan"), float("inf")])
-def test_mu_out_of_range_is_refused(mu):
-    with pytest.raises(RecipeError, match="mu"):
-        make_method("fedprox", {"mu": mu})
-
-
-@pytest.mark.parametrize("loss", ["ce", "dc"])
-def test_mu_zero_is_fedavg_bit_for_bit(loss):
-    ours = final_values("fedprox", options={"mu": 0, "loss": loss})
-    np.testing.assert_array_equal(ours, final_values("fedavg", options={"loss": loss}))
 
 
 def test_the_gradient_of_the_penalty_is_the_distance():
@@ -58,8 +38,3 @@ def test_a_larger_mu_stays_nearer(tmp_path):
         received, ours, is_trained = trained(tmp_path, mu, epochs=3, batch=2)
         distances.append(np.linalg.norm((ours - received)[is_trained]))
     assert distances[0] > distances[1] > distances[2] > 0
-
-
-def test_the_default_is_not_fedavg():
-    with pytest.raises(AssertionError):
-        assert_equals_fedavg("fedprox", {})

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from at_site import assert_equals_fedavg, site_of
+from at_site import site_of
 
 from feda3i.methods import fedselect
 from feda3i.methods.fedselect import FedSelect, adam, first_phi, scaled, value, value_gradient
@@ -46,10 +46,6 @@ def test_margins_are_falls_of_the_loss_on_a_scale_of_0_to_1() -> None:
     np.testing.assert_allclose(scaled(fall), [2 / 3, 1 / 6, 1, 0])
     assert scaled(np.ones(3)).tolist() == [0, 0, 0]
     assert np.isfinite(scaled(np.array([1.0, np.nan, 2.0]))).all()
-
-
-def test_all_sites_and_images_without_replacement_are_fedavg() -> None:
-    assert_equals_fedavg("fedselect", {"ratio": 1, "rho": 1, "replace": False}, rounds=3)
 
 
 @pytest.mark.parametrize("replace", [True, False])

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from at_site import assert_equals_fedavg
 
 from feda3i.core.messages import Params
 from feda3i.methods.iopfl import IOPFL
@@ -17,7 +16,3 @@ def over(alpha: float, *seen: float) -> float:
 @pytest.mark.parametrize(("alpha", "expected"), [(0.9, 1.39), (0.1, 3.79), (0.0, 4.0), (1.0, 1.0)])
 def test_a_personal_model_is_an_average_over_time(alpha: float, expected: float) -> None:
     assert over(alpha, 1.0, 2.0, 4.0) == pytest.approx(expected)
-
-
-def test_the_global_network_is_that_of_fedavg() -> None:
-    assert_equals_fedavg("iopfl", {"alpha": 0.5})

@@ -5,8 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feda3i.errors import RecipeError
-from feda3i.methods.base import make_method
 from feda3i.testing import check_method
 from stepping import GATHERED, Steps, played, unequal
 
@@ -28,11 +26,6 @@ def test_agreement_and_cases_make_the_weights(tmp_path):
 def test_without_power_it_is_fedavg(tmp_path):
     found = played(tmp_path / "own", OWN, {"power": 0}, unequal())
     np.testing.assert_array_equal(found, played(tmp_path / "avg", GATHERED, None, unequal()))
-
-
-def test_a_bad_option_is_refused():
-    with pytest.raises(RecipeError, match="power"):
-        make_method(OWN, {"power": -1})
 
 
 @pytest.mark.slow

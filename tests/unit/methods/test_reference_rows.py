@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from feda3i.testing import tiny_federation
 from stepping import Steps, played, unequal, with_noisy
@@ -21,14 +20,6 @@ def test_local_equals_fedavg_on_each_site_alone_bit_for_bit(tmp_path):
     for name, model in models.items():
         alone = played(tmp_path / name, "fedavg", None, only(unequal(), name), rounds=3)
         np.testing.assert_array_equal(model.values, alone)
-
-
-def test_the_global_model_of_local_is_the_mean_by_cases(tmp_path):
-    steps = Steps(tmp_path, "local", None, unequal())
-    steps.play(2)
-    models = steps.method.models(steps.server).values()
-    mean = np.average([m.values.astype(float) for m in models], axis=0, weights=[4, 3, 2])
-    assert steps.values == pytest.approx(mean, abs=1e-5)
 
 
 def test_a_late_site_starts_from_the_initialisation_not_from_the_others(tmp_path):
@@ -60,11 +51,6 @@ def test_no_local_site_receives_another_network(tmp_path):
     assert [order.site for order in last] == list(models)
     for order in last:
         np.testing.assert_array_equal(order.networks["own"].values, models[order.site].values)
-
-
-def test_before_the_first_round_local_scores_the_initialisation(tmp_path):
-    steps = Steps(tmp_path, "local")
-    assert list(steps.method.models(steps.server)) == ["global"]
 
 
 def test_clean_trains_on_the_truth(tmp_path):

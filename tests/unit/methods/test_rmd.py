@@ -7,11 +7,18 @@ import pytest
 import torch
 from at_site import PLAIN, final_values, site_of, station_of
 
+from feda3i import losses
 from feda3i.core.messages import Order
-from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-from feda3i.methods.coteaching import distil, exchange
-from feda3i.methods.rmd import TwoNetworks
+from feda3i.methods.rmd import (
+    TwoNetworks,
+    Warp,
+    distil,
+    exchange,
+    per_pixel,
+    rotation_and_zoom,
+    warp_each,
+)
 from feda3i.models.unet import UNet
 from feda3i.testing import tiny_federation
 
@@ -21,26 +28,6 @@ QUIET = (0.0,) * 5
 def halves(values):
     middle = len(values) // 2
     return values[:middle], values[middle:]
-
-
-def test_defaults_are_those_of_the_comparison():
-    method = make_method("rmd", {})
-    assert (method.t1, method.mu, method.tau, method.weight) == (10, 0.8, 0.005, 0.0009)
-    assert method.dropout == (0.05, 0.1, 0.2, 0.3, 0.5)
-    assert method.warp_from == 10
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"t1": 0}, {"mu": 1.1}, {"mu": -0.1}, {"tau": 1.0}, {"tau": -0.1}, {"weight": -1}),
-        *({"dropout": [0.1] * 4}, {"dropout": [0, 0, 0, 0, 1]}),
-        {"loss": "dc"},
-    ],
-)
-def test_options_out_of_range_are_refused(options):
-    with pytest.raises(RecipeError, match=next(iter(options))):
-        make_method("rmd", options)
 
 
 # -- ramps ----------------------------------------------------------------------------------------
@@ -63,12 +50,6 @@ def test_kept_pixels_fall_to_their_least():
     assert kept[9] == kept[29] == 521666
 
 
-@pytest.mark.parametrize("t1", [1, 2])
-def test_short_ramps(t1):
-    method = make_method("rmd", {"t1": t1})
-    assert (method.forget(0), method.forget(1), method.omega(t1)) == (0.0, 0.005, 1.0)
-
-
 # -- the pair -------------------------------------------------------------------------------------
 
 
@@ -85,11 +66,6 @@ def test_network_a_answers():
     assert torch.equal(make_method("rmd", {}).predict(pair, x), pair.a(x))
     assert torch.equal(pair(x), pair.a(x))
     assert not torch.equal(pair(x), pair.b(x))
-
-
-def test_the_networks_begin_differently():
-    a, b = halves(final_values("rmd", {"weight": 0}))
-    assert not np.array_equal(a, b)
 
 
 # -- training -------------------------------------------------------------------------------------
@@ -124,13 +100,15 @@ def test_the_step_is_the_sum_of_both_parts(tmp_path):
     method, batch = site.method, site.batch(np.arange(4))
     site.network.train()
     loss = method.step(site, batch)
-    warp, images = method.disturb(site, batch)
+    warps, images = method.disturb(site, batch)
     weak = [site.network.a(batch.images), site.network.b(batch.images)]
     strong = [site.network.a(images), site.network.b(images)]
     forget, omega = 0.3 * 4 / 9, math.exp(-5 * 0.6**2)
     expected = sum(exchange(weak, batch.masks, 1 - forget))
     count = int(omega * 0.8 * 4 * 32 * 32)
-    expected = expected + 2.0 * omega * sum(distil(strong, [warp(z) for z in weak], count))
+    expected = expected + 2.0 * omega * sum(
+        distil(strong, [warp_each(warps, z) for z in weak], count)
+    )
     torch.testing.assert_close(loss, expected)
 
 
@@ -174,29 +152,18 @@ def test_the_second_pass_moves_the_running_statistics_only_if_asked_to(tmp_path)
 
 def test_disturbances_grow_with_the_rounds(tmp_path):
     early = site_of(tmp_path, "rmd", round=10)
-    warp, images = early.method.disturb(early, early.batch(np.arange(4)))
-    assert all(one.places is None for one in warp.each)
-    assert torch.equal(warp(images), early.batch(np.arange(4)).images)
+    warps, images = early.method.disturb(early, early.batch(np.arange(4)))
+    assert all(one.places is None for one in warps)
+    assert torch.equal(warp_each(warps, images), early.batch(np.arange(4)).images)
     late = site_of(tmp_path, "rmd", round=11)
     batch = late.batch(np.arange(4))
-    warp, images = late.method.disturb(late, batch)
-    assert all(one.places is not None for one in warp.each)
-    noise = images - warp(batch.images)
+    warps, images = late.method.disturb(late, batch)
+    assert all(one.places is not None for one in warps)
+    noise = images - warp_each(warps, batch.images)
     inside = (images > 0) & (images < 255)
     assert noise[inside].std() == pytest.approx(0.02 * 255, rel=0.1)
     assert images.min() >= 0
     assert images.max() <= 255
-
-
-def test_draws_differ_between_batches_epochs_rounds_and_sites(tmp_path):
-    site = site_of(tmp_path, "rmd", round=11)
-    other = site_of(tmp_path, "rmd", round=12)
-    grids = [
-        s.method.disturb(s, s.batch(np.array(where), epoch))[0].each[0].places
-        for s, where, epoch in ((site, [0, 1], 0), (site, [2, 3], 0), (site, [0, 1], 1))
-    ] + [other.method.disturb(other, other.batch(np.array([0, 1])))[0].each[0].places]
-    for i, one in enumerate(grids):
-        assert all(not torch.equal(one, two) for two in grids[i + 1 :])
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -211,25 +178,111 @@ def test_networks_without_the_switch_pass_without_dropout(tmp_path, dimensions):
     assert len(site.layout.stages) == 6
 
 
-def test_a_batch_with_too_few_reliable_pixels_is_not_distilled(tmp_path):
-    # mu = 0: no pixel is reliable in any round, which leaves co-teaching alone.
-    site = site_of(tmp_path, "rmd", round=12, mu=0, weight=1.0)
-    site.network.train()
-    batch = site.batch(np.arange(2))
-    weak = [site.network.a(batch.images), site.network.b(batch.images)]
-    expected = sum(exchange(weak, batch.masks, 0.995))
-    torch.testing.assert_close(site.method.step(site, batch), expected)
-
-
 @pytest.mark.parametrize("round", [5, 11])
 def test_every_image_of_a_batch_is_warped_in_its_own_way(tmp_path, round):
     site = site_of(tmp_path, "rmd", round=round)
     batch = site.batch(np.arange(4))
     warps, _ = site.method.disturb(site, batch)
-    assert len({(warp.flips, str(warp.places)) for warp in warps.each}) > 1
-    together = warps(batch.images)
-    for row, warp in enumerate(warps.each):
+    assert len({(warp.flips, str(warp.places)) for warp in warps}) > 1
+    together = warp_each(warps, batch.images)
+    for row, warp in enumerate(warps):
         torch.testing.assert_close(together[row], warp(batch.images[row : row + 1])[0])
     # The draw belongs to the image, not to its place in a batch.
     alone, _ = site.method.disturb(site, site.batch(np.array([2])))
-    assert torch.equal(alone(batch.images[2:3])[0], together[2])
+    assert torch.equal(warp_each(alone, batch.images[2:3])[0], together[2])
+
+
+# -- the exchange of two networks, on logits -------------------------------------------------------
+
+
+def logits(seed, shape=(2, 1, 8, 8)):
+    return 2 * torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def masks(shape=(2, 1, 8, 8)):
+    return (torch.rand(shape, generator=torch.Generator().manual_seed(9)) < 0.4).float()
+
+
+def test_each_learns_where_the_other_has_a_small_loss():
+    a, b, y = logits(1), logits(2), masks()
+    loss_a, loss_b = (losses.pixel_cross_entropy(z, y).flatten() for z in (a, b))
+    count = int(0.7 * 128)
+    expected = (
+        loss_a[loss_b.argsort()[:count]].mean(),
+        loss_b[loss_a.argsort()[:count]].mean(),
+    )
+    for found, wanted in zip(exchange([a, b], y, 0.7), expected, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_a_share_of_one_is_two_cross_entropies():
+    a, b, y = logits(1), logits(2), masks()
+    assert exchange([a, b], y, 1.0) == [losses.cross_entropy(a, y), losses.cross_entropy(b, y)]
+
+
+def test_distillation_teaches_on_the_reliable_pixels_of_the_other():
+    weak, strong = [logits(1), logits(2)], [logits(3), logits(4)]
+    errors = [((s - z) ** 2).flatten() for s, z in zip(strong, weak, strict=True)]
+    count = 40
+    for own, other in ((0, 1), (1, 0)):
+        sure = errors[other].argsort()[:count]
+        kl = losses.bernoulli_kl(weak[other], strong[own]).flatten()[sure].mean()
+        torch.testing.assert_close(distil(strong, weak, count)[own], kl)
+
+
+def test_a_pixel_is_left_out_with_all_its_classes():
+    shape = (1, 3, 4, 4)
+    a, b, y = logits(1, shape), logits(2, shape), masks(shape)
+    mean_a, mean_b = (losses.pixel_cross_entropy(z, y).mean(1).flatten() for z in (a, b))
+    expected = mean_a[mean_b.argsort()[:8]].mean()
+    torch.testing.assert_close(exchange([a, b], y, 0.5)[0], expected)
+    assert per_pixel(a).shape == (16,)
+
+
+def test_finite_for_large_logits():
+    big = torch.tensor([-1e4, 1e4, 0.0, 1e4]).reshape(1, 1, 2, 2)
+    strong = [big.clone().requires_grad_(), (-big).clone().requires_grad_()]
+    total = sum(distil(strong, [-big, big], 4)) + sum(exchange(strong, (big > 0).float(), 0.8))
+    total.backward()
+    assert torch.isfinite(total)
+    assert all(torch.isfinite(z.grad).all() for z in strong)
+
+
+# -- flips and warps of batches --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flips", [(), (0,), (1,), (0, 1)])
+def test_flips_undo_themselves(flips):
+    x = torch.rand(2, 3, 5, 7)
+    warp = Warp(flips)
+    assert torch.equal(warp(warp(x)), x)
+    assert torch.equal(warp(x), x) == (flips == ())
+
+
+@pytest.mark.parametrize(
+    ("degrees", "turned"),
+    [(0, lambda x: x), (180, lambda x: x.flip(2).flip(3))],
+)
+def test_rotation_of_any_frame(degrees, turned):
+    x = torch.rand(2, 1, 6, 9)
+    torch.testing.assert_close(
+        Warp(places=rotation_and_zoom((6, 9), degrees, 1.0))(x), turned(x), atol=1e-5, rtol=0
+    )
+
+
+def test_a_turn_does_not_shear_a_frame_that_is_not_square():
+    # A disc about the middle stays where it is under any rotation, and grows under a zoom.
+    y, x = torch.meshgrid(torch.arange(41) - 20.0, torch.arange(61) - 30.0, indexing="ij")
+    away = (x**2 + y**2).sqrt()[None, None]
+    turned = Warp(places=rotation_and_zoom((41, 61), 37.0, 1.0))(away)
+    inside = away < 15
+    torch.testing.assert_close(turned[inside], away[inside], atol=0.15, rtol=0)
+    zoomed = Warp(places=rotation_and_zoom((41, 61), 0.0, 2.0))(away)
+    torch.testing.assert_close(zoomed, away / 2, atol=0.3, rtol=0)
+
+
+def test_beyond_the_frame_the_border_is_repeated():
+    x = torch.rand(1, 1, 16, 16) + 1
+    turned = Warp(places=rotation_and_zoom((16, 16), 45.0, 1.0))(x)
+    assert turned.min() >= x.min() - 1e-6
+    assert turned.max() <= x.max() + 1e-6

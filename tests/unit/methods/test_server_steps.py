@@ -48,9 +48,3 @@ def test_fedadam_follows_the_paper(tmp_path):
         expected = before[is_trained] + 0.02 * m / (np.sqrt(v) + 0.01)
         np.testing.assert_allclose(after[is_trained], expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(after[~is_trained], mean[~is_trained])
-
-
-def test_without_momentum_the_server_goes_to_the_average(tmp_path):
-    steps = Steps(tmp_path, "fedavgm", {"beta": 0.0})
-    for _, mean, after in updates(steps, 2):
-        np.testing.assert_allclose(after, mean, rtol=0, atol=1e-6)

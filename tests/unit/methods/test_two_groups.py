@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feda3i.methods import two_groups
-from feda3i.methods.two_groups import high_group, min_max, vote_high_group
+from feda3i.methods.two_groups import high_group, vote_high_group
 
 CLOUDS = np.array([[0.1, 0.2], [0.15, 0.1], [0.2, 0.15], [0.12, 0.18], [0.9, 0.8], [0.8, 0.9]])
 NOISY = [False, False, False, False, True, True]
@@ -26,10 +26,6 @@ def test_nothing_to_tell_apart_is_nobody(points):
     assert len(high_group(points, 0)) == len(points)
 
 
-def test_two_points_are_two_groups():
-    assert high_group(np.array([0.9, 0.1]), 0).tolist() == [True, False]
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=0, max_size=12), st.integers(0, 5))
 def test_any_numbers_give_an_answer_with_somebody_low(points, seed):
@@ -46,11 +42,6 @@ def test_many_points_are_classified_by_a_fit_on_some(monkeypatch):
     monkeypatch.setattr(two_groups, "_CHUNK", 700)
     np.testing.assert_array_equal(high_group(points, 1, most=500), expected)
     np.testing.assert_array_equal(high_group(points, 1, most=500), high_group(points, 1, most=500))
-
-
-def test_min_max_scales_columns_and_zeroes_constant_ones():
-    found = min_max(np.array([[1.0, 4.0, 0.0], [2.0, 4.0, -1.0], [5.0, 4.0, 1.0]]))
-    assert found == pytest.approx(np.array([[0, 0, 0.5], [0.25, 0, 0], [1, 0, 1]]))
 
 
 @given(st.floats(1e-3, 1e3), st.floats(-100, 100), st.integers(0, 1))
@@ -82,8 +73,3 @@ def test_the_most_frequent_set_wins_and_the_first_on_ties(monkeypatch):
     assert vote("abbab") == sets["b"]
     assert vote("abcba") == sets["a"]
     assert vote("cbabc") == sets["c"]
-
-
-def test_permuting_sites_permutes_the_vote():
-    order = np.array([4, 0, 5, 2, 1, 3])
-    np.testing.assert_array_equal(vote_high_group(CLOUDS[order]), np.array(NOISY)[order])

@@ -1,0 +1,121 @@
+"""Options of every method: defaults of the comparison, ranges, and settings that are FedAvg."""
+
+import numpy as np
+import pytest
+import torch
+from at_site import PLAIN, final_values
+
+from feda3i import losses
+from feda3i.errors import RecipeError
+from feda3i.methods.base import make_method
+
+DEFAULTS = {
+    "adele": {"lam": 1, "rho": 0.8, "r": 0.9, "tau": 0.8, "scales": (0.7, 1.0, 1.5), "trim": True},
+    "elr": {"beta": 0.99, "lam": 1},
+    "fedprox": {"mu": 0.01},
+    "gce": {"q": 0.7},
+    "NR-Dice": {"gamma": 1.5},
+    "rmd": {"t1": 10, "mu": 0.8, "tau": 0.005, "weight": 0.0009, "warp_from": 10},
+    "sce": {"alpha": 0.5, "beta": 1, "clamp": 1e-5},
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults_are_those_of_the_comparison(name):
+    found = make_method(name, {}).model_dump()
+    assert {option: found[option] for option in DEFAULTS[name]} == DEFAULTS[name]
+
+
+WRONG = {
+    "adele": {
+        **{"tau": (0.49, 1.01), "rho": (-0.1, 1.1), "r": (0, 1.1), "lam": (-1,), "points": (1,)},
+        "scales": ([], [0.0, 1.0]),
+    },
+    "elr": {"beta": (1, -0.1), "lam": (-1,)},
+    "feda3i": {"t1": (0,), "r": (-0.1, 1.5), "power": (0,)},
+    "fedcorr": {
+        **{"t1": (-1,), "beta": (-1,), "pi": (1.5,), "theta": (0.4, 1.1), "kappa": (2,)},
+        "alpha": (0,),
+    },
+    "feddm": {"ratio": (1.0, -0.1), "stop": (0,), "probes": (0,)},
+    "fedmix": {"lam": (-1, "much"), "beta": (-0.1, float("nan"))},
+    "fednoro": {"s1": (0,), "a": (-0.1, 1.1), "end": (0,)},
+    "fedprox": {"mu": (-0.01, float("nan"), float("inf"))},
+    "gce": {"q": (0, 1.01, float("nan")), "loss": ("dc",)},
+    "nr-dice": {"gamma": (0.99, 2.01)},
+    "rmd": {
+        **{"t1": (0,), "mu": (-0.1, 1.1), "tau": (-0.1, 1.0), "weight": (-1,), "loss": ("dc",)},
+        "dropout": ([0.1] * 4, [0, 0, 0, 0, 1]),
+    },
+    "sce": {"alpha": (-1,), "beta": (-0.1, float("inf")), "clamp": (0, 0.5)},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_options_out_of_range_are_refused(name):
+    for option, values in WRONG[name].items():
+        for value in values:
+            with pytest.raises(RecipeError, match=option):
+                make_method(name, {option: value})
+
+
+NEUTRAL = [
+    ("adele", {"scales": [1.0], "lam": 0, "tau": 1}),
+    ("adele", {"scales": [1.0], "rho": 1, "tau": 1}),  # one scale agrees with itself
+    ("elr", {"lam": 0}),
+    ("elr", {"lam": 0, "loss": "dc"}),
+    ("fedcorr", {"beta": 0, "pi": 0, "t2": 0, "mixup": False}),
+    ("fednoro", {"s1": 5}),
+    ("fedprox", {"mu": 0}),
+    ("fedprox", {"mu": 0, "loss": "dc"}),
+    ("fedselect", {"ratio": 1, "rho": 1, "replace": False}),
+    ("iopfl", {"alpha": 0.5}),
+    ("sce", {"alpha": 1.0, "beta": 0.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), NEUTRAL, ids=str)
+def test_a_neutral_setting_is_fedavg_bit_for_bit(name, options):
+    """Sites have unequal numbers of cases, and one of them draws everything inside out."""
+    plain = {"loss": options["loss"]} if "loss" in options else {}
+    np.testing.assert_array_equal(final_values(name, options), final_values("fedavg", plain))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "loss"),
+    [
+        ("gce", {"q": 0.4}, lambda z, y: losses.gce(z, y, 0.4)),
+        ("nr_dice", {"gamma": 1.2}, lambda z, y: losses.nr_dice(z, y, 1.2)),
+        (
+            "sce",
+            {"alpha": 0.1, "beta": 2, "clamp": 1e-4},
+            lambda z, y: losses.sce(z, y, 0.1, 2.0, 1e-4),
+        ),
+    ],
+)
+def test_the_criterion_is_the_loss_with_its_options(name, options, loss):
+    logits, targets = torch.randn(2, 1, 4, 4), (torch.rand(2, 1, 4, 4) < 0.5).float()
+    assert make_method(name, options).criterion(logits, targets) == loss(logits, targets)
+
+
+DICE = """
+import torch
+from feda3i.methods.base import Method
+
+class Dice(Method):
+    def criterion(self, logits, targets):
+        p = torch.sigmoid(logits)
+        return 1 - 2 * (p * targets).sum() / ((p**2).sum() + (targets**2).sum())
+"""
+
+
+def test_losses_at_the_end_of_their_range_are_others(tmp_path):
+    # Without BatchNorm: convolutions before it have a bias without gradient, which Adam moves by
+    # rounding errors alone.
+    (tmp_path / "dice.py").write_text(DICE)
+    play = lambda name, options=None: final_values(name, options, model={"name": PLAIN})
+    almost_ce, fedavg = play("gce", {"q": 1e-6}), play("fedavg")
+    np.testing.assert_allclose(almost_ce, fedavg, rtol=0, atol=1e-6)
+    assert np.abs(fedavg - play("gce")).max() > 1e-4
+    dice = play(f"{tmp_path / 'dice.py'}:Dice")
+    np.testing.assert_allclose(play("nr-dice", {"gamma": 2.0}), dice, rtol=0, atol=1e-5)
