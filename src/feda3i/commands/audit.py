@@ -10,7 +10,7 @@ import typer
 
 from feda3i.commands.app import Overrides, Quiet, TrustCode, Trusted, complete_recipe
 from feda3i.commands.evaluate import reading_options
-from feda3i.commands.run import free_folder, listener, note, tell_data
+from feda3i.commands.run import free_folder, listener, note
 from feda3i.errors import RecipeError, RunError
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def _of_data(
     source: str, overrides: Sequence[str], given: Model | None, quiet: bool
 ) -> tuple[Recipe, Federation]:
     """Return the data of a folder, a table or a recipe, read as the given model takes it."""
+    from feda3i.commands.preview import tell_data
     from feda3i.recipe import load
     from feda3i.recipe.finding import built_in
     from feda3i.recipe.trust import announce

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from feda3i.data.breast import EXPECTED
 from feda3i.data.division import Division
 from feda3i.data.folder import Folder
 from feda3i.data.sets import REGISTRY
@@ -10,12 +13,20 @@ from feda3i.reading.usage import usage_lines
 from feda3i.recipe import Recipe
 
 
-def preview(recipe: Recipe) -> tuple[list[str], list[str]]:
-    """Return warnings, and what is used of a folder: both as lines; empty for other data sets."""
+def tell_data(recipe: Recipe, quiet: bool) -> None:
+    """Say how a folder's files and sites are used; what was perhaps not meant, even if quiet."""
     plan = division_of(recipe)
     if plan is None:
-        return [], []
-    return changes_of(recipe, plan), [*usage_lines(plan.listing.usage), *sites_line(plan)]
+        return
+    lines = changes_of(recipe, plan)
+    if not quiet:
+        counts = [f"{site} {len(part)}" for site, part in sorted(plan.parts.items())]
+        sites = f"{len(counts)} site{'s' * (len(counts) > 1)}"
+        tests = f"{len(plan.wanted)} test cases"
+        lines += usage_lines(plan.listing.usage)
+        lines.append(f"{sites}, training cases: {_few(counts, 12)}; {tests}")
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def division_of(recipe: Recipe) -> Division | None:
@@ -33,17 +44,11 @@ def division_of(recipe: Recipe) -> Division | None:
 
 def changes_of(recipe: Recipe, plan: Division) -> list[str]:
     """Return changes to real sites or cases that the user may not have intended."""
-    found = []
+    found, changes = [], []
     sites = plan.real_sites()
-    is_own = bool(sites) and REGISTRY.get(recipe.data.name).card is None
-    changes = []
+    is_own = not set(sites) <= set(EXPECTED)  # BREAST simulates sites of its sources
     if is_own and set(plan.homes) != set(sites):
-        most = max(len(part) for part in plan.parts.values())
-        verb = "divides" if plan.partition == "by-source" else "mixes"
-        changes.append(
-            f"{verb} them into {len(plan.parts)} simulated sites of at most {most} cases "
-            f"(partition {plan.partition})"
-        )
+        changes.append(f"makes {len(plan.parts)} simulated sites of them ({plan.partition})")
     if is_own and recipe.noise.name != "none":
         changes.append(f"draws simulated noise over their masks (noise {recipe.noise.name})")
     if changes:
@@ -53,28 +58,11 @@ def changes_of(recipe: Recipe, plan: Division) -> list[str]:
             f"{' and '.join(changes)}. To train on the sites as they are: "
             f"feda3i run own data={place}"
         )
-    left = plan.left_out()
-    if left["cases"]:
-        total = len(plan.train)
-        found.append(f"note: data.cases leaves out {left['cases']} of {total} training cases")
-    if left["test"]:
-        found.append(f"note: data.test leaves out {left['test']} of {len(plan.tests)} test cases")
-    if plan.aside:
-        found.append(
-            f"note: {plan.aside} validation cases are neither trained on nor scored, as their "
-            "sites have test cases: data.validation=train or test uses them"
-        )
+    left = {name: count for name, count in plan.left_out().items() if count}
+    if left:
+        counts = ", ".join(f"{count} ({name})" for name, count in left.items())
+        found.append(f"note: cases that are neither trained on nor scored: {counts}")
     return found
-
-
-def sites_line(plan: Division) -> list[str]:
-    """Return one line about sites and test cases."""
-    count = {site: len(part) for site, part in sorted(plan.parts.items())}
-    shown = [f"{site} {cases}" for site, cases in count.items()]
-    return [
-        f"{len(count)} site{'s' * (len(count) > 1)}, training cases: {_few(shown, 12)}; "
-        f"{len(plan.wanted)} test cases"
-    ]
 
 
 def _few(names: list[str], show: int = 5) -> str:

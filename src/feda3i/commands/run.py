@@ -35,6 +35,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: federated training from the first round to the finished model."""
+    from feda3i.commands.preview import tell_data
     from feda3i.engine.run import run as start
     from feda3i.recipe.trust import announce
 
@@ -52,15 +53,6 @@ def run(
     except KeyboardInterrupt:
         stop(path)
     show(result)
-
-
-def tell_data(recipe: Recipe, quiet: bool) -> None:
-    """Say how a folder's files and sites are used; warnings come first, and even if quiet."""
-    from feda3i.commands.preview import preview
-
-    warnings, lines = preview(recipe)
-    for line in [*warnings, *([] if quiet else lines)]:
-        print(line, file=sys.stderr)
 
 
 def need_recipe(name: str | None) -> str:

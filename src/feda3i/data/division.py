@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +21,6 @@ from feda3i.reading.problems import raise_errors
 from feda3i.reading.usage import usage_lines
 from feda3i.seeding import rng
 
-Validation = Literal["auto", "train", "test"]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -48,9 +47,6 @@ class Dividing:
     """Of the split, where the folder has no train and test."""
     test_share: Annotated[float, Field(gt=0, lt=1)] = TEST_SHARE
     """Share of each site (source) that is set aside for testing, where the folder has no test."""
-    validation: Validation = "auto"
-    """What to do with validation cases: ``train`` or ``test`` with them, or (``auto``) test with
-    them at sites without test cases and leave them aside at the others."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
     # Sites without folders of their own (a table) are divided like sources.
     folders = [home(case) for case in listing.cases]
     groups = [case.group for case in listing.cases]
-    given = as_test(listing.cases, how.validation)
+    given = as_test(listing.cases)
     sides = split_cases(folders, groups, given, share=how.test_share, seed=how.split_seed)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
     has_folders = len(set(folders)) > 1
@@ -128,19 +124,16 @@ def home(case: Listed) -> str:
     return case.site or case.source
 
 
-def as_test(cases: Sequence[Listed], validation: Validation = "auto") -> list[str]:
-    """Return the splits of cases with validation cases put where they belong.
+def as_test(cases: Sequence[Listed]) -> list[str]:
+    """Return the splits of cases; validation cases are test cases where their site has no others.
 
-    By default they are test cases where their site has no others, and are left aside where it has.
+    Elsewhere they are left aside.
     """
     tested = {home(case) for case in cases if case.split == "test"}
-
-    def side(case: Listed) -> str:
-        if case.split != "validation" or (validation == "auto" and home(case) in tested):
-            return case.split
-        return "test" if validation == "auto" else validation
-
-    return [side(case) for case in cases]
+    return [
+        "test" if case.split == "validation" and home(case) not in tested else case.split
+        for case in cases
+    ]
 
 
 def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed, ...]:

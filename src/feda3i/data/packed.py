@@ -1,10 +1,10 @@
 """The packed cache: the pixels of all cases in one file, mapped to memory, beside a JSON header.
 
-The key is made of the names, sizes and times of all files, of samples of their bytes and of the
-options: a file that was replaced by one of the same size and date is noticed, too. A cache that is
-cut short, altered or from another version is built again, never trusted. It holds pixels of
-patients as the folder does: it lies in the folder itself (``.feda3i-cache``) where that can be
-written, else in the user's cache folder, readable by the user alone.
+The key is made of the names, sizes and times of all files and of the options: a file that was
+replaced by one of the same size and date is noticed, too. A cache that is cut short, altered or
+from another version is built again, never trusted. It holds pixels of patients as the folder does:
+it lies in the folder itself (``.feda3i-cache``) where that can be written, else in the user's cache
+folder, readable by the user alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from platformdirs import user_cache_path
 
 from feda3i.core.ragged import Ragged, Stack
 from feda3i.files import PART, hash_text, write_file
-from feda3i.pool import cores, ordered_map
+from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
@@ -38,7 +38,6 @@ _BLOCK = 4096
 _BLOCKS = 64
 _MAX_AGE = 30 * 24 * 3600  # seconds
 _MAX_PART_AGE = 24 * 3600
-_FEW = 64  # cases per thread below which a thread does not pay
 _BATCH = 16  # cases that a worker takes at a time
 
 Bytes = NDArray[np.uint8]
@@ -91,31 +90,19 @@ def _place(listing: Listing, cache: bool | Path) -> Path | None:
 
 
 def _state(case: Listed) -> str:
-    """Return what tells the files of a case from other files of the same names, sizes and dates."""
+    """Return what tells the files of a case from others of the same names, sizes and dates.
+
+    Nobody can set when a file last changed (``st_ctime``).
+    """
     files = [*case.pair.images, *case.pair.masks]
-    told = [(file.name, file.size, file.mtime, _touch(file.place)) for file in files]
+    told = [(file.name, file.size, file.mtime, _changed(file.place)) for file in files]
     return json.dumps([told, case.pair.consensus])
 
 
-def _touch(path: str) -> tuple[int, str]:
-    """Return when a file last changed, which nobody can set, and a hash of three blocks of it.
-
-    Some 20 microseconds per file: the plain calls of the system, because there are thousands.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    except OSError:  # named when it is read
-        return 0, ""
-    try:
-        info = os.fstat(handle)
-        parts = [os.read(handle, _BLOCK)]
-        for start in (info.st_size // 2, info.st_size - _BLOCK):
-            if start >= _BLOCK:
-                os.lseek(handle, start, os.SEEK_SET)
-                parts.append(os.read(handle, _BLOCK))
-        return info.st_ctime_ns, hashlib.sha256(b"".join(parts)).hexdigest()
-    finally:
-        os.close(handle)
+def _changed(path: str) -> int:
+    with contextlib.suppress(OSError):  # named when it is read
+        return os.stat(path).st_ctime_ns
+    return 0
 
 
 def _file(place: Path, kind: str) -> Path:
@@ -241,8 +228,7 @@ def _form(listing: Listing) -> tuple[list[Shape], np.dtype[Any]]:
 
 
 def _each(work: Callable[[int], Any], count: int) -> list[Any]:
-    crew = max(min(cores(), count // _FEW), 1)
-    return list(ordered_map(work, range(count), crew, way="threads", batch=_BATCH))
+    return list(ordered_map(work, range(count), None, way="threads", batch=_BATCH))
 
 
 def _fill(listing: Listing, images: Ragged, masks: Ragged) -> tuple[Sizes, Sizes, list[Problem]]:

@@ -64,11 +64,6 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv") and path.is_file()
 
 
-def has_columns(table: bytes) -> bool:
-    """Return whether the first line of a table names the columns image and mask."""
-    return {"image", "mask"} <= set(_columns(table)[0])
-
-
 def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
     """Return the file that a cell names, or what is wrong with it."""
     place = os.path.join(home, os.path.expanduser(path))

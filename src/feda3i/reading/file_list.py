@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ UNPACK = {".zip": "unzip '{}' -d '{}'"} | dict.fromkeys(
 """Endings of archives, and the command that unpacks each."""
 MAX_FILE_BYTES = 2 * 1024**3  # a file is read whole into memory
 OUTSIDE = "data.allow_outside=true (--allow-outside) if you mean it"
-_MAX_VISITS = 100  # of one folder by way of links
 _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 
 
@@ -86,9 +84,9 @@ class _Walk:
     root: str
     allow_outside: bool
     problems: list[Problem] = field(default_factory=list)
-    visits: Counter[str] = field(default_factory=Counter)
+    seen: set[str] = field(default_factory=set)
 
-    def files(self, folder: str, prefix: str, *parents: str) -> Iterator[FileEntry]:
+    def files(self, folder: str, prefix: str) -> Iterator[FileEntry]:
         """Yield the files below a folder."""
         try:
             real = os.path.realpath(folder)
@@ -97,9 +95,9 @@ class _Walk:
         except OSError as error:
             self._unreadable(prefix.rstrip("/") or ".", error)
             return
-        self.visits[real] += 1
-        if real in parents or self.visits[real] > _MAX_VISITS:  # links that lead back
+        if real in self.seen:  # by way of a link
             return
+        self.seen.add(real)
         for item in items:
             if item.name.startswith(".") or item.name in _JUNK:
                 continue
@@ -108,7 +106,7 @@ class _Walk:
                 if self._leads_outside(item, name):
                     continue
                 if item.is_dir():
-                    yield from self.files(item.path, f"{name}/", *parents, real)
+                    yield from self.files(item.path, f"{name}/")
                 elif item.is_file():
                     info = item.stat()
                     yield FileEntry(name, item.path, info.st_size, info.st_mtime_ns)

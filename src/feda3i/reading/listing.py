@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from feda3i.errors import DataError, RecipeError
 from feda3i.pool import cores
 from feda3i.reading.consensus import consensus_of
-from feda3i.reading.csv_table import has_columns, is_table, read_table
+from feda3i.reading.csv_table import is_table, read_table
 from feda3i.reading.decode import RawCase, decode_pair
 from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
 from feda3i.reading.names import DICOM, VOLUMES, split_extension, unique_ids
@@ -29,7 +28,6 @@ LAYOUT = (
     "folder per case; nnU-Net's imagesTr/ and labelsTr/; all perhaps in one folder per site or in "
     "train/ and test/; or a CSV table of image and mask"
 )
-TABLE = "index.csv"
 
 Finder = Callable[[Sequence[FileEntry], Options], tuple[list[Pair], list[Problem]]]
 
@@ -75,11 +73,7 @@ class Listing:
 def list_cases(
     root: Path, options: Options, find: Finder | None = None
 ) -> tuple[Listing, list[Problem]]:
-    """List a folder or table by its pairs of files, and say what is wrong.
-
-    ``channels`` and ``classes`` are settled here where the options leave them to the files. A
-    published set has a ``find`` of its own.
-    """
+    """List a folder or table by its pairs of files, settle its options, and say what is wrong."""
     _need_data(root)
     home = root.parent if is_table(root) else root
     if home != root:
@@ -112,15 +106,6 @@ def _need_data(root: Path) -> None:
         raise DataError(f"'{root}' is an archive: unpack it first, e.g. {command}")
     if not root.is_dir() and not is_table(root):
         raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
-    try:
-        made = str(json.loads((root / "manifest.json").read_text("utf-8"))["format"])
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return
-    if made.startswith("feda3i-prepared-"):
-        raise DataError(
-            f"'{root}' was made by 'feda3i prepare' of version 0.1: give the folder that it was "
-            "made of, or make its index.csv a table with the columns image and mask"
-        )
 
 
 def _packed(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
@@ -179,27 +164,10 @@ def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
 
 
 def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
-    """Pair files by a table if there is one, else by folders."""
-    for entry in entries:
-        if entry.name == TABLE and has_columns(table := read_file(entry.place)):
-            # Other programs write an index.csv, too: without these columns it is none of ours.
-            home = Path(entry.place).parent
-            pairs, problems = read_table(table, home, options.group, options.allow_outside)
-            return pairs, problems + _unlisted(entries, pairs)
+    """Pair files by their folders and names."""
     annotated, told, entries = find_annotated(entries, options)
     pairs, problems = find_pairs(entries, options.group)
     return annotated + pairs, told + problems
-
-
-def _unlisted(entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> list[Problem]:
-    """Return the pictures and volumes of a folder that its table does not name."""
-    known = {file.name for pair in pairs for file in (*pair.images, *pair.masks)}
-    text = f"{TABLE} does not name it"
-    return [
-        Problem("error", "not in index", entry.name, text)
-        for entry in entries
-        if split_extension(entry.name)[1] and entry.name not in known
-    ]
 
 
 def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntry]) -> None:

@@ -20,7 +20,7 @@ from feda3i.reading.names import (
     split_extension,
 )
 from feda3i.reading.nnunet import join_channels
-from feda3i.reading.places import ASIDE, Place, choose, is_aside, place_of, places_of
+from feda3i.reading.places import Place, choose, place_of, places_of
 from feda3i.reading.problems import Problem
 
 
@@ -55,16 +55,12 @@ def find_pairs(
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair images with masks in every branch of a tree; branches may have different layouts.
 
-    Understood are ``images/`` with ``masks/`` (and other names for them, and ``x_images`` with
-    ``x_masks``), ``masks/`` below the images, nnU-Net's ``imagesTr`` with ``labelsTr``, masks
-    beside their images (``a.png``, ``a_mask.png``), and one folder per case. Folders called train,
-    test or validation set the split, all others name the source. Every picture or volume is in a
-    pair or in a problem.
+    Folders called train, test or validation set the split, all others name the source. Every
+    picture or volume is in a pair or in a problem.
     """
     files, problems = _readable(entries)
     files, slices = _fold_series(files)
-    tree, aside = _sorted_into_branches(files)
-    problems += aside
+    tree = _sorted_into_branches(files)
     pairs: list[Pair] = []
     for branch in sorted({*tree.images, *tree.masks}):
         images, masks = tree.images[branch], tree.masks[branch]
@@ -102,27 +98,23 @@ class _Tree:
             self.channelled.add(place.branch)
 
 
-def _sorted_into_branches(files: Sequence[FileEntry]) -> tuple[_Tree, list[Problem]]:
+def _sorted_into_branches(files: Sequence[FileEntry]) -> _Tree:
     """Sort files by their folders, or by their names where the folders say nothing."""
-    tree, problems = _Tree(), []
+    tree = _Tree()
     places = choose(entry.name for entry in files)
-    branches = {place.branch for place in places.values() if place is not None}
     unsaid: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in files:
         folder = posixpath.dirname(entry.name)
         place = places[entry.name]
         if place is not None:
             tree.add(entry, place)
-        elif is_aside(entry.name, branches):
-            text = ASIDE[posixpath.basename(folder).lower()]
-            problems.append(Problem("note", "left aside", entry.name, text))
         else:
             unsaid[folder].append(entry)
     for folder, found in unsaid.items():
         _part_by_name(found, tree.images[folder], tree.masks[folder])
         tree.beside.add(folder)
         tree.loose.add(folder)
-    return tree, problems
+    return tree
 
 
 def kind_of(extension: str) -> str:

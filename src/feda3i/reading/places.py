@@ -17,9 +17,6 @@ NNUNET: dict[str, tuple[Role, str]] = {
     "imagests": ("images", "test"),
     "labelsts": ("masks", "test"),
 }
-ASIDE = {"clean": "clean masks beside noisy ones, known in simulations only"}
-"""Folders beside images/ and masks/ that are left alone on purpose, and why."""
-
 _EXACT = {role: re.compile(words, re.IGNORECASE) for role, words in FOLDERS.items()}
 _MORE: dict[Role, str] = {**FOLDERS, "masks": f"{FOLDERS['masks']}|lesions?"}
 _WORDED = {
@@ -75,16 +72,6 @@ def choose(names: Iterable[str]) -> dict[str, Place | None]:
         return {(place.branch, "images"), (place.branch, "masks")} <= known
 
     return {name: next(filter(is_whole, places), None) for name, places in ways.items()}
-
-
-def is_aside(name: str, branches: Iterable[str]) -> bool:
-    """Return whether a file is in a folder beside images and masks that is ignored.
-
-    >>> is_aside("north/train/clean/a.png", {"north/train"}), is_aside("clean/a.png", {"x"})
-    (True, False)
-    """
-    parent, own = posixpath.split(posixpath.dirname(name))
-    return own.lower() in ASIDE and parent in branches
 
 
 def place_of(branch: str) -> tuple[str, str]:

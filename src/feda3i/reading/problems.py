@@ -14,7 +14,7 @@ from feda3i.files import write_csv
 
 Level = Literal["error", "note"]
 
-UNUSED = ("mask missing", "image missing", "format not read", "archive not read", "not in index")
+UNUSED = ("mask missing", "image missing", "format not read", "archive not read")
 """Kinds of findings that mean: this file is in no case. ``unused="allow"`` makes them notes."""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from data_files import plain_tree, save_pair
 from feda3i import recipe
-from feda3i.commands.preview import preview
+from feda3i.commands.preview import changes_of, division_of
 from feda3i.data.folder import folder
 from feda3i.errors import DataError
 from feda3i.reading import listing
@@ -34,7 +34,7 @@ def test_own_takes_sites_masks_and_cases_as_they_are(clinics):
     assert [len(federation.site(name)) for name in federation.names()] == [4, 8, 12]
     assert [federation.test.sites.count(name) for name in federation.names()] == [1, 2, 3]
     assert federation.clean_masks is None
-    assert preview(made)[0] == []
+    assert changes_of(made, division_of(made)) == []
 
 
 def test_own_without_data_says_what_to_add(feda3i):
@@ -56,10 +56,10 @@ def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3
     assert code == 0
     first, second = err.splitlines()[:2]
     assert "3 real sites (Anna, Mercy, Zoo)" in first
-    assert "mixes them into 4 simulated sites of at most 2 cases (partition iid)" in first
+    assert "makes 4 simulated sites of them (iid)" in first
     assert "simulated noise" in first
     assert first.endswith(f"feda3i run own data={clinics}")
-    assert second == "note: data.cases leaves out 16 of 24 training cases"
+    assert second == "note: cases that are neither trained on nor scored: 16 (cases)"
     notes = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["data"]["notes"]
     assert notes["left_out"] == {"cases": 16}
 
@@ -70,12 +70,12 @@ def test_quiet_keeps_the_warning_and_nothing_else(clinics, tmp_path, feda3i):
     assert code == 0
     assert err.count("\n") == 1
     assert "draws simulated noise over their masks" in err
-    assert "mixes" not in err
+    assert "simulated sites" not in err
 
 
 def test_a_limit_on_test_cases_is_told(clinics):
     made = recipe.load("own", [f"data={clinics}", "data.size=40", "data.test=4"])
-    assert preview(made)[0] == ["note: data.test leaves out 2 of 6 test cases"]
+    assert changes_of(made, division_of(made))[0].endswith("2 (test)")
 
 
 def test_sites_of_a_source_keep_its_name(clinics):
@@ -104,14 +104,10 @@ def test_validation_folders_test_where_nothing_else_does(tmp_path):
     for site, splits in (("a", ("train", "val")), ("b", ("train", "validation", "test"))):
         for number, split in enumerate(splits):
             plain_tree(tmp_path / site / split, 3, 10 * number)
-    sizes = {
-        choice: [len(made.train), len(made.test)]
-        for choice in ("auto", "train", "test")
-        for made in [folder(tmp_path, cache=False, validation=choice)]
-    }
-    assert sizes == {"auto": [6, 6], "train": [12, 3], "test": [6, 9]}
-    told, _ = preview(recipe.load("own", [f"data={tmp_path}"]))
-    assert told[0].startswith("note: 3 validation cases are neither trained on nor scored")
+    made = folder(tmp_path, cache=False)
+    assert (len(made.train), len(made.test)) == (6, 6)
+    own = recipe.load("own", [f"data={tmp_path}"])
+    assert changes_of(own, division_of(own))[0].endswith("3 (validation)")
 
 
 def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):

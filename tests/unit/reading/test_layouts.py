@@ -103,11 +103,6 @@ TREES = {
         {"n/a": "n/masks/a.png"},
         {("format not read", "n/images/b.webp"), ("format not read", "s/scan.mhd")},
     ),
-    "clean masks of a simulation": (
-        "s/train/images/a.png s/train/masks/a.png s/train/clean/a.png",
-        {"s/train/a": "s/train/masks/a.png"},
-        {("left aside", "s/train/clean/a.png")},
-    ),
     "folders named after their case": (
         " ".join(
             f"set/{i}/{i}_Dermoscopic_Image/{i}.bmp set/{i}/{i}_lesion/{i}_lesion.bmp"
@@ -126,7 +121,7 @@ def test_a_tree_is_read_as_expected(tree):
     assert {pair.name: " ".join(mask.name for mask in pair.masks) for pair in pairs} == cases
     assert {(problem.kind, problem.name) for problem in problems} == findings
     notes = {problem.kind for problem in problems if problem.level == "note"}
-    assert notes == {"left aside", "file skipped"} & {kind for kind, _ in findings}
+    assert notes == {"file skipped"} & {kind for kind, _ in findings}
 
 
 def test_a_folder_per_case_or_patient_is_no_site():

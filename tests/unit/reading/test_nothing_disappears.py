@@ -96,13 +96,3 @@ def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_p
     (hospitals / "scan.dcm").write_bytes(b"x")
     with pytest.raises(DataError, match=r"data\.volumes=slices"):
         folder(hospitals, size=32, cache=False, unused="allow")
-
-
-def test_pictures_that_a_folder_s_table_does_not_name_are_told(tmp_path):
-    plain_tree(tmp_path, 3)
-    (tmp_path / "index.csv").write_text(
-        "image,mask\n" + "".join(f"images/case{n}.png,masks/case{n}.png\n" for n in range(2))
-    )
-    listing, problems = list_cases(tmp_path, Options(size=None))
-    assert len(listing.cases) == 2
-    assert sorted(p.name for p in problems) == ["images/case2.png", "masks/case2.png"]
