@@ -95,7 +95,6 @@ RUN_FOLDER = (
     "export out --to monai-bundle --out out/x",
 )
 OF_GRID = (
-    "bench grids/grid.toml --list --results results",
     "bench grids/grid.toml --dry-run --results results",
     "tables results --grid grids/grid.toml --out out",
 )

@@ -90,10 +90,3 @@ def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
         for information in getattr(hint, "__metadata__", ())
         if isinstance(information, ArgumentInfo) and information.help
     }
-
-
-def complete_recipe(incomplete: str) -> list[tuple[str, str]]:
-    """Return what the shell offers after Tab: the built-in recipes, each with its title."""
-    from feda3i.recipe.finding import built_in, title_of
-
-    return [(name, title_of(name)) for name in built_in() if name.startswith(incomplete)]

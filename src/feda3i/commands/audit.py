@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands.app import Overrides, Quiet, TrustCode, Trusted, complete_recipe
+from feda3i.commands.app import Overrides, Quiet, TrustCode, Trusted
 from feda3i.commands.evaluate import reading_options
 from feda3i.commands.run import free_folder, listener, note
 from feda3i.errors import RecipeError, RunError
@@ -26,7 +26,6 @@ def audit(
         str,
         typer.Argument(
             help="Folder of sites (or CSV table), a run folder, or a recipe.",
-            autocompletion=complete_recipe,
         ),
     ],
     overrides: Overrides = None,

@@ -50,7 +50,6 @@ def bench(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count the runs and estimate their time.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only list the runs.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of methods, settings and seeds; what is done is not run again."""
@@ -62,9 +61,7 @@ def bench(
     agenda = agenda_of(_chosen(loaded, shard, only or []), results)
     for line in agenda.unusable:
         print(f"NOTE: {line}", file=sys.stderr)
-    if show:
-        _list(agenda)
-    elif dry_run:
+    if dry_run:
         _estimate(loaded, agenda, jobs)
     else:
         _play(agenda, out, results, jobs, quiet)
@@ -85,15 +82,6 @@ def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell
     if shard is None:
         return cells
     return part_of(cells, [family_of(cell.recipe) for cell in cells], shard)
-
-
-def _list(agenda: Agenda) -> None:
-    for name, task in agenda.tasks.items():
-        cell = task.cell
-        result = agenda.known.get(cell.digest)
-        state = "missing" if result is None else f"{result.last():.4f}"
-        print(f"{state:8}  {cell.setting:12}  {cell.row:32}  seed {cell.seed}  {name}")
-    print(f"{len(agenda.done)} of {len(agenda.tasks)} runs done")
 
 
 def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:

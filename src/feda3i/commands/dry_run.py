@@ -78,39 +78,30 @@ def measure_speed(job: Job, federation: Federation) -> tuple[float, float]:
         order = Order("fit", 1, name, job.initial, settings, dict(plan.networks.get(name, {})))
         cases = federation.test if len(federation.test) else federation.train
         where = range(min(SCORED, len(cases)))
-        # Other work on this machine must not count: on a CPU only our own seconds do.
-        clock = time.process_time if host.predictor.device.type == "cpu" else time.perf_counter
-        fit = _second_time(lambda: host.answer(order), clock)
-        score = _second_time(
-            lambda: score_cases(host.predictor, job.initial, cases, where, False), clock
-        )
+        fit = _second_time(lambda: host.answer(order))
+        score = _second_time(lambda: score_cases(host.predictor, job.initial, cases, where, False))
     return fit / len(index), score / len(where)
 
 
-def _second_time(work: Callable[[], object], clock: Callable[[], float]) -> float:
+def _second_time(work: Callable[[], object]) -> float:
     """Return the seconds that work takes when it is repeated: the first time it also prepares."""
     work()
-    started = clock()
+    started = time.perf_counter()
     work()
-    return clock() - started
+    return time.perf_counter() - started
 
 
 def seconds_of_run(job: Job, federation: Federation, train: float, score: float) -> float:
     """Return the time of all rounds and scorings at these seconds per case."""
-    recipe, sizes = job.recipe, {name: len(index) for name, index in federation.sites.items()}
-    server, workers, trained = job.server(sizes), worker_count(job, len(sizes)), 0.0
-    job.method.start(server)
-    for number in range(1, recipe.rounds + 1):
-        sites = job.method.plan(server, number).sites
-        share = recipe.engine.fraction if sites is None else 1.0
-        cases = [sizes[name] for name in (sites or sizes)]
-        trained += max(share * sum(cases) / workers, max(cases))  # the largest site ends a round
+    recipe, sizes = job.recipe, [len(index) for index in federation.sites.values()]
+    workers = worker_count(job, len(sizes))
+    # The largest site ends a round.
+    trained = max(recipe.engine.fraction * sum(sizes) / workers, max(sizes))
     # The last round also scores the training cases, and a survey looks at them once.
     passes = 1 + bool(job.method.wire.survey)
-    passes += recipe.rounds * (recipe.model.statistics == "exact")
     scored = math.ceil(recipe.rounds / recipe.evaluate.every) * len(federation.test)
-    scored += passes * sum(sizes.values())
-    return recipe.train.epochs * trained * train + scored * score / workers
+    scored += passes * sum(sizes)
+    return recipe.rounds * recipe.train.epochs * trained * train + scored * score / workers
 
 
 def seconds_of_round(recipe: Recipe) -> float:

@@ -42,20 +42,13 @@ def known_names() -> list[str]:
     return sorted({*named, *built_in()})
 
 
-def _complete_name(incomplete: str) -> list[str]:
-    return [name for name in known_names() if name.startswith(incomplete)]
-
-
 def explain(
     names: Annotated[
         list[str],
         typer.Argument(
             help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet.",
-            autocompletion=_complete_name,
         ),
     ],
-    size: Annotated[int, typer.Option(help="For 'model': size of a case in pixels.")] = 64,
-    channels: Annotated[int, typer.Option(help="For 'model': channels of an image.")] = 3,
 ) -> None:
     """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
     found = by_word()
@@ -67,11 +60,9 @@ def explain(
     else:
         expected = f"expected NAME, or one of {', '.join(kinds)} and NAME"
         raise RecipeError(f"{expected}; found '{' '.join(names)}'")
-    cards = {"method": method_card, "recipe": recipe_card, "key": key_card}
+    cards = {"method": method_card, "recipe": recipe_card, "key": key_card, "model": network_card}
     if kind in cards:
         print(cards[kind](name))
-    elif kind == "model":
-        print(network_card(name, size, channels))
     else:
         thing = found[kind].get(name)
         print(f"{name} ({kind})\n\n{inspect.getdoc(thing) or 'No description.'}")
@@ -141,7 +132,7 @@ def key_card(name: str) -> str:
     return "\n".join(lines)
 
 
-def network_card(name: str, size: int, channels: int) -> str:
+def network_card(name: str, size: int = 64, channels: int = 3) -> str:
     """Return the stages of a network and their share of the parameters."""
     import torch
 

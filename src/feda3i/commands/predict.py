@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from feda3i.commands.app import BestModel, TrustCode
-from feda3i.errors import DataError
-from feda3i.reading.names import DICOM, VOLUMES
+from feda3i.errors import DataError, RecipeError
+from feda3i.reading.names import DICOM, PICTURES, VOLUMES, split_extension
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from feda3i.core.format import Format
     from feda3i.core.predictor import Predictor
-
-ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="Run folder, or a model.safetensors file.")],
     images: Annotated[Path, typer.Argument(help="An image or a folder of images.")],
     out: Annotated[Path, typer.Option(help="Folder for the masks.")],
-    overlay: Annotated[bool, typer.Option(help="Also draw the contour on each image.")] = False,
+    overlay: Annotated[bool, typer.Option(help="Also draw the contour on each picture.")] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace existing masks.")] = False,
     best: BestModel = False,
     trust_code: TrustCode = False,
@@ -33,8 +32,6 @@ def predict(
     """Write masks for new images, at their own resolution; of volumes NIfTI, where each lies."""
     from rich.progress import track
 
-    from feda3i.commands.outputs import check_targets, output_names
-    from feda3i.commands.predict_volumes import predict_volume
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.transport import one_thread
 
@@ -43,16 +40,16 @@ def predict(
     form = predictor.format
     if form.volumes is None and form.dimensions != 2:
         raise DataError(
-            "this model was trained on volumes that version 0.1 prepared, and predict cannot tell "
-            "how; train with data.volumes=whole to predict NIfTI files"
+            "this model was trained on volumes that were no files, and predict cannot tell how; "
+            "train with data.volumes=whole to predict NIfTI files"
         )
+    if form.volumes is not None and overlay:
+        raise RecipeError("--overlay draws on pictures: look at masks of volumes in a viewer")
     kind = ".png" if form.volumes is None else ".nii.gz"
-    files, problems = image_files(images, ENDINGS if form.volumes is None else (*VOLUMES, *DICOM))
+    files, problems = image_files(images, PICTURES if form.volumes is None else (*VOLUMES, *DICOM))
     endings = (kind, "_overlay.png") if overlay else (kind,)
     stems = output_names([file.name for file in files], endings)
-    check_targets(
-        out, files, [out / f"{s}{ending}" for s in stems for ending in endings], overwrite
-    )
+    check_targets(out, files, [out / f"{s}{end}" for s in stems for end in endings], overwrite)
     done = 0
     with one_thread():
         out.mkdir(parents=True, exist_ok=True)
@@ -60,32 +57,16 @@ def predict(
         for file, stem in track(pairs, description="predict", transient=True):
             try:
                 if form.volumes is None:
-                    _predict_picture(predictor, file, out / stem, overlay)
+                    predict_picture(predictor, file, out / stem, overlay)
                 else:
-                    predict_volume(predictor, file, out / stem, overlay)
+                    predict_volume(predictor, file, out / stem)
             except DataError as error:
-                problems.append(str(error))
+                problems.append(f"{file}: {error}")
                 continue
             done += 1
     print(f"{done} masks in {out}")
     if problems:
         raise DataError(f"{len(problems)} images were left out:\n  " + "\n  ".join(problems))
-
-
-def _predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
-    from feda3i.core.normalise import byte_picture
-    from feda3i.files import write_png
-    from feda3i.reading.file_list import read_file
-    from feda3i.reading.picture import as_stored, orientation_of
-
-    picture = read_picture(file, predictor.format)
-    mask = predictor.picture(picture)
-    shown = mask * 255 if predictor.format.classes == 1 else mask  # else the numbers of classes
-    stored = as_stored(shown, orientation_of(read_file(file)))
-    write_png(stem.with_name(f"{stem.name}.png"), stored)
-    if overlay:
-        pixels = byte_picture(picture, predictor.format.normalise)
-        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), pixels, mask)
 
 
 def image_files(path: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[str]]:
@@ -100,7 +81,7 @@ def image_files(path: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[
         named = [path]
     # Reading a pipe or a device would wait for ever.
     files = [file for file in named if file.is_file() or _is_series(file, endings)]
-    problems = [f"{f}: expected a file, found {_what(f)}" for f in named if f not in files]
+    problems = [f"{file}: expected a file, found none" for file in named if file not in files]
     if not files:
         raise DataError("expected an image or a folder of images; " + "\n  ".join(problems))
     return files, problems
@@ -112,26 +93,60 @@ def _is_series(path: Path, endings: tuple[str, ...]) -> bool:
     return path.is_dir() and any(f.name.lower().endswith(wanted) for f in path.iterdir() if wanted)
 
 
-def _what(path: Path) -> str:
-    if path.is_dir():
-        return "a folder"
-    if path.exists():
-        return "a pipe or a device"
-    return "a link to nothing" if path.is_symlink() else "nothing"
+def output_names(names: Sequence[str], endings: Sequence[str]) -> list[str]:
+    """Return one stem per file; files of one stem, but for case, get their ending into the name.
+
+    >>> output_names(["a.png", "a.bmp", "b.png"], [".png"])
+    ['a_png', 'a_bmp', 'b']
+    """
+    stems = [split_extension(name)[0] for name in names]
+    count = Counter(stem.casefold() for stem in stems)
+    stems = [
+        stem if count[stem.casefold()] == 1 else name.replace(".", "_")
+        for stem, name in zip(stems, names, strict=True)
+    ]
+    taken = Counter(f"{stem}{ending}".casefold() for stem in stems for ending in endings)
+    if twice := [name for name, times in taken.items() if times > 1]:
+        raise DataError(f"the masks of two images would be called {twice[0]}: rename one image")
+    return stems
 
 
-def read_picture(path: Path, form: Format) -> NDArray[Any]:
-    """Return a picture as ``(row, column, channel)``, upright."""
+def check_targets(
+    out: Path, sources: Sequence[Path], targets: Sequence[Path], overwrite: bool
+) -> None:
+    """Raise ``DataError`` before anything is written if a file of the user's would be lost.
+
+    Images are never replaced; other files only with ``overwrite``.
+    """
+    if out.exists() and not out.is_dir():
+        raise DataError(f"expected a folder for the masks, found a file: '{out}'")
+    if out.is_dir() and any(out.samefile(source.parent) for source in sources):
+        raise DataError(f"'{out}' holds the images themselves: choose another folder for the masks")
+    images = {source.resolve() for source in sources}
+    found = [target for target in targets if target.exists() or target.is_symlink()]
+    for target in found:
+        if target.resolve() in images or target.is_dir():
+            what = "a folder" if target.is_dir() else "one of the images"
+            raise DataError(f"'{target}' is {what}: choose another folder for the masks")
+    if found and not overwrite:
+        raise DataError(f"'{found[0]}' already exists: choose another folder, or add --overwrite")
+
+
+def predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool) -> None:
+    """Write ``STEM.png``, in the geometry of the stored picture, and ``STEM_overlay.png``."""
+    from feda3i.core.normalise import byte_picture
+    from feda3i.files import write_png
     from feda3i.reading.file_list import read_file
-    from feda3i.reading.picture import read_image
+    from feda3i.reading.picture import as_stored, orientation_of, read_image
 
-    try:
-        pixels: NDArray[Any] = read_image(
-            read_file(path), channels=form.channels, keep=form.keeps_values
-        ).pixels
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    return pixels
+    form, data = predictor.format, read_file(file)
+    picture = read_image(data, channels=form.channels, keep=form.keeps_values).pixels
+    mask = predictor.picture(picture)
+    shown = mask * 255 if form.classes == 1 else mask  # else the numbers of classes
+    write_png(stem.with_name(f"{stem.name}.png"), as_stored(shown, orientation_of(data)))
+    if overlay:
+        pixels = byte_picture(picture, form.normalise)
+        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), pixels, mask)
 
 
 def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8]) -> None:
@@ -141,8 +156,35 @@ def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8
 
     from feda3i.files import write_png
 
-    canvas = np.ascontiguousarray(np.broadcast_to(picture, (*picture.shape[:2], 3)))
+    canvas = np.broadcast_to(picture, (*picture.shape[:2], 3)).copy()
     found, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     thick = max(1, round(min(mask.shape) / 256))
-    drawn = cv2.drawContours(canvas.copy(), found, -1, (0, 0, 0), thick + 2)
+    drawn = cv2.drawContours(canvas, found, -1, (0, 0, 0), thick + 2)
     write_png(path, np.asarray(cv2.drawContours(drawn, found, -1, (255, 0, 0), thick)))
+
+
+def predict_volume(predictor: Predictor, file: Path, stem: Path) -> None:
+    """Write ``STEM.nii.gz`` with the values 0..C; a folder is a series of DICOM slices."""
+    import numpy as np
+
+    from feda3i.files import write_file
+    from feda3i.reading.picture import as_kept
+    from feda3i.reading.volume import check_spacing, read_volume, window_to_bytes, write_like
+
+    form = predictor.format
+    places = [str(file)]
+    if file.is_dir():
+        places = [str(f) for f in sorted(file.iterdir()) if split_extension(f.name)[1] in DICOM]
+    volume = read_volume(places, form.axis)
+    spacing = volume.spacing or (1.0,) * 3  # DICOM need not say
+    check_spacing(spacing)
+    if form.channels not in (1, 3):
+        raise DataError(f"the model takes {form.channels} files per case; predict takes one")
+    kept = as_kept(volume.values) if form.keeps_values else window_to_bytes(volume.values)
+    pixels = np.repeat(kept[..., None], form.channels, axis=-1)
+    if form.dimensions == 3:
+        mask = predictor.picture(pixels, spacing)
+    else:
+        mask = np.stack([predictor.picture(plane, spacing[1:]) for plane in pixels])
+    made = write_like(volume, mask, form.axis)
+    write_file(stem.with_name(f"{stem.name}.nii.gz"), made, mode=0o600)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands.app import Overrides, Quiet, TrustCode, complete_recipe
+from feda3i.commands.app import Overrides, Quiet, TrustCode
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ def run(
         str | None,
         typer.Argument(
             help="A .toml file or the name of a built-in recipe; none: list them.",
-            autocompletion=complete_recipe,
         ),
     ] = None,
     overrides: Overrides = None,

@@ -75,16 +75,6 @@ def test_everything_that_list_shows_is_explained(feda3i):
             assert feda3i("explain", name)[0] == 0, name
 
 
-def test_tab_completes_recipes_and_names(feda3i, monkeypatch):
-    monkeypatch.setenv("_FEDA3I_COMPLETE", "complete_bash")
-    for line, expected in (("feda3i run sk", "skin_ne-small"), ("feda3i explain fedp", "fedprox")):
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", "2")
-        code, out, _ = feda3i()
-        assert code == 0
-        assert expected in out.split()
-
-
 def test_the_clock_says_left_until_the_last_round_is_over_then_took():
     console = Console(force_terminal=True, width=120, record=True, file=StringIO())
     event = {"answered": 2, "asked": 2, "loss": 0.5, "dice": 0.8}

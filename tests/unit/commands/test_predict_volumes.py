@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from feda3i import load_run, recipe
-from feda3i.commands.predict_volumes import three_planes
-from feda3i.core.normalise import Normalise
 from feda3i.engine.run import run
 from feda3i.metrics import score_case
 from feda3i.seeding import rng
@@ -47,7 +44,7 @@ def whole(scans, tmp_path_factory):
 
 def test_masks_have_the_geometry_of_their_images(feda3i, whole, scans, tmp_path):
     out = tmp_path / "out"
-    code, said, err = feda3i("predict", whole, scans / "images", "--out", out, "--overlay")
+    code, said, err = feda3i("predict", whole, scans / "images", "--out", out)
     assert code == 0, err
     assert "5 masks" in said
     for k in range(5):
@@ -57,7 +54,9 @@ def test_masks_have_the_geometry_of_their_images(feda3i, whole, scans, tmp_path)
         assert mask.get_data_dtype() == np.uint8
         np.testing.assert_array_equal(mask.affine, image.affine)
         assert set(np.unique(np.asarray(mask.dataobj))) <= {0, 1, 2}
-    assert Image.open(out / "scan0_overlay.png").size[0] > 100
+    code, _, err = feda3i("predict", whole, scans / "images", "--out", out, "--overlay")
+    assert code == 2
+    assert "in a viewer" in err
 
 
 def test_every_format_gives_the_same_mask_in_its_place(feda3i, whole, scans, tmp_path):
@@ -122,15 +121,6 @@ def test_a_model_of_slices_answers_with_volumes(feda3i, scans, tmp_path):
     assert code == 0, err
     shape = nibabel.load(scans / "images" / "scan1.nii.gz").shape
     assert nibabel.load(tmp_path / "o" / "scan1.nii.gz").shape == shape
-
-
-def test_planes_are_square_in_millimetres():
-    image, mask = volume_case(np.random.default_rng(0), 32, 2.0)
-    drawn = three_planes(image, mask, (2.0, 1.0, 1.0), Normalise("zscore"))
-    slices, rows, columns = mask.shape
-    assert drawn.shape == (4 * max(rows, 2 * slices), 4 * (columns + columns + rows) + 18, 3)
-    assert (drawn[..., 0] > drawn[..., 2]).any()  # contours are coloured
-    assert (drawn[..., 0] < drawn[..., 2]).any()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 import torch
 
-from feda3i.commands.predict_volumes import predict_volume
+from feda3i.commands.predict import predict_volume
 from feda3i.core.normalise import Normalise
 from feda3i.engine.results import load_run
 from feda3i.engine.run import run
@@ -280,7 +280,7 @@ def test_monai_and_the_lines_in_the_card_write_nifti(finished, tmp_path, monkeyp
     lines = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1]
     for number in range(2):
         image = images / f"{number}.nii.gz"
-        predict_volume(predictor, image, tmp_path / "ours", overlay=False)
+        predict_volume(predictor, image, tmp_path / "ours")
         (tmp_path / "bundle" / "models" / "image.nii.gz").write_bytes(image.read_bytes())
         exec(lines, {})
         ours = nibabel.load(tmp_path / "ours.nii.gz")
