@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from feda3i.bench.board import Board, boards_of
-from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
+from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
 from feda3i.bench.grid import built_in_grids, load_grid
 from feda3i.bench.result import RunResult, collect
 from feda3i.bench.stats import interval, spearman
@@ -174,7 +174,7 @@ class Page:
 
     def draw(self, folder: Path) -> list[Path]:
         """Draw the figures that the filled pages show."""
-        made = [path for name, b in self._shown.items() for path in draw_board(b, folder, name)]
+        made = [path for name, b in self._shown.items() for path in draw_sweep(b, folder, name)]
         if gains(self.all_boards()):
             made += draw_gain(self.all_boards(), folder)
         return made

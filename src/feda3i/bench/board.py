@@ -31,11 +31,15 @@ class Board:
     rows: tuple[str, ...]
     found: Mapping[Place, Mapping[int, RunResult]]  # ``{(column, row): {seed: result}}``
     missing: tuple[GridCell, ...] = ()
-    points: Mapping[str, tuple[str, GridPoint]] = field(default_factory=dict)
-    """``{column: (setting, point)}``"""
+    points: Mapping[str, tuple[str, GridPoint]] = field(default_factory=dict)  # by column
     is_sweep: bool = False  # whether the first key of the points is the axis of a figure
     reference: str = ""  # the row that others are compared with; empty: FedA3I with the same loss
     labels: Mapping[str, str] = field(default_factory=dict)  # what rows are called, by row
+
+    @property
+    def settings(self) -> list[str]:
+        """Return the settings that the columns belong to."""
+        return list(dict.fromkeys(setting for setting, _ in self.points.values()))
 
     def results(self, column: str, row: str) -> Mapping[int, RunResult]:
         """Return the results of a place by seed; empty if there are none."""
@@ -75,10 +79,6 @@ class Board:
         found = [set(self.results(column, row)) for column in columns for row in self.rows]
         return sorted(set.intersection(*(seeds for seeds in found if seeds))) if any(found) else []
 
-    def cases(self, column: str, row: str) -> dict[int, dict[str, float]]:
-        """Return the Dice of every test case by seed."""
-        return {seed: result.cases for seed, result in self.results(column, row).items()}
-
     @property
     def count(self) -> int:
         """Return the number of distinct runs."""
@@ -105,12 +105,8 @@ def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]
             missing.setdefault(cell.digest, cell)
     data = tuple(dict.fromkeys(cell.data for cell in cells))
     board = Board(
-        *(grid.name, grid.title, data, tuple(points), grid.rows, found),
-        missing=tuple(missing.values()),
-        points=points,
-        is_sweep=grid.kind == "sweep",
-        reference=grid.reference,
-        labels=grid.labels,
+        *(grid.name, grid.title, data, tuple(points), grid.rows, found, tuple(missing.values())),
+        *(points, grid.kind == "sweep", grid.reference, grid.labels),
     )
     check_shared(board, is_fixed=grid.protocol == "paper")
     return board
@@ -128,19 +124,19 @@ def board_of_results(known: Mapping[str, RunResult]) -> Board:
     Both are named by the values in which they differ, and only by those.
     """
     results = list(known.values())
-    columns = _told_apart([(_data_in_words(r), _conditions(r)) for r in results], ", ", " ")
-    methods = [(r.recipe.method.name, r.recipe.method.options()) for r in results]
+    data_names = [
+        f"{r.recipe.data.name} {r.recipe.noise.setting or r.recipe.noise.name}" for r in results
+    ]
+    conditions = [_conditions(result) for result in results]
+    columns = _told_apart(data_names, conditions, ", ", " ")
+    methods = [result.recipe.method for result in results]
+    rows = _told_apart([m.name for m in methods], [m.options() for m in methods], ",", "=")
     found: dict[Place, dict[int, RunResult]] = {}
-    for column, row, result in zip(columns, _told_apart(methods, ",", "="), results, strict=True):
+    for column, row, result in zip(columns, rows, results, strict=True):
         found.setdefault((column, row), {})[result.recipe.seed] = result
     data = tuple(sorted({result.recipe.data.name for result in results}))
     ordered = tuple(sorted(set(columns))), tuple(sorted({row for _, row in found}))
     return Board("results", "All results", data, *ordered, found)
-
-
-def _data_in_words(result: RunResult) -> str:
-    noise = result.recipe.noise
-    return f"{result.recipe.data.name} {noise.options().get('setting', noise.name)}"
 
 
 def _conditions(result: RunResult) -> dict[str, Any]:
@@ -151,28 +147,22 @@ def _conditions(result: RunResult) -> dict[str, Any]:
 
 
 def _told_apart(
-    things: Sequence[tuple[str, Mapping[str, Any]]], between: str, sign: str
+    names: Sequence[str], options: Sequence[Mapping[str, Any]], between: str, sign: str
 ) -> list[str]:
     """Return each name with those of its values in which things of this name differ.
 
     The loss is always told: methods are compared within its family.
     """
-    differing: dict[str, set[str]] = {}
-    for name, _ in things:
-        alike = [values for other, values in things if other == name]
-        keys = {key for values in alike for key in values}
-        differing[name] = {k for k in keys if len({repr(v.get(k)) for v in alike}) > 1} | {"loss"}
-    return [
-        between.join(
-            [name]
-            + [
-                f"{key.rpartition('.')[2]}{sign}{value}"
-                for key, value in sorted(values.items())
-                if key in differing[name]
-            ]
-        )
-        for name, values in things
-    ]
+    told = []
+    for name, own in zip(names, options, strict=True):
+        alike = [values for other, values in zip(names, options, strict=True) if other == name]
+        shown = [
+            f"{key.rpartition('.')[2]}{sign}{value}"
+            for key, value in sorted(own.items())
+            if key == "loss" or len({repr(values.get(key)) for values in alike}) > 1
+        ]
+        told.append(between.join([name, *shown]))
+    return told
 
 
 # -- may they be compared? ------------------------------------------------------------------------
@@ -191,17 +181,12 @@ def check_shared(board: Board, is_fixed: bool) -> None:
             for row in board.rows
             for seed, result in board.results(column, row).items()
         ]
+        noisy = [one for one in named if one[2].recipe.method.name.lower() != CLEAN]
         for seed in {seed for _, seed, _ in named}:
             _check_same(column, [one for one in named if one[1] == seed], SAME_FOR_ALL)
-        noisy = [one for one in named if not _is_clean(one[2])]
-        for seed in {seed for _, seed, _ in noisy}:
             _check_same(column, [one for one in noisy if one[1] == seed], SAME_MASKS)
         if is_fixed:
             _check_same(column, noisy, (*SAME_MASKS, "test", "partition"))
-
-
-def _is_clean(result: RunResult) -> bool:
-    return result.recipe.method.name.lower() == CLEAN
 
 
 def _check_same(
@@ -217,6 +202,5 @@ def _check_same(
             (first, one), (second, two) = list(found.items())[:2]
             raise RunError(
                 f"{column}: expected the same {key} for all methods, found {first[:12]} ({one}) "
-                f"and {second[:12]} ({two}): these results cannot be compared; run one of them "
-                f"again"
+                f"and {second[:12]} ({two}); run one of them again"
             )

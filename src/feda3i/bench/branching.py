@@ -71,10 +71,9 @@ def family_of(recipe: Recipe) -> str:
 
 
 class Branches:
-    """Checkpoints that runs leave for others of their family.
+    """Checkpoints for runs of one family, cases, libraries and kind of processor.
 
-    One serves only runs on the same cases (``data`` is what a manifest says of them), with the same
-    libraries, on the same kind of processor.
+    ``data`` is what a manifest says of the cases.
     """
 
     def __init__(self, folder: Path, recipe: Recipe, data: Mapping[str, Any]) -> None:
@@ -86,7 +85,7 @@ class Branches:
 
     def keep(self, run: Path, wanted: Collection[int]) -> None:
         """Keep the checkpoint that a run has just written, if its round is wanted."""
-        saved = RunFolder(run).load()
+        saved = RunFolder(run).load() if wanted else None
         if saved is None or saved["round"] not in wanted:
             return
         path = self._path(int(saved["round"]))
@@ -152,18 +151,16 @@ class Keeper(Relay):
         self, inner: Listener, branches: Branches, path: Path, wanted: Collection[int]
     ) -> None:
         super().__init__(inner)
-        self._branches, self._path, self._wanted = branches, path, wanted
+        self._branches, self._path, self._wanted = branches, path, set(wanted)
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Keep a checkpoint that a kill may have prevented."""
-        if done in self._wanted:
-            self._branches.keep(self._path, self._wanted)
+        self._branches.keep(self._path, {done} & self._wanted)
         self.inner.begin(title, rounds, done)
 
     def round(self, event: dict[str, Any]) -> None:
         """Keep the checkpoint if its round is wanted."""
-        if event["round"] in self._wanted:
-            self._branches.keep(self._path, self._wanted)
+        self._branches.keep(self._path, {event["round"]} & self._wanted)
         self.inner.round(event)
 
 
@@ -177,8 +174,7 @@ def run_or_branch(
 ) -> Result:
     """Run a recipe from where its folder is, or from another run's checkpoint if that is the same.
 
-    Runs leave each other checkpoints in the folder ``branches``, after the rounds that are
-    ``wanted``.
+    It leaves checkpoints for others in ``branches``, after the rounds that are ``wanted``.
     """
     kept = Branches(branches, recipe, describe(federation))
     saved = None if RunFolder(path).is_run else kept.best()

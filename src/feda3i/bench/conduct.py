@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +26,6 @@ PROCESS = 700 * 2**20
 """Bytes of a process that trains a small network on some hundred cases."""
 KEPT = 2
 """Federations that a process keeps in memory: runs of one setting come one after the other."""
-LOOK = 2.0
-"""Seconds between two looks at the runs under way."""
-OFTEN = 60.0
-"""Seconds between two lines about them."""
 Say = Callable[[str], None]
 
 
@@ -53,11 +46,6 @@ class Task:
     def rounds(self) -> int:
         """Return its number of rounds."""
         return self.cell.recipe.rounds
-
-    @property
-    def kind(self) -> str:
-        """Return what runs that take about the same time for a round have in common."""
-        return f"{self.cell.setting.split()[0]} {self.cell.row}"
 
 
 @dataclass(frozen=True)
@@ -80,18 +68,10 @@ class Agenda:
         place = {family: k for k, family in enumerate(dict.fromkeys(t.family for t in tasks))}
         return sorted(tasks, key=lambda task: (place[task.family], -task.shared))
 
-    def seconds(self) -> dict[str, float]:
-        """Return core seconds per round by kind of run, from existing results of this grid."""
-        found = {}
-        for name in self.done:
-            machine = self.known[self.tasks[name].cell.digest].machine
-            found[self.tasks[name].kind] = machine.seconds_per_round * machine.cores
-        return {kind: seconds for kind, seconds in found.items() if seconds > 0}
-
     def test_of(self, cell: GridCell) -> str | None:
         """Return the hash of the test cases that results on the same data were scored on."""
         data = cell.recipe.shared()["data"]
-        known = (r for r in self.known.values() if r.data == data)
+        known = (r for r in self.known.values() if r.recipe.shared()["data"] == data)
         return next((result.hashes.get("test") for result in known), None)
 
 
@@ -104,41 +84,23 @@ def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
     return Agenda(tasks, known, tuple(unusable))
 
 
-def left(tasks: Sequence[Task], seconds: Mapping[str, float]) -> float:
-    """Return the core seconds of these runs; shared rounds count once.
-
-    Kinds that were not measured take the mean of the others.
-    """
-    usual = sum(seconds.values()) / len(seconds) if seconds else 0.0
-    total, ran = 0.0, dict.fromkeys((task.family for task in tasks), 0)
+def rounds_to_train(tasks: Sequence[Task]) -> list[int]:
+    """Return how many rounds each of these runs trains itself; shared ones count once."""
+    trained, ran = [], dict.fromkeys((task.family for task in tasks), 0)
     for task in tasks:
-        rounds = task.rounds - min(task.shared, ran[task.family])
+        trained.append(task.rounds - min(task.shared, ran[task.family]))
         ran[task.family] = max(ran[task.family], task.shared)
-        total += rounds * seconds.get(task.kind, usual)
-    return total
+    return trained
 
 
 def side_by_side(agenda: Agenda) -> int:
-    """Return how many runs go on at once: one per core, or fewer if memory is short; one on a GPU.
-
-    What a run needs is what the network says of one training step, and a process with its cases.
-    """
+    """Return how many runs go on at once: one per core if memory allows, or one on a GPU."""
     import torch
 
-    from feda3i import models
-
-    needs = [PROCESS]
-    for task in agenda.missing():
-        recipe = task.cell.recipe
-        device = recipe.engine.device
-        if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
-            return 1
-        footprint = getattr(models.REGISTRY.get(recipe.model.name), "footprint", None)
-        size = recipe.data.options().get("size")
-        if footprint is not None and isinstance(size, int):
-            width = recipe.model.options().get("width", 16)
-            needs.append(PROCESS + int(footprint((size, size), recipe.train.batch, width)))
-    return max(1, min(cores(), available() // max(needs)))
+    devices = {task.cell.recipe.engine.device for task in agenda.missing()}
+    if any(d.startswith("cuda") or (d == "auto" and torch.cuda.is_available()) for d in devices):
+        return 1
+    return max(1, min(cores(), available() // PROCESS))
 
 
 # -- in a worker process --------------------------------------------------------------------------
@@ -150,18 +112,15 @@ class Assignment(NamedTuple):
     recipe: Recipe
     path: Path
     branches: Path
-    wanted: list[int]
-    """Rounds whose checkpoints others of the family begin with."""
+    wanted: list[int]  # rounds whose checkpoints others of the family begin with
     result: Path
-    test: str | None
-    """SHA-256 of the test cases that other results were scored on."""
+    test: str | None  # SHA-256 of the test cases that other results were scored on
 
 
 class Outcome(NamedTuple):
     """How a run ended."""
 
     dice: float = 0.0
-    seconds: float = 0.0  # of one core, per round
     failed: str = ""  # why it did, if it did
 
 
@@ -171,7 +130,7 @@ _federations: dict[str, Federation] = {}
 def play(order: Assignment) -> Outcome:
     """Finish one run and write its result; what fails is told, not raised."""
     try:
-        result = _result(order)
+        return Outcome(_result(order).last())
     except FedA3IError as error:
         return Outcome(failed=str(error))
     except OSError as error:  # such as a full disk
@@ -179,7 +138,6 @@ def play(order: Assignment) -> Outcome:
     except Exception as error:  # one run must not end the others
         traceback.print_exc()
         return Outcome(failed=f"this is a bug in feda3i: {summary(error)}")
-    return Outcome(result.last(), result.machine.seconds_per_round * result.machine.cores)
 
 
 def _result(order: Assignment) -> RunResult:
@@ -194,7 +152,7 @@ def _result(order: Assignment) -> RunResult:
     run_or_branch(
         order.recipe, order.path, federation, order.branches, order.wanted, listener=Silent()
     )
-    result = result_of(order.path, federation)
+    result = result_of(order.path)
     result.write(order.result)
     return result
 
@@ -203,10 +161,9 @@ def _federation(recipe: Recipe) -> Federation:
     """Return the cases of a recipe; those of the last settings are kept."""
     from feda3i.simulation.federation import federation_of
 
-    values = recipe.to_dict()
-    data, noise = values["data"], values["noise"]
-    is_fixed = "seed" in data and (noise["name"] == "none" or "seed" in noise)
-    key = json.dumps([data, noise, None if is_fixed else recipe.seed], sort_keys=True)
+    is_fixed = "seed" in recipe.data.options() and recipe.noise.seed is not None
+    is_fixed = is_fixed and not recipe.validation.share
+    key = repr((recipe.data, recipe.noise, None if is_fixed else recipe.seed, recipe.validation))
     federation = _federations.pop(key, None) or federation_of(recipe)
     _federations[key] = federation  # as the last one
     for old in list(_federations)[:-KEPT]:
@@ -225,82 +182,65 @@ def new_worker() -> Pool[Assignment, Outcome]:
 # -- in the process of the bench ------------------------------------------------------------------
 
 
-@dataclass
-class _Running:
-    """A run under way, the rest of its family, and the worker that does them."""
-
-    task: Task
-    rest: list[Task]
-    worker: Pool[Assignment, Outcome]
-
-
 def conduct(
     agenda: Agenda,
     out: Path,
     results: Path,
     say: Say,
     jobs: int = 1,
-    each: int | None = None,
     new_worker: Callable[[], Pool[Assignment, Outcome]] = new_worker,
 ) -> dict[str, str]:
     """Execute the runs that are missing, and return why some failed, by name.
 
-    At most ``jobs`` runs go on at once, each with ``each`` processes: by default one, and more
-    only when there are fewer families of runs than cores. The runs of a family come one after the
-    other.
+    At most ``jobs`` runs go on at once; they share the cores. The runs of a family come one after
+    the other.
     """
     out.mkdir(parents=True, exist_ok=True)
     remove_unfinished(out)
-    missing = agenda.missing()
     families: dict[str, list[Task]] = {}
-    for task in missing:
+    for task in agenda.missing():
         families.setdefault(task.family, []).append(task)
     waiting = list(families.values())
-    running: dict[Future[list[Outcome]], _Running] = {}
+    each = max(1, cores() // max(1, min(jobs, len(waiting))))
+    running: dict[Future[list[Outcome]], tuple[list[Task], Pool[Assignment, Outcome]]] = {}
     failed: dict[str, str] = {}
-    seconds, number, shown = agenda.seconds(), len(agenda.done), time.monotonic()
+    number = len(agenda.done)
 
     def start(family: list[Task], worker: Pool[Assignment, Outcome]) -> None:
-        task, rest = family[0], family[1:]
-        wanted = {other.shared for other in rest if 0 < other.shared <= task.shared}
-        workers = each or max(1, cores() // (1 + len(running) + len(waiting)))
+        task = family[0]
+        wanted = {other.shared for other in family[1:] if 0 < other.shared <= task.shared}
         recipe = task.cell.recipe
         if recipe.engine.workers == "auto":
-            engine = recipe.engine.model_copy(update={"workers": workers})
+            engine = recipe.engine.model_copy(update={"workers": each})
             recipe = recipe.model_copy(update={"engine": engine})
-        result = results / f"{task.name}{SUFFIX}"
         order = Assignment(
-            *(recipe, out / task.name, out / BRANCHES, sorted(wanted), result),
-            test=agenda.test_of(task.cell),
+            *(recipe, out / task.name, out / BRANCHES, sorted(wanted)),
+            *(results / f"{task.name}{SUFFIX}", agenda.test_of(task.cell)),
         )
-        running[worker.submit(order)] = _Running(task, rest, worker)
+        running[worker.submit(order)] = (family, worker)
 
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 start(waiting.pop(0), new_worker())
-            for future in wait(running, timeout=LOOK, return_when=FIRST_COMPLETED).done:
-                one = running.pop(future)
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                (task, *rest), worker = running.pop(future)
                 outcome, number = _outcome(future), number + 1
-                seconds |= {one.task.kind: outcome.seconds} if outcome.seconds else {}
                 ended = f"FAILED: {outcome.failed}" if outcome.failed else f"{outcome.dice:.4f}"
-                say(f"[{number}/{len(agenda.tasks)}] {one.task.name}  {ended}")
+                say(f"[{number}/{len(agenda.tasks)}] {task.name}  {ended}")
                 if outcome.failed:
-                    failed[one.task.name] = outcome.failed
+                    failed[task.name] = outcome.failed
+                if not rest:  # the checkpoints of a family serve nobody else
+                    shutil.rmtree(out / BRANCHES / task.family, ignore_errors=True)
+                family = rest or (waiting.pop(0) if waiting else [])
                 is_alive = not isinstance(future.exception(), BrokenProcessPool)
-                if not one.rest:  # the checkpoints of a family serve nobody else
-                    shutil.rmtree(out / BRANCHES / one.task.family, ignore_errors=True)
-                family = one.rest or (waiting.pop(0) if waiting else [])
                 if not (family and is_alive):
-                    one.worker.close()
+                    worker.close()
                 if family:
-                    start(family, one.worker if is_alive else new_worker())
-            if running and time.monotonic() - shown >= OFTEN:
-                shown = time.monotonic()
-                say(_under_way(list(running.values()), waiting, out, seconds, number, agenda, jobs))
+                    start(family, worker if is_alive else new_worker())
     finally:
-        for one in running.values():
-            one.worker.close()  # in whatever round it is: repeating the command goes on from there
+        for _, worker in running.values():
+            worker.close()  # in whatever round it is: repeating the command goes on from there
     return failed
 
 
@@ -309,30 +249,3 @@ def _outcome(future: Future[list[Outcome]]) -> Outcome:
         return future.result()[0]
     except BrokenProcessPool:
         return Outcome(failed="its process died; start the bench again to continue from there")
-
-
-def _under_way(
-    running: Sequence[_Running],
-    waiting: Sequence[Sequence[Task]],
-    out: Path,
-    seconds: Mapping[str, float],
-    number: int,
-    agenda: Agenda,
-    jobs: int,
-) -> str:
-    """Return a line: runs done, time left, and the round that each run under way is in."""
-    tasks = [task for one in running for task in (one.task, *one.rest)]
-    rounds = {one.task.name: _rounds(out / one.task.name) for one in running}
-    played = sum(rounds[o.task.name] * seconds.get(o.task.kind, 0) for o in running)
-    rest = left([*tasks, *(task for family in waiting for task in family)], seconds) - played
-    clock = f", {timedelta(seconds=int(max(rest, 0) / jobs))} left" if seconds else ""
-    now = "; ".join(f"{o.task.name} round {rounds[o.task.name]}/{o.task.rounds}" for o in running)
-    return f"{number}/{len(agenda.tasks)} runs done{clock} ({now})"
-
-
-def _rounds(path: Path) -> int:
-    """Return how many rounds a run has written into its log."""
-    try:
-        return (path / "events.jsonl").read_bytes().count(b'"event": "round"')
-    except OSError:
-        return 0

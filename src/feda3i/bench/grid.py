@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -66,9 +67,7 @@ class Grid(StrictSection):
     kind: Literal["table", "sweep"] = "table"
     """``sweep``: its values of ``vary`` are the horizontal axis of a figure."""
     protocol: Literal["paper", "everything"] = "paper"
-    """``paper``: cases, partition and noise stay (``fixed``), only the training has other seeds."""
-    fixed: Annotated[int, Field(ge=0)] = 0
-    """Seed of data and noise in the paper's protocol."""
+    """``paper``: cases, partition and noise are those of seed 0, only the training has others."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
     rows: Annotated[tuple[str, ...], Field(min_length=1)] = ("fedavg", "feda3i")
     """Methods with their options: ``fedavg``, ``feda3i,loss=dc``."""
@@ -138,7 +137,8 @@ def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
     file = find_grid(source)
     values: dict[str, Any] = {"name": file.stem, **read_toml(file)}
     settings = values.get("settings")
-    places = {str(s.get("data", "")) for s in _tables(settings)} - {""}
+    tables = settings.values() if isinstance(settings, dict) else ()
+    places = {str(s.get("data", "")) for s in tables if isinstance(s, dict)} - {""}
     for override in overrides:
         key, separator, text = override.partition("=")
         head, _, rest = key.strip().partition(".")
@@ -161,11 +161,6 @@ def load_grid(source: str, overrides: Sequence[str] = ()) -> Grid:
         if not Path(place).exists():
             raise RecipeError(f"data.{name}: there is nothing at '{place}'")
     return _beside(grid, file.parent)
-
-
-def _tables(settings: Any) -> Iterable[Mapping[str, Any]]:
-    found = settings.values() if isinstance(settings, dict) else ()
-    return [one for one in found if isinstance(one, dict)]
 
 
 def _beside(grid: Grid, folder: Path) -> Grid:
@@ -193,12 +188,8 @@ def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
     count *= math.prod(len(values) for values in grid.vary.values())
     if count > MOST:
         raise RecipeError(f"a grid: expected at most {MOST:,} runs, found {count:,}")
-    points = [
-        tuple(
-            pair
-            for key, value in zip(grid.vary, values, strict=True)
-            for pair in _pairs(key, value)
-        )
+    points: list[GridPoint] = [
+        tuple(chain.from_iterable(map(_pairs, grid.vary, values)))
         for values in product(*grid.vary.values())
     ]
     made = {
@@ -245,7 +236,7 @@ def _recipe(grid: Grid, name: str, row: str, point: GridPoint, real: set[str]) -
     place = method if METHODS.canonical(method) in METHODS.names() else "method"
     changes += [f"{place}.{option.strip()}" for option in [*options, *own.get(method, [])]]
     recipe = load_recipe(setting.recipe, changes, tell=lambda _: None)  # one list for all rows
-    return _fixed(recipe, grid.fixed) if grid.protocol == "paper" else recipe
+    return _fixed(recipe) if grid.protocol == "paper" else recipe
 
 
 def _cell(recipe: Recipe, name: str, row: str, point: GridPoint, seed: int) -> GridCell:
@@ -271,10 +262,9 @@ def _split(point: GridPoint) -> tuple[dict[str, list[str]], list[str]]:
 def identity(recipe: Recipe) -> str:
     """Return the hash by which a run is known: recipes with the same one train the same model.
 
-    An option of a method that says what is its default anyway makes no difference, nor do options
-    of redrawing where nothing is redrawn, and a reference row that trains on clean masks is the
-    same under every noise. Plug-ins are not looked at:
-    results may come from elsewhere, and to name code must not run it.
+    Defaults that are written out make no difference, nor do options of redrawing where nothing is
+    redrawn, nor the noise for a row that trains on clean masks. Plug-ins are not looked at: results
+    may come from elsewhere, and to name code must not run it.
     """
     name, options = METHODS.canonical(recipe.method.name), recipe.method.options()
     if name in METHODS.builtin:
@@ -289,21 +279,19 @@ def identity(recipe: Recipe) -> str:
 
 
 def _data_change(setting: Setting, grid: Grid, real: set[str]) -> list[str]:
-    if not setting.data:
-        return []
-    if setting.data not in real:
+    if setting.data and setting.data not in real:
         return ["data=synthetic"]
     place = grid.given.get(setting.data)
     return [f"data={Path(place).resolve()}"] if place else []
 
 
-def _fixed(recipe: Recipe, seed: int) -> Recipe:
-    """Return the recipe with data and noise of a fixed seed, where it has not set them itself."""
+def _fixed(recipe: Recipe) -> Recipe:
+    """Return the recipe with data and noise of seed 0, where it has not set another itself."""
     values = recipe.to_dict()
     if "seed" in keywords_of(DATA.get(recipe.data.name)):
-        values["data"].setdefault("seed", seed)
+        values["data"].setdefault("seed", 0)
     if recipe.noise.name != "none":
-        values["noise"].setdefault("seed", seed)
+        values["noise"].setdefault("seed", 0)
     return validate(values)
 
 
@@ -314,20 +302,15 @@ def _value(value: Any) -> str:
 def shard(cells: Sequence[GridCell], family: Sequence[str], part: str) -> list[GridCell]:
     """Return the part ``I/N`` of a grid's runs; runs that share their beginning stay together.
 
-    Cells with the same name in ``family`` share their beginning. Families are dealt out in turn;
-    with fewer of them than parts, runs are.
+    Cells with the same name in ``family`` share their beginning. Families are dealt out in turn.
 
     >>> shard(["a", "b", "c", "d"], ["x", "x", "y", "z"], "1/2")
     ['a', 'b', 'd']
     """
-    try:
-        number, parts = (int(text) for text in part.split("/"))
-    except ValueError:
-        raise RecipeError(f"--shard: expected I/N, e.g. 1/4, found '{part}'") from None
+    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", part)
+    number, parts = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= parts:
-        raise RecipeError(f"--shard: expected I from 1 to N, found '{part}'")
+        raise RecipeError(f"--shard: expected I/N with I from 1 to N, e.g. 1/4, found '{part}'")
     turns = {name: turn for turn, name in enumerate(dict.fromkeys(family))}
-    if len(turns) < parts:
-        return list(cells[number - 1 :: parts])
-    mine = [turns[name] % parts == number - 1 for name in family]
-    return [cell for cell, is_mine in zip(cells, mine, strict=True) if is_mine]
+    pairs = zip(cells, family, strict=True)
+    return [cell for cell, name in pairs if turns[name] % parts == number - 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ FILE = Path(__file__).with_name("published.toml")
 SEEDS = 5
 
 
-@cache
-def _content() -> dict[str, Any]:
-    return tomllib.loads(FILE.read_text(encoding="utf-8"))
+CONTENT: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def published(row: str, setting: str) -> Spread | None:
@@ -24,17 +21,16 @@ def published(row: str, setting: str) -> Spread | None:
     >>> published("feda3i", "SKIN N_S")
     Spread(mean=0.7269, std=0.0128, count=5)
     """
-    content = _content()
-    found = content["rows"].get(row)
-    if found is None or setting not in content["settings"] or not found["dice"]:
+    found = CONTENT["rows"].get(row)
+    if found is None or setting not in CONTENT["settings"] or not found["dice"]:
         return None
-    mean, std = found["dice"][content["settings"].index(setting)]
+    mean, std = found["dice"][CONTENT["settings"].index(setting)]
     return Spread(round(mean / 100, 6), round(std / 100, 6), SEEDS)
 
 
 def label(row: str) -> str:
     """Return what a row is called in tables; rows of the user's own keep their words."""
-    found = _content()["rows"].get(row)
+    found = CONTENT["rows"].get(row)
     return row if found is None else str(found["label"])
 
 
@@ -44,7 +40,7 @@ def loss(row: str) -> str:
     >>> loss("fedmix"), loss("mine,loss=dc"), loss("mine")
     ('DC', 'DC', 'CE')
     """
-    found = _content()["rows"].get(row)
+    found = CONTENT["rows"].get(row)
     if found is not None:
         return str(found["loss"])
     return "DC" if "loss=dc" in row.split(",") else "CE"

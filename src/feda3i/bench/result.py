@@ -23,10 +23,7 @@ from pydantic import (
 
 from feda3i import quality
 from feda3i.bench.grid import identity
-from feda3i.core.cases import Federation
 from feda3i.engine.events import Event, read_events
-from feda3i.engine.loop import summarise_scores
-from feda3i.engine.notes import final_notes
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import FedA3IError, RecipeError, RunError
 from feda3i.files import write_file
@@ -35,20 +32,16 @@ from feda3i.recipe import Recipe, validate
 SUFFIX = ".json"
 COLLAPSED = 0.02
 """Mean Dice below which a model predicts next to nothing: that is no score."""
-GONE = {"merge": "mean", "trim": 0.2, "guard": "off", "guard_factor": 3.0}
-"""Engine keys as version 0.1 had them by default: a local run with them is one of today's."""
 Dice = Annotated[float, Field(ge=0, le=1)]
 
 
 def _recipe_in(values: Any) -> Recipe:
-    """Return the recipe of a result, also of one that version 0.1 wrote."""
     if isinstance(values, Recipe):
         return values
-    if not isinstance(values, dict) or not isinstance(values.get("engine", {}), dict):
+    if not isinstance(values, dict):
         raise ValueError("expected a recipe")
-    engine = {k: v for k, v in values.get("engine", {}).items() if GONE.get(k) != v}
     try:
-        return validate({**values, "engine": engine})
+        return validate(values)
     except RecipeError as error:
         raise ValueError(str(error)) from None
 
@@ -59,12 +52,10 @@ def _plain(recipe: Recipe) -> dict[str, Any]:
 
 
 class Machine(BaseModel):
-    """Where and when a run was made, and how long it took."""
+    """Where a run was made, and how long a round took."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
-    created: str = ""
-    seconds: float = 0.0
     rounds_played: int = 0
     seconds_per_round: float = 0.0
     workers: int | str = 1
@@ -84,9 +75,9 @@ class Machine(BaseModel):
 
 
 class RunResult(BaseModel):
-    """What a finished run says; also the format of its file."""
+    """What a finished run says; also the format of its file, which may hold more."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
 
     format: Literal[1] = 1
     recipe: Annotated[Recipe, BeforeValidator(_recipe_in), PlainSerializer(_plain)]
@@ -94,24 +85,16 @@ class RunResult(BaseModel):
     """Of data, test cases, partition, noisy masks, initial weights, order of cases, model."""
     dice: Annotated[dict[int, Dice], Field(min_length=1)]
     """Mean test Dice by round, for the rounds that were scored."""
-    scores: dict[str, float]  # means of all scores after the last round
-    # Dice after the last round of every test case, and mean over the training cases of every site
-    # against the clean masks
     cases: dict[str, Dice]
-    sites: dict[str, Dice]
-    why: dict[str, float | str | None] = {}  # of the weights (``reasons_of``)
-    notes: list[str] = []
+    """Dice after the last round of every test case."""
+    why: dict[str, float | str | None] = {}
+    """What is known of the weights (``reasons_of``)."""
     machine: Machine = Machine()
 
     @cached_property
     def digest(self) -> str:
         """Return the hash of the recipe as this version of feda3i understands it."""
         return identity(self.recipe)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """Return the section of the recipe that says which cases these are."""
-        return dict(self.recipe.shared()["data"])
 
     def last(self, rounds: int = 1) -> float:
         """Return the mean Dice of the last rounds that were scored."""
@@ -128,16 +111,11 @@ class RunResult(BaseModel):
         """Return whether the model ended up predicting next to nothing."""
         return self.last() < COLLAPSED
 
-    def to_text(self) -> str:
-        """Return the file's text: JSON, one line per entry, long tables in one line each."""
-        values = self.model_dump()
-        rows = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()]
-        return "{\n" + ",\n".join(rows) + "\n}\n"
-
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all: JSON, one entry per line."""
+        rows = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in self.model_dump().items()]
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, self.to_text().encode())
+        write_file(path, ("{\n" + ",\n".join(rows) + "\n}\n").encode())
 
 
 def read(path: Path) -> RunResult:
@@ -152,11 +130,8 @@ def read(path: Path) -> RunResult:
         raise RunError(f"'{path}' is not the result of a run: {place}: {first['msg']}") from None
 
 
-def result_of(path: Path, federation: Federation | None = None) -> RunResult:
-    """Return the result of a finished run folder.
-
-    The run's cases, if at hand, tell which site a simulated site's case belongs to.
-    """
+def result_of(path: Path) -> RunResult:
+    """Return the result of a finished run folder."""
     folder = RunFolder.open(path)
     if not folder.is_done:
         raise RunError(f"'{path}' is not finished: feda3i resume {path}")
@@ -165,25 +140,19 @@ def result_of(path: Path, federation: Federation | None = None) -> RunResult:
     rounds = list(read_events(folder.events, "round"))
     played = rounds[int(manifest.get("branched", 0)) :]
     scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
-    mu = offsets_of(data["notes"].get("annotators", {}))
-    why = reasons_of(rounds, data["sites"], mu)
+    why = reasons_of(rounds, data["sites"], offsets_of(data["notes"].get("annotators", {})))
     return RunResult(
         recipe=recipe,
         hashes=_hashes(manifest, folder.done.read_text(encoding="utf-8").strip()),
         dice={int(e["round"]): round(e["dice"], 6) for e in rounds if e.get("dice") is not None},
-        scores={k: round(v, 6) for k, v in summarise_scores(scored["test"]).items()},
-        cases=_cases(scored["test"]),
-        sites=_sites(scored.get("train", []), federation),
+        cases=_by_case(scored["test"]),
         why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
-        notes=list(final_notes(folder.events)),
         machine=Machine.model_validate(
             {
-                "created": manifest["created"],
-                "seconds": round(sum(e["seconds"] for e in rounds), 1),
                 "rounds_played": len(played),
-                "seconds_per_round": _per_round(played),
+                "seconds_per_round": sum(e["seconds"] for e in played) / max(len(played), 1),
                 "workers": recipe.engine.workers,
-                **{key: manifest[key] for key in ("feda3i", "packages", "processor", "machine")},
+                **{key: manifest[key] for key in ("packages", "processor", "machine")},
             }
         ),
     )
@@ -203,31 +172,12 @@ def _hashes(manifest: Mapping[str, Any], model: str) -> dict[str, str]:
     return {key: str(value) for key, value in found.items() if value}
 
 
-def _per_round(rounds: list[dict[str, Any]]) -> float:
-    total = sum(float(e["seconds"]) for e in rounds)
-    return round(total / max(len(rounds), 1), 3)
-
-
-def _cases(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _by_case(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the Dice by case; the mean where a case has several classes or models."""
-    return _means((str(row["case"]), float(row["dice"])) for row in rows)
-
-
-def _sites(rows: Iterable[Mapping[str, Any]], federation: Federation | None) -> dict[str, float]:
-    """Return the mean Dice by site of the training cases."""
-    owner = {}
-    if federation is not None:
-        ids = federation.train.ids
-        owner = {ids[i]: site for site, index in federation.sites.items() for i in index}
-    named = ((owner.get(row["case"]) or row.get("site"), float(row["dice"])) for row in rows)
-    return dict(sorted(_means((str(site), dice) for site, dice in named if site).items()))
-
-
-def _means(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
-    for name, value in pairs:
-        found.setdefault(name, []).append(value)
-    return {name: round(sum(values) / len(values), 4) for name, values in found.items()}
+    for row in rows:
+        found.setdefault(str(row["case"]), []).append(float(row["dice"]))
+    return {case: round(sum(values) / len(values), 4) for case, values in found.items()}
 
 
 # -- why: how sites were grouped, and what bias their weights leave --------------------------------
@@ -273,11 +223,9 @@ def reasons_of(
     cases = [float(sites[site]) for site in rating.sites]
     weights = rating.weights(rating.sites, cases)
     found["effective_sites"] = float(quality.effective_sites(weights))
-    found["largest_say"] = float(weights.max())
     before = [e["dice"] for e in rounds if e["round"] < event["round"] and "dice" in e]
     found["warm_up_dice"] = before[-1] if before else None
     grouping = event["survey"]["parts"][0]["grouping"]
-    found["grouping"] = str(grouping.get("reason", ""))
     if grouping.get("agreement") is not None:
         found["agreement"] = grouping["agreement"]
     if mu:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +14,6 @@ from feda3i.seeding import rng
 
 DRAWS = 4000
 """Resamples of a bootstrap interval."""
-SMALLEST_GAP = 0.01
-"""A point of Dice between FedAvg and clean masks: a share of less would be one of chance."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +63,12 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 def wilcoxon(differences: ArrayLike) -> float:
     """Return the two-sided p of Wilcoxon's signed-rank test; 1 if nothing differs.
 
-    Zeros are left out. The test is exact for up to 50 differences without ties; otherwise the
-    normal approximation with a correction for continuity.
+    Zeros are left out. The test is exact for few differences without ties; otherwise the normal
+    approximation with a correction for continuity.
     """
     array = np.asarray(differences, dtype=np.float64)
     array = array[array != 0]
-    if not len(array):
-        return 1.0
-    is_exact = len(array) <= 50 and len(np.unique(np.abs(array))) == len(array)
-    method: Literal["exact", "approx"] = "exact" if is_exact else "approx"
-    return float(stats.wilcoxon(array, correction=not is_exact, method=method).pvalue)
+    return float(stats.wilcoxon(array, correction=True).pvalue) if len(array) else 1.0
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -84,19 +77,16 @@ def holm(values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = np.argsort(values, kind="stable")
-    adjusted = np.empty(len(values))
-    highest = 0.0
-    for step, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - step) * values[place]))
-        adjusted[place] = highest
+    array = np.asarray(values, dtype=np.float64)
+    order = np.argsort(array, kind="stable")
+    steps = np.minimum(1.0, np.arange(len(array), 0, -1) * array[order])
+    adjusted = np.empty(len(array))
+    adjusted[order] = np.maximum.accumulate(steps)
     return [float(value) for value in adjusted]
 
 
 def mean_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the mean rank of each method over the settings that have all of them; 1 is best.
-
-    ``scores`` is ``{setting: {method: score}}``, higher is better.
 
     >>> mean_ranks({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.7, "y": 0.6}})
     {'x': 1.0, 'y': 2.0}
@@ -120,26 +110,11 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     return float(round(stats.spearmanr(first, second).statistic, 12))
 
 
-def gap_closed(score: float, floor: float, ceiling: float) -> float:
-    """Return the share of the gap between FedAvg and clean masks that a method closes.
-
-    Not a number where clean masks are hardly better (``SMALLEST_GAP``): there is no gap to close.
-
-    >>> gap_closed(0.75, 0.7, 0.8)
-    0.5
-    """
-    if ceiling - floor < SMALLEST_GAP:
-        return math.nan
-    return round((score - floor) / (ceiling - floor), 12)
-
-
 @dataclass(frozen=True)
 class Paired:
     """A method against the one it is compared with."""
 
-    by_seed: dict[int, float]
-    """Difference of the last round's Dice for each seed, as ``other - this``: positive if the
-    method compared with is better."""
+    by_seed: dict[int, float]  # ``other - this``: positive if the one compared with is better
     # Mean difference over test cases (each the mean over seeds) and its bootstrap interval
     mean: float
     low: float

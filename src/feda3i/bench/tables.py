@@ -12,7 +12,6 @@ from feda3i.bench.stats import (
     Paired,
     Spread,
     compare,
-    gap_closed,
     holm,
     interval,
     mean_ranks,
@@ -20,8 +19,11 @@ from feda3i.bench.stats import (
 )
 from feda3i.bench.text_table import Table
 
+NAMED = 6
+"""Missing runs that are named; of further ones, the number."""
 LAST = 5
 """Rounds of the second score: single rounds jump."""
+FAMILIES = ("CE", "DC")
 REFERENCE = {"CE": "feda3i", "DC": "feda3i,loss=dc"}
 """The row that the others of a loss family are compared with."""
 FLOOR = {"CE": "fedavg", "DC": "fedavg,loss=dc"}
@@ -39,7 +41,6 @@ def tables_of(board: Board) -> list[Table]:
         beside_paper(board),
         ordering(board),
         differences(board),
-        gaps(board),
         why_table(board),
     ]
     return [table for table in made if table.rows]
@@ -54,10 +55,12 @@ def scores(board: Board, rounds: int) -> Table:
         if set(cells) != {"-"}:
             rows.append((board.named(row), *cells))
     results = [result for found in board.found.values() for result in found.values()]
+    seeds = sorted({result.recipe.seed for result in results})
     what = "in the last round" if rounds == 1 else f"mean of the last {rounds} scored rounds"
+    many = f"mean ± standard deviation over training seeds {', '.join(map(str, seeds))}"
     return Table(
         f"{board.name}-last{rounds}",
-        f"Test Dice (%) {what}, {_seeds_in_words(sorted({r.recipe.seed for r in results}))}.",
+        f"Test Dice (%) {what}, {many if len(seeds) > 1 else f'training seed {seeds[0]} alone'}.",
         ("method", *board.columns),
         tuple(rows) if min(len(result.dice) for result in results) >= rounds else (),
         _counts(board),
@@ -73,12 +76,6 @@ def _cell(board: Board, column: str, row: str, rounds: int = 1, is_bold: bool = 
     return f"{text} ({lost} of {count} collapsed)" if lost else text
 
 
-def _seeds_in_words(seeds: Sequence[int]) -> str:
-    if len(seeds) == 1:
-        return f"training seed {seeds[0]} alone"
-    return f"mean ± standard deviation over training seeds {', '.join(map(str, seeds))}"
-
-
 def _counts(board: Board) -> str:
     """Say where a cell has fewer seeds than the others."""
     counts = {place: len(found) for place, found in board.found.items()}
@@ -89,9 +86,8 @@ def _counts(board: Board) -> str:
 
 def best_of(board: Board, column: str, rounds: int = 1) -> list[str]:
     """Return the rows with the highest score of a column, without the ceiling; none if alone."""
-    found = {
-        row: board.score(column, row, rounds) for row in board.rows if row not in CEILING.values()
-    }
+    rows = [row for row in board.rows if row not in CEILING.values()]
+    found = {row: board.score(column, row, rounds) for row in rows}
     there = {row: cell.mean for row, cell in found.items() if cell is not None}
     highest = max(there.values(), default=0.0)
     return [row for row, mean in there.items() if mean == highest] if len(there) > 1 else []
@@ -101,16 +97,16 @@ def _percent(cell: Spread | None, is_bold: bool = False) -> str:
     """Return ``72.69 ± 1.28``; without the spread if there is one seed only."""
     if cell is None:
         return "-"
-    text = f"{100 * cell.mean:.2f}"
-    if cell.count > 1:
-        text += f" ± {100 * cell.std:.2f}"
+    around = f" ± {100 * cell.std:.2f}" if cell.count > 1 else ""
+    text = f"{100 * cell.mean:.2f}{around}"
     return f"**{text}**" if is_bold else text
 
 
 def sweep_table(board: Board) -> Table:
     """Return one line per value that varies, for each setting."""
     rows = []
-    shared = {setting: board.common_seeds(setting) for setting, _ in board.points.values()}
+    shared = {setting: board.common_seeds(setting) for setting in board.settings}
+    texts = [f"{setting}: {', '.join(map(str, s))}" for setting, s in shared.items() if s]
     for column, (setting, point) in board.points.items():
         cells = [board.score(column, row, seeds=shared[setting]) for row in board.rows]
         if any(cells):
@@ -121,15 +117,8 @@ def sweep_table(board: Board) -> Table:
         "Test Dice (%) in the last round, mean ± standard deviation over training seeds.",
         ("setting", key, *(board.named(row) for row in board.rows)),
         tuple(rows),
-        seeds_of_sweep(board),
+        f"Seeds that all points have: {'; '.join(texts)}." if texts else "",
     )
-
-
-def seeds_of_sweep(board: Board) -> str:
-    """Say which seeds the points of a sweep are made of."""
-    shared = {setting: board.common_seeds(setting) for setting, _ in board.points.values()}
-    texts = [f"{setting}: {', '.join(map(str, s))}" for setting, s in shared.items() if s]
-    return f"Seeds that all points have: {'; '.join(texts)}." if texts else ""
 
 
 def beside_paper(board: Board) -> Table:
@@ -154,7 +143,7 @@ def ordering(board: Board) -> Table:
     """Return mean ranks, and per column whether the paper's winner wins here."""
     rows = []
     for column in board.columns:
-        for family in ("CE", "DC"):
+        for family in FAMILIES:
             ours = _means(board, column, family)
             paper = {r: p.mean for r in ours if (p := published(r, column))}
             if len(paper) < 2:
@@ -163,7 +152,8 @@ def ordering(board: Board) -> Table:
             winners = [r for r in paper if ours[r] == max(ours[other] for other in paper)]
             rho = spearman([ours[r] for r in paper], list(paper.values()))
             yes = "yes" if expected in winners else f"no: {board.label(winners[0])}"
-            rows.append((column, family, str(len(paper)), board.label(expected), yes, _number(rho)))
+            shown = "-" if math.isnan(rho) else f"{rho:.2f}"
+            rows.append((column, family, str(len(paper)), board.label(expected), yes, shown))
     return Table(
         f"{board.name}-order",
         "Does the order of the paper hold? Spearman's rank correlation of our ranking of the "
@@ -175,16 +165,15 @@ def ordering(board: Board) -> Table:
 
 
 def _ranks(board: Board) -> str:
-    """Say the mean rank of each method over the columns, ours and the paper's."""
+    """Say the mean rank of each method over the columns."""
     texts = []
-    for family in ("CE", "DC"):
+    for family in FAMILIES:
         ours = {column: _means(board, column, family) for column in board.columns}
         ranks = mean_ranks({column: found for column, found in ours.items() if found})
-        if len(ranks) > 1:
-            best = sorted(ranks.items(), key=lambda item: item[1])
-            texts.append(
-                f"{family}: " + ", ".join(f"{board.label(r)} {rank:.1f}" for r, rank in best)
-            )
+        best = sorted(ranks.items(), key=lambda item: item[1])
+        if len(best) > 1:
+            said = ", ".join(f"{board.label(row)} {rank:.1f}" for row, rank in best)
+            texts.append(f"{family}: {said}")
     return f"Mean rank over settings, 1 is best. {'; '.join(texts)}." if texts else ""
 
 
@@ -200,10 +189,8 @@ def _means(board: Board, column: str, family: str) -> dict[str, float]:
 
 def reference_of(board: Board, family: str) -> str:
     """Return the row that the others of a loss family are compared with."""
-    if board.reference:
-        return board.reference
     has_usual = any(board.results(column, REFERENCE[family]) for column in board.columns)
-    return REFERENCE[family] if has_usual else FLOOR[family]
+    return board.reference or (REFERENCE if has_usual else FLOOR)[family]
 
 
 def differences(board: Board) -> Table:
@@ -215,7 +202,7 @@ def differences(board: Board) -> Table:
             reference = reference_of(board, loss(row))
             if row in (reference, CEILING[loss(row)]) or board.collapsed(column, row):
                 continue
-            pair = compare(board.cases(column, row), board.cases(column, reference))
+            pair = compare(*(_cases(board, column, one) for one in (row, reference)))
             if pair is not None:
                 found.append((row, pair))
         for (row, pair), p in zip(found, holm([pair.p for _, pair in found]), strict=True):
@@ -224,7 +211,7 @@ def differences(board: Board) -> Table:
                 (
                     *(column, board.named(row), by_seed, _over_seeds(pair)),
                     f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]",
-                    probability(p),
+                    "< 0.001" if p < 0.001 else f"{p:.3f}",
                 )
             )
     whom = board.label(reference_of(board, "CE"))
@@ -242,47 +229,22 @@ def differences(board: Board) -> Table:
     )
 
 
+def _cases(board: Board, column: str, row: str) -> dict[int, dict[str, float]]:
+    return {seed: result.cases for seed, result in board.results(column, row).items()}
+
+
 def _over_seeds(pair: Paired) -> str:
     ends = interval([100 * value for value in pair.by_seed.values()])
     return "-" if ends is None else f"[{ends[0]:+.1f}, {ends[1]:+.1f}]"
 
 
-def gaps(board: Board) -> Table:
-    """Return which share of the gap between FedAvg and clean masks each method closes."""
-    rows = []
-    for row in board.rows:
-        if row in (*CEILING.values(), *FLOOR.values()):
-            continue
-        cells = [gap(board, column, row) for column in board.columns]
-        if any(not math.isnan(value) for value in cells):
-            rows.append((board.named(row), *(_number(value) for value in cells)))
-    return Table(
-        f"{board.name}-gap",
-        "Share of the gap between FedAvg and training on clean masks, both with the same loss, "
-        "that a method closes: 0 is FedAvg, 1 is clean; none where the gap is below a point.",
-        ("method", *board.columns),
-        tuple(rows),
-    )
-
-
-def gap(board: Board, column: str, row: str) -> float:
-    """Return the share of the gap closed, over the seeds that all three have."""
-    names = (row, FLOOR[loss(row)], CEILING[loss(row)])
-    found = [board.results(column, name) for name in names]
-    seeds = sorted(set.intersection(*(set(one) for one in found)))
-    if not seeds or board.collapsed(column, row):
-        return math.nan
-    means = [sum(one[seed].last() for seed in seeds) / len(seeds) for one in found]
-    return gap_closed(*means)
-
-
 FACTS = {
-    "warm_up_dice": "{:.2f}",
-    "grouped_right": "{:.2f}",
-    "residual_bias": "{:+.1f}",
-    "residual_bias_fedavg": "{:+.1f}",
-    "effective_sites": "{:.1f}",
-    "agreement": "{:.2f}",
+    "warm_up_dice": ".2f",
+    "grouped_right": ".2f",
+    "residual_bias": "+.1f",
+    "residual_bias_fedavg": "+.1f",
+    "effective_sites": ".1f",
+    "agreement": ".2f",
 }
 """What a result knows of its survey, and how it is printed."""
 
@@ -292,7 +254,7 @@ def why_table(board: Board) -> Table:
     rows = []
     for column, row, seed, result, gain in surveyed_runs(board):
         known = {key: result.fact(key) for key in FACTS}
-        facts = ["-" if (v := known[k]) is None else text.format(v) for k, text in FACTS.items()]
+        facts = ["-" if (v := known[k]) is None else f"{v:{spec}}" for k, spec in FACTS.items()]
         gained = "-" if gain is None else f"{gain:+.1f}"
         rows.append((column, board.named(row), str(seed), *facts, gained))
     return Table(
@@ -322,27 +284,11 @@ def surveyed_runs(board: Board) -> Iterator[tuple[str, str, int, RunResult, floa
                     yield column, row, seed, result, gain
 
 
-def missing_lines(board: Board, most: int = 6) -> list[str]:
-    """Return in words which runs have no result yet."""
-    if not board.missing:
-        return []
+def missing_lines(board: Board) -> list[str]:
+    """Return in words which runs have no result yet; none if all have."""
     names = [f"{column_of(c)} {board.named(c.row)} seed {c.seed}" for c in board.missing]
-    shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
-    return [f"Missing runs: {len(names)} ({'; '.join(shown)})."]
-
-
-def _number(value: float | None) -> str:
-    """Return two digits, or a dash for nothing."""
-    return "-" if value is None or math.isnan(value) else f"{value:.2f}"
-
-
-def probability(p: float) -> str:
-    """Return a p value as papers print it.
-
-    >>> probability(0.0004), probability(0.0312)
-    ('< 0.001', '0.031')
-    """
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    shown = names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])
+    return [f"Missing runs: {len(names)} ({'; '.join(shown)})."] if names else []
 
 
 def to_markdown(board: Board, tables: Sequence[Table]) -> str:

@@ -48,23 +48,16 @@ class Table:
 
     def to_latex(self) -> str:
         """Return a table environment in the style of booktabs."""
-        body = [" & ".join(map(latex, row)) + r" \\" for row in self.rows]
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{latex(' '.join([self.title, self.note]).strip())}}}",
-                rf"\label{{tab:{self.name}}}",
-                rf"\begin{{tabular}}{{{'l' + 'c' * (len(self.header) - 1)}}}",
-                r"\toprule",
-                " & ".join(map(latex, self.header)) + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-        )
+        header, *body = [" & ".join(map(latex, row)) + r" \\" for row in (self.header, *self.rows)]
+        lines = [
+            *(r"\begin{table}", r"\centering"),
+            rf"\caption{{{latex(' '.join([self.title, self.note]).strip())}}}",
+            rf"\label{{tab:{self.name}}}",
+            rf"\begin{{tabular}}{{{'l' + 'c' * (len(self.header) - 1)}}}",
+            *(r"\toprule", header, r"\midrule", *body, r"\bottomrule"),
+            *(r"\end{tabular}", r"\end{table}"),
+        ]
+        return "\n".join(lines)
 
 
 def latex(text: str) -> str:

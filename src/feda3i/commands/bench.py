@@ -85,8 +85,8 @@ def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell
 
 
 def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
-    """Print what is to do; a step of each kind of run that no result tells of is measured."""
-    from feda3i.bench.conduct import left
+    """Print what is to do; a step of each row of each setting is measured."""
+    from feda3i.bench.conduct import rounds_to_train
     from feda3i.commands.dry_run import duration, seconds_of_round
     from feda3i.pool import cores
 
@@ -95,21 +95,22 @@ def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     print(
         f"runs      {len(agenda.tasks)}, of them {len(agenda.done)} done and {len(missing)} to do"
     )
-    played = sum(task.rounds for task in missing)
-    shared = played - left(missing, {task.kind: 1.0 for task in missing})
-    print(f"rounds    {played}, of them {shared:.0f} shared with another run and not trained")
-    seconds = agenda.seconds()
-    for task in missing:
-        if task.kind not in seconds:
-            seconds[task.kind] = seconds_of_round(task.cell.recipe)
+    played, trained = sum(task.rounds for task in missing), rounds_to_train(missing)
+    shared = played - sum(trained)
+    print(f"rounds    {played}, of them {shared} shared with another run and not trained")
+    seconds: dict[tuple[str, str], float] = {}
+    total = 0.0
+    for task, rounds in zip(missing, trained, strict=True):
+        kind = (task.cell.setting, task.cell.row)
+        if kind not in seconds:
+            seconds[kind] = seconds_of_round(task.cell.recipe)
+        total += rounds * seconds[kind]
     used = min(jobs or cores(), cores())
-    total = duration(left(missing, seconds) / used)
-    print(f"time      about {total} on {used} cores; more if the machine has other work")
+    print(f"time      about {duration(total / used)} on {used} cores")
 
 
 def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
     from feda3i.bench.conduct import conduct, side_by_side
-    from feda3i.pool import cores
 
     def say(line: str) -> None:
         if not quiet:
@@ -117,9 +118,8 @@ def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: boo
 
     _announce(agenda)
     say(f"{len(agenda.tasks)} runs, {len(agenda.done)} of them done; results in {results}")
-    each = None if jobs is None else max(1, cores() // jobs)
     try:
-        failed = conduct(agenda, out, results, say, jobs or side_by_side(agenda), each)
+        failed = conduct(agenda, out, results, say, jobs or side_by_side(agenda))
     except KeyboardInterrupt:
         print("\ninterrupted; repeat the command to continue", file=sys.stderr)
         sys.exit(130)

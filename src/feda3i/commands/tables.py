@@ -32,7 +32,6 @@ def tables(
     """Make tables and figures of results, with statistics and the paper's numbers beside."""
     from feda3i.bench.result import collect
     from feda3i.bench.tables import tables_of, to_markdown
-    from feda3i.files import write_file
 
     known, unusable = collect(places)
     for line in unusable:
@@ -42,11 +41,6 @@ def tables(
         raise RunError(
             f"expected results of finished runs in {', '.join(map(str, places))}, found none"
         )
-    if out is not None:
-        from feda3i.bench.page import bench_page
-
-        out.mkdir(parents=True, exist_ok=True)
-        write_file(out / "index.html", bench_page(boards).encode())
     for board in boards:
         made = tables_of(board)
         print(to_markdown(board, made))
@@ -68,7 +62,7 @@ def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[
 
 
 def _write(board: Board, made: Sequence[Table], out: Path) -> None:
-    from feda3i.bench.figures import draw_board, draw_gain, gains, is_drawn
+    from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
     from feda3i.bench.tables import to_markdown
     from feda3i.files import write_file
     from feda3i.recipe.naming import slug
@@ -81,7 +75,7 @@ def _write(board: Board, made: Sequence[Table], out: Path) -> None:
         write_file(folder / f"{table.name}.csv", table.to_csv().encode())
         write_file(folder / f"{table.name}.tex", (table.to_latex() + "\n").encode())
     if is_drawn(board):
-        draw_board(board, folder)
+        draw_sweep(board, folder)
     if gains([board]):
         draw_gain([board], folder, f"{board.name}-gain")
     print(f"written: {folder}", file=sys.stderr)

@@ -48,10 +48,6 @@ def test_spread_ranks_and_gaps():
     scores = {"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.6, "y": 0.6}, "c": {"y": 1.0}}
     assert stats.mean_ranks(scores) == {"x": 1.25, "y": 1.75}, "settings that have all methods"
     assert math.isnan(stats.spearman([1, 1, 1], [1, 2, 3]))
-    assert math.isnan(stats.gap_closed(0.9, 0.8, 0.8))
-    assert math.isnan(stats.gap_closed(0.8, 0.8, 0.809))
-    assert stats.gap_closed(0.805, 0.8, 0.82) == 0.25
-    assert stats.gap_closed(0.6, 0.7, 0.8) == -1.0
 
 
 def test_methods_are_compared_case_by_case_and_seed_by_seed():
