@@ -135,7 +135,7 @@ def federation_for() -> Any:
     import cv2
     import numpy as np
 
-    from feda3i.synthetic.sets import synthetic_skin
+    from feda3i.synthetic.federations import synthetic_skin
 
     made = synthetic_skin(sites=SITES, cases=CASES, test=1, size=SIZE)
     masks, kernel = made.train.masks.copy(), np.ones((9, 9), np.uint8)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from feda3i.core.augment import PRESETS, change_values, draw_places
 from feda3i.core.predictor import image_tensor
-from feda3i.synthetic.sets import synthetic_breast, synthetic_skin
+from feda3i.synthetic.federations import synthetic_breast, synthetic_skin
 
 PICTURE = Path(__file__).with_name("images") / "augment.png"
 

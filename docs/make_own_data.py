@@ -31,7 +31,7 @@ def build_tree(root: Path) -> None:
     from scipy import ndimage
 
     from feda3i.seeding import rng
-    from feda3i.synthetic.sets import skin_case
+    from feda3i.synthetic.federations import skin_case
 
     def save(path: Path, pixels: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from feda3i import quality
 from feda3i.noise import ContourEvolution
 from feda3i.seeding import rng
-from feda3i.synthetic.sets import synthetic_skin
+from feda3i.synthetic.federations import synthetic_skin
 
 PICTURE = Path(__file__).with_name("images") / "round.svg"
 SIZE, CASES, SHOWN = 128, 16, 3

@@ -8,7 +8,7 @@ from PIL import Image
 
 from feda3i.data.sets import REGISTRY
 from feda3i.seeding import rng
-from feda3i.synthetic.sets import breast_case, skin_case
+from feda3i.synthetic.federations import breast_case, skin_case
 
 SITES, CASES, TEST, SIZE = 3, 2, 3, 32
 COMMON = {"sites": SITES, "cases": CASES, "test": TEST, "size": SIZE}

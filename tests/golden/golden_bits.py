@@ -22,7 +22,7 @@ from feda3i.noise.noisy_masks import REGISTRY
 from feda3i.recipe import validate
 from feda3i.seeding import derive, rng
 from feda3i.simulation.annotation import annotators_of, with_noise
-from feda3i.synthetic.sets import synthetic_breast, synthetic_skin
+from feda3i.synthetic.federations import synthetic_breast, synthetic_skin
 
 EXPECTED = Path(__file__).with_name("bits.json")
 SITES = [f"site-{number:02}" for number in range(1, 21)]

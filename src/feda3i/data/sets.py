@@ -14,9 +14,9 @@ REGISTRY = Registry(
         "breast": "feda3i.data.breast:Breast",
         "folder": "feda3i.data.folder:Folder",
         "isic2017": "feda3i.data.isic2017:Isic2017",
-        "synthetic-breast": "feda3i.synthetic.sets:synthetic_breast",
-        "synthetic-skin": "feda3i.synthetic.sets:synthetic_skin",
-        "synthetic-volumes": "feda3i.synthetic.sets:synthetic_volumes",
+        "synthetic-breast": "feda3i.synthetic.federations:synthetic_breast",
+        "synthetic-skin": "feda3i.synthetic.federations:synthetic_skin",
+        "synthetic-volumes": "feda3i.synthetic.federations:synthetic_volumes",
     },
     entry_points="feda3i.datasets",
 )

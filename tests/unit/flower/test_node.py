@@ -17,7 +17,7 @@ from feda3i.flower.client_app import app
 from feda3i.flower.node import NodeSettings, recipe_at_site
 from feda3i.flower.records import Header
 from feda3i.recipe import validate
-from feda3i.synthetic.sets import synthetic_skin
+from feda3i.synthetic.federations import synthetic_skin
 from in_process import InProcessGrid
 
 SETTINGS = {"site": "site-01", "state-dir": "/somewhere/state", "allow-synthetic": True}

@@ -9,7 +9,7 @@ import pytest
 from feda3i.errors import RecipeError
 from feda3i.seeding import rng
 from feda3i.synthetic.fields import blob, rise, smooth_fields
-from feda3i.synthetic.sets import (
+from feda3i.synthetic.federations import (
     SOURCES,
     breast_case,
     skin_case,
@@ -45,7 +45,7 @@ def test_bytes_are_the_published_ones(make):
 def test_bytes_do_not_depend_on_the_processor():
     """Another process without vector instructions beyond the baseline draws the same."""
     code = (
-        "from feda3i.synthetic.sets import *\n"
+        "from feda3i.synthetic.federations import *\n"
         "for make in (synthetic_skin, synthetic_breast):\n"
         "    print(make(sites=2, cases=3, test=1, size=48).train.digest())"
     )
