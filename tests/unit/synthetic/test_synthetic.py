@@ -8,7 +8,6 @@ import pytest
 
 from feda3i.errors import RecipeError
 from feda3i.seeding import rng
-from feda3i.synthetic.fields import blob, rise, smooth_fields
 from feda3i.synthetic.federations import (
     SOURCES,
     breast_case,
@@ -17,6 +16,7 @@ from feda3i.synthetic.federations import (
     synthetic_skin,
     synthetic_volumes,
 )
+from feda3i.synthetic.fields import blob, rise, smooth_fields
 
 # SHA-256 of 2 sites x 3 cases at 48 pixels: published numbers rest on these pictures, so a change
 # of the drawing must be meant.
