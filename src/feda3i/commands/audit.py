@@ -223,7 +223,7 @@ def _trusted(path: Path, recipe: Recipe, federation: Federation) -> Cases:
     from feda3i.data.folder import load_folder
 
     cases, options = federation.train, recipe.data.options()
-    shared = ("volumes", "axis", "values", "spacing", "size", "aspect", "unused")
+    shared = ("volumes", "axis", "values", "spacing", "size", "unused")
     given = {name: options[name] for name in shared if name in options}
     if not (cases.is_ragged or {"size", "volumes"} & set(given)):
         given["size"] = cases.shape[0]

@@ -73,7 +73,7 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
 
 def reading_options(form: Format) -> dict[str, Any]:
     """Return the options of ``[data]`` with which cases are read as a model takes them."""
-    options: dict[str, Any] = {"channels": form.channels, "aspect": form.aspect}
+    options: dict[str, Any] = {"channels": form.channels}
     options["values"] = "kept" if form.keeps_values else "bytes"
     if form.classes > 1:
         options["classes"] = [f"class-{k + 1}" for k in range(form.classes)]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from feda3i.core.normalise import NONE, Normalise
-from feda3i.core.resize import Aspect
 from feda3i.errors import DataError
 
 
@@ -23,8 +22,6 @@ class Format:
     shape: tuple[int, ...]
     """Size of what the network takes, ``(height, width)`` or ``(depth, height, width)``: of a case,
     or of a patch."""
-    aspect: Aspect = "squeeze"
-    """How a picture of other proportions is brought to that size (``feda3i.core.resize``)."""
     normalise: Normalise = NONE  # how values become what the network sees
     patches: bool = False
     """Whether the network was trained on patches: then cases keep their own sizes, and a window

@@ -142,15 +142,13 @@ class Predictor:
         """Return the mask ``(*space)`` of one image ``(*space, channel)`` of any size.
 
         The image is brought to the network's size as the training cases were; probabilities are
-        brought back to its own size before they are cut at one half. Where the training cropped,
-        nothing is known of what lies outside, and the mask is empty there. ``spacing`` is in
+        brought back to its own size before they are cut at one half. ``spacing`` is in
         millimetres along each side of a voxel, where the training resampled.
         """
-        aspect = self.format.aspect
         size = self.format.sides(pixels.shape[:-1], spacing)
-        small = resize_image(pixels, size, aspect)
+        small = resize_image(pixels, size)
         found = self.probabilities(small[None])[0]
-        large = np.stack([restore_map(one, pixels.shape[:-1], aspect) for one in found])
+        large = np.stack([restore_map(one, pixels.shape[:-1]) for one in found])
         mask: NDArray[np.uint8] = label_map(large[None])[0]
         return mask
 

@@ -17,10 +17,9 @@ from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.core.normalise import Normalise, Rule
-from feda3i.core.resize import ASPECTS, Aspect
 from feda3i.core.server import Server
 from feda3i.core.statistics import check_norms
-from feda3i.errors import RecipeError, check_choice
+from feda3i.errors import RecipeError
 from feda3i.methods.base import Method, make_method
 from feda3i.recipe import Recipe
 from feda3i.seeding import derive
@@ -163,8 +162,6 @@ class Job:
 def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int]) -> Format:
     """Return the format of a recipe's cases; ``shape`` is that of a case, or of a patch."""
     options, train = recipe.data.options(), recipe.train
-    aspect: Aspect = options.get("aspect", "squeeze")
-    check_choice("data.aspect", aspect, ASPECTS)
     patches, spacing = train.patch is not None, options.get("spacing")
     if patches and len(shape) != len(train.patch or ()):
         raise RecipeError(
@@ -175,7 +172,6 @@ def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int])
         channels,
         classes,
         tuple(train.patch or shape),
-        aspect,
         normalise_of(recipe),
         patches=patches,
         overlap=0.5 if train.overlap is None else train.overlap,

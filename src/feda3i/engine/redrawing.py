@@ -70,7 +70,6 @@ def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.
         size=options.get("size") if kept or recipe.train.patch else form.shape[0],
         channels=form.channels,
         classes=tuple(options.get("classes", ())) if form.classes > 1 else (),
-        aspect=options.get("aspect", "squeeze"),
         unused=options.get("unused", "error"),
     )
     images = [byte_image(image, form.normalise) for image in cases.images]

@@ -21,9 +21,9 @@ def takes_bytes(form: Format) -> bool:
     return form.normalise.is_none and not form.keeps_values
 
 
-def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -> Tensor:
+def shrunk(values: Tensor, size: tuple[int, ...], is_bytes: bool) -> Tensor:
     """Return an image ``(channel, *space)`` at the size that the network was trained at."""
-    places = _places(values, len(size), aspect)
+    places = _places(values, len(size))
     small = values
     for axis, (wanted, (place, length)) in enumerate(zip(size, places, strict=True)):
         weights = _resampling(_steps(wanted, values)[:, None], place[None], length / wanted, length)
@@ -37,9 +37,9 @@ def shrunk(values: Tensor, size: tuple[int, ...], aspect: str, is_bytes: bool) -
     return torch.where(is_halved, torch.floor(small + 0.5), torch.round(small))
 
 
-def enlarged(found: Tensor, size: tuple[int, ...], image: Tensor, aspect: str) -> Tensor:
+def enlarged(found: Tensor, size: tuple[int, ...], image: Tensor) -> Tensor:
     """Return maps ``(class, *size)`` at the size of their image ``(channel, *space)``."""
-    places = _places(image, len(size), aspect)
+    places = _places(image, len(size))
     for axis, (wanted, (place, length)) in enumerate(zip(size, places, strict=True)):
         inner = _steps(wanted, image)[None]
         count = inner.new_tensor(wanted)
@@ -47,19 +47,10 @@ def enlarged(found: Tensor, size: tuple[int, ...], image: Tensor, aspect: str) -
     return found
 
 
-def _places(image: Tensor, dimensions: int, aspect: str) -> list[tuple[Tensor, Tensor]]:
-    """Return for each axis the places of an image's pixels, and the length they lie in.
-
-    With ``aspect="pad"`` the image lies in the middle of black borders up to its longest side.
-    """
-    sides = [traced_side(image, axis + 1) for axis in range(dimensions)]
-    whole = torch.stack(sides).amax()
-    found = []
-    for axis, side in enumerate(sides):
-        length = whole if aspect == "pad" else side
-        before = torch.floor((length - side) / 2)
-        found.append((_steps(image.shape[axis + 1], image) + before, length))
-    return found
+def _places(image: Tensor, dimensions: int) -> list[tuple[Tensor, Tensor]]:
+    """Return for each axis the places of an image's pixels, and their number."""
+    axes = range(1, dimensions + 1)
+    return [(_steps(image.shape[axis], image), traced_side(image, axis)) for axis in axes]
 
 
 def labelled(found: Tensor) -> Tensor:

@@ -37,10 +37,10 @@ class MaskGraph(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         """Return the mask of an image."""
         form = self.form
-        small = shrunk(image.to(torch.float32), form.shape, form.aspect, takes_bytes(form))
+        small = shrunk(image.to(torch.float32), form.shape, takes_bytes(form))
         seen = as_seen(small, line_of(small, form.normalise))
         found = torch.sigmoid(self.logits(self.network, seen[None]))[0]
-        return labelled(enlarged(found, form.shape, image, form.aspect))
+        return labelled(enlarged(found, form.shape, image))
 
 
 class WindowGraph(MaskGraph):
@@ -83,7 +83,7 @@ class WindowGraph(MaskGraph):
         """Return the image with its margin, and ``(3, axis)``: number, first and last start."""
         values, patch = image.to(torch.float32), self.form.shape
         if self.size is not None:
-            values = shrunk(values, self.size, self.form.aspect, takes_bytes(self.form))
+            values = shrunk(values, self.size, takes_bytes(self.form))
         line = line_of(values, self.form.normalise)
         fill = values.flatten(1).amin(1, keepdim=True).to(torch.float64)
         fill = as_seen(fill, line).to(torch.float32).reshape(-1, *[1] * len(patch))
@@ -131,18 +131,13 @@ class WindowGraph(MaskGraph):
             logits = logits.narrow(axis + 1, width // 2, canvas.shape[axis + 1] - width)
         found = torch.sigmoid(logits)
         if self.size is not None:
-            found = enlarged(found, self.size, image, self.form.aspect)
+            found = enlarged(found, self.size, image)
         return labelled(found)
 
 
 def graph_of(predictor: Predictor) -> MaskGraph:
     """Return the graph of a model; raise ``RunError`` if there is none that gives its masks."""
     form = predictor.format
-    if form.aspect == "crop":
-        raise RunError(
-            "this model takes the central square of each picture (data.aspect=crop), which an "
-            "export cannot do; crop pictures yourself and train with data.aspect=squeeze"
-        )
     if form.spacing is not None:
         raise RunError(
             "this model resamples volumes by the size of their voxels (data.spacing), which is in "

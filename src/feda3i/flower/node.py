@@ -216,7 +216,7 @@ def read_env(server: Path) -> dict[str, str]:
 
 
 def folder_options(recipe: Recipe) -> dict[str, Any]:
-    """Return what a recipe says about reading folders: size, channels, classes, aspect."""
+    """Return what a recipe says about reading folders: size, channels, classes."""
     from feda3i.reading.options import DEFAULT_CLASSES, Options
 
     # Server and sites must agree, so that no site's dataset.json decides.

@@ -149,13 +149,13 @@ def resize_case(case: RawCase, options: Options) -> RawCase:
     size = _wanted(case, options)
     if size is None:
         return replace(case, shape=shape)
-    image = resize_image(case.image, size, options.aspect)
-    mask = resize_mask(case.mask, size, options.aspect)
+    image = resize_image(case.image, size)
+    mask = resize_mask(case.mask, size)
     notes = case.notes
     if case.mask.any() and not mask.any():
         notes = (*notes, ("lesion lost", f"nothing is left of it at {by(size)} pixels"))
-    spacing = resize_spacing(case.spacing, shape, size, options.aspect) if case.spacing else ()
-    zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size, options.aspect)
+    spacing = resize_spacing(case.spacing, shape, size) if case.spacing else ()
+    zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size)
     return RawCase(image, mask, case.part, shape, spacing, notes, zoom)
 
 

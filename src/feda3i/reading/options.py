@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-from feda3i.core.resize import Aspect
 from feda3i.errors import RecipeError, check_option
 from feda3i.reading.patterns import compile_group
 from feda3i.reading.usage import Unused
@@ -27,8 +26,6 @@ class Options:
 
     size: Annotated[int, Field(ge=1, le=MAX_SIZE)] | None = None
     """Side of every case in pixels; not set: the files as they are, pictures all of one size."""
-    aspect: Aspect = "squeeze"
-    """For pictures that are not square: ``squeeze``, ``crop`` the centre, or ``pad``."""
     channels: Annotated[int, Field(ge=1, le=64)] | None = None
     """1 (grey), 3 (colour) or the files per case (nnU-Net); not set: colour if any image has it."""
     classes: Annotated[tuple[str, ...], Field(max_length=255)] = ()

@@ -104,7 +104,7 @@ def test_sizes_must_agree_unless_one_is_given(tmp_path):
     save_pair(tmp_path, "b", 2, height=30)
     with pytest.raises(DataError, match="sizes differ between cases"):
         load_folder(tmp_path, cache=False)
-    assert load_folder(tmp_path, size=20, aspect="pad", cache=False).shape == (20, 20)
+    assert load_folder(tmp_path, size=20, cache=False).shape == (20, 20)
 
 
 def test_mistakes_say_what_to_do(tmp_path, skin):
@@ -118,8 +118,8 @@ def test_mistakes_say_what_to_do(tmp_path, skin):
         Folder().plan()
     with pytest.raises(DataError, match="use fewer sites"):
         folder(skin, sites=13, cache=False)
-    with pytest.raises(RecipeError, match="aspect"):
-        load_folder(skin, aspect="stretch")
+    with pytest.raises(RecipeError, match="annotators"):
+        load_folder(skin, annotators="some")
     with pytest.raises(DataError, match="no test cases"):
         folder(plain_tree(tmp_path / "only" / "train", 3).parent, sites=2)
 

@@ -125,8 +125,6 @@ def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
     np.testing.assert_allclose(federation.test.zoom, [[2.0, 2.4]] * 6)
     again = folder(clinics, size=20, cache=tmp_path / "cache")
     np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
-    cropped = folder(clinics, size=20, aspect="crop", cache=False)
-    np.testing.assert_allclose(cropped.test.zoom, 2.0)
 
 
 def test_hospitals_keep_their_names_in_any_script(tmp_path):

@@ -53,10 +53,9 @@ def volumes(shape=VOLUME, **form):
     return predictor_of(shape, **made | form)
 
 
-@pytest.mark.parametrize("aspect", ["squeeze", "pad"])
 @pytest.mark.parametrize("shape", [(32, 32), (64, 64), (47, 91), (130, 33), (333, 200)])
-def test_the_graph_is_predict_at_every_size(aspect, shape):
-    predictor = predictor_of(classes=2, channels=3, aspect=aspect)
+def test_the_graph_is_predict_at_every_size(shape):
+    predictor = predictor_of(classes=2, channels=3)
     image = image_of(shape, 3)
     expected = predictor.picture(image)
     assert set(np.unique(expected)) >= {0, 1}
@@ -149,10 +148,8 @@ def test_a_card_tells_the_size_only_where_cases_are_resized(finished):
 
 
 def test_what_cannot_be_exported_says_so():
-    resampled = {"patches": True, "spacing": (1.0, 1.0)}
-    for form, word in (({"aspect": "crop"}, "central square"), (resampled, "data.spacing")):
-        with pytest.raises(RunError, match=word):
-            graph_of(predictor_of(**form))
+    with pytest.raises(RunError, match=r"data\.spacing"):
+        graph_of(predictor_of(patches=True, spacing=(1.0, 1.0)))
     pytest.importorskip("monai")
     for form, word in (({"volumes": None}, "from files"), ({"normalise": Normalise()}, "bytes")):
         with pytest.raises(RunError, match=word):
