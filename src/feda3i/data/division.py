@@ -63,6 +63,8 @@ class Division:
     homes: dict[str, str]
     """Folder -> name of the site it became; empty if the sites are not the folders."""
     aside: int = 0  # validation cases beside test cases: neither trained on nor scored
+    reference: tuple[Listed, ...] = ()
+    """Where several people drew: the training cases with the reference, or the consensus."""
 
     def left_out(self) -> dict[str, int]:
         """Return how many training and test cases the limits leave out, and validation cases."""
@@ -107,6 +109,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
         partition=name,
         homes=homes,
         aside=sides.count("validation"),
+        reference=tuple(map(listing.with_masks_of, train)) if people else (),
     )
 
 

@@ -78,8 +78,13 @@ class Folder(Dividing, Options):
         packed = pack_cases(listing, cache=self.cache)
         both = _cases(listing, packed, plan.homes)
         used = np.sort(np.concatenate(list(plan.parts.values())))
+        clean = None
+        if plan.reference:
+            known = plan.listing.take(plan.reference)
+            clean = _take(_cases(known, pack_cases(known, cache=self.cache)), used).masks
         return Federation(
             train=_take(both, used),
+            clean_masks=clean,
             sites={site: np.searchsorted(used, part) for site, part in plan.parts.items()},
             test=_take(both, plan.wanted + len(plan.train)),
             classes=listing.options.classes,

@@ -39,8 +39,8 @@ def clean(federation: Federation) -> Federation:
     """
     if federation.clean_masks is None:
         raise RecipeError(
-            "method 'clean' trains on masks known to be clean, which only simulations have; "
-            "expected a recipe with noise, found none"
+            "method 'clean' trains on masks known to be clean, as simulations and cases drawn by "
+            "several people have; expected a recipe with noise, found none"
         )
     return replace(federation, train=replace(federation.train, masks=federation.clean_masks))
 
