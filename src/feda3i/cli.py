@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Annotated
 
@@ -17,7 +18,7 @@ import typer
 
 from feda3i import __version__
 from feda3i.commands import deploy, noise
-from feda3i.commands.app import App
+from feda3i.commands.app import new_app
 from feda3i.commands.audit import audit
 from feda3i.commands.bench import bench
 from feda3i.commands.check import check
@@ -32,10 +33,22 @@ from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
 from feda3i.failures import Visible, command_of, insistent_ctrl_c, message_of
 
-app = App(name="feda3i", pretty_exceptions_enable=False)
+app = new_app(name="feda3i", pretty_exceptions_enable=False)
 for group, name in ((noise, "noise"), (deploy, "deploy")):
     app.add_typer(group.app, name=name)
-COMMANDS = [demo, run, resume, bench, tables, evaluate, predict, export, report, audit, redraw]
+COMMANDS: list[Callable[..., None]] = [
+    demo,
+    run,
+    resume,
+    bench,
+    tables,
+    evaluate,
+    predict,
+    export,
+    report,
+    audit,
+    redraw,
+]
 for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)

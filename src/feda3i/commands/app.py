@@ -6,15 +6,12 @@ loses the text of positional arguments from click 8.5 on, and repeats click's "D
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import click
 import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.models import ArgumentInfo
+from typer.core import TyperArgument, TyperCommand
 
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
@@ -44,49 +41,22 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the resul
 typer.core.HAS_RICH = False  # else there is a backslash before [required]
 
 
-class Command(TyperCommand):
-    """A command whose help tells what each argument is."""
-
+class _Argument(TyperArgument):
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        texts = argument_texts(self.callback) if self.callback else {}
-        for parameter in self.params:
-            if isinstance(parameter, click.Argument) and parameter.name in texts:
-                # click has an attribute of this name from 8.5 on; before, typer set its own.
-                setattr(parameter, "help", texts[parameter.name])  # noqa: B010
-
-    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write nothing: click 8.5 asks for arguments apart, and typer writes them itself."""
+        self.help = attributes.get("help")
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands that suggests the nearest name once."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; click, or else typer, suggests the nearest name."""
-        self.suggest_commands = not hasattr(click, "NoSuchCommand")
-        return super().resolve_command(ctx, args)
+setattr(typer.main, "TyperArgument", _Argument)  # noqa: B010
+# click 8.5 lists arguments apart, and typer lists them itself.
+setattr(TyperCommand, "format_arguments", lambda *_: None)  # noqa: B010
 
 
-class App(typer.Typer):
-    """A typer application made of these commands."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, **options)
-
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        """Add a function as a command."""
-        return super().command(name, **{"cls": Command, **options})
-
-
-def argument_texts(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the help text of each positional argument of a command's function."""
-    hints = get_type_hints(inspect.unwrap(function), include_extras=True)
-    return {
-        name: information.help
-        for name, hint in hints.items()
-        for information in getattr(hint, "__metadata__", ())
-        if isinstance(information, ArgumentInfo) and information.help
-    }
+def new_app(**options: Any) -> typer.Typer:
+    """Return a group of commands with plain help and one hint for a misspelt command."""
+    return typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        suggest_commands=not hasattr(click, "NoSuchCommand"),
+        **options,
+    )

@@ -64,7 +64,7 @@ def bench(
     if dry_run:
         _estimate(loaded, agenda, jobs)
     else:
-        _play(agenda, out, results, jobs, quiet)
+        _conduct(agenda, out, results, jobs, quiet)
         print(f"all {len(agenda.tasks)} runs done; see: feda3i tables {results} --grid {source}")
 
 
@@ -87,39 +87,42 @@ def _chosen(grid: Grid, shard: str | None, only: Sequence[str]) -> list[GridCell
 def _estimate(grid: Grid, agenda: Agenda, jobs: int | None) -> None:
     """Print what is to do; a step of each row of each setting is measured."""
     from feda3i.bench.conduct import rounds_to_train
-    from feda3i.commands.dry_run import duration, seconds_of_round
+    from feda3i.commands.dry_run import duration, job_and_data, seconds_of_round
+    from feda3i.engine.transport import one_thread
     from feda3i.pool import cores
 
     missing = agenda.missing()
-    print(f"{grid.name}: {grid.title}")
-    print(
-        f"runs      {len(agenda.tasks)}, of them {len(agenda.done)} done and {len(missing)} to do"
-    )
-    played, trained = sum(task.rounds for task in missing), rounds_to_train(missing)
-    shared = played - sum(trained)
-    print(f"rounds    {played}, of them {shared} shared with another run and not trained")
+    every, trained = sum(task.rounds for task in missing), rounds_to_train(missing)
     seconds: dict[tuple[str, str], float] = {}
-    total = 0.0
-    for task, rounds in zip(missing, trained, strict=True):
-        kind = (task.cell.setting, task.cell.row)
+    for task in missing:
+        recipe, kind = task.cell.recipe, (task.cell.setting, task.cell.row)
         if kind not in seconds:
-            seconds[kind] = seconds_of_round(task.cell.recipe)
-        total += rounds * seconds[kind]
+            engine = recipe.engine.model_copy(update={"workers": 1})
+            with one_thread():
+                job, data, _ = job_and_data(recipe.model_copy(update={"engine": engine}))
+                seconds[kind] = seconds_of_round(job, data)
+    total = sum(
+        rounds * seconds[task.cell.setting, task.cell.row]
+        for task, rounds in zip(missing, trained, strict=True)
+    )
     used = min(jobs or cores(), cores())
+    print(f"{grid.name}: {grid.title}")
+    print(f"runs      {len(agenda.tasks)}: {len(agenda.done)} done and {len(missing)} to do")
+    print(f"rounds    {every}; {every - sum(trained)} are shared with another run and not trained")
     print(f"time      about {duration(total / used)} on {used} cores")
 
 
-def _play(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
+def _conduct(agenda: Agenda, out: Path, results: Path, jobs: int | None, quiet: bool) -> None:
     from feda3i.bench.conduct import conduct, side_by_side
 
-    def say(line: str) -> None:
+    def tell(line: str) -> None:
         if not quiet:
             print(line, file=sys.stderr, flush=True)
 
     _announce(agenda)
-    say(f"{len(agenda.tasks)} runs, {len(agenda.done)} of them done; results in {results}")
+    tell(f"{len(agenda.tasks)} runs, {len(agenda.done)} of them done; results in {results}")
     try:
-        failed = conduct(agenda, out, results, say, jobs or side_by_side(agenda))
+        failed = conduct(agenda, out, results, tell, jobs or side_by_side(agenda))
     except KeyboardInterrupt:
         print("\ninterrupted; repeat the command to continue", file=sys.stderr)
         sys.exit(130)

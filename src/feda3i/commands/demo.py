@@ -100,16 +100,13 @@ def _show(
     surveyed = [e for e in events["feda3i"] if e.get("survey")]
     if surveyed:
         print("\n" + grouping_text(surveyed[-1]["survey"], mu))
-        print(bias_text(surveyed[-1]["survey"], mu, federation))
     for method, result in results.items():
         for note in result.notes:
-            print(f"\nNOTE  {ROWS[method]}: {note}")
+            print(f"NOTE  {ROWS[method]}: {note}")
     report = report_at_end([result.path for result in results.values()], folder, SHOWN)
-    print("\nWhat was made:")
-    for path in sorted(folder.iterdir()):
-        print(f"  {path}{'/' if path.is_dir() else ''}")
+    print(f"\nRun folders and table.md are in {folder}.")
     if report is not None:
-        print(f"\nLook at it all on one page: {report}")
+        print(f"Look at it all on one page: {report}")
 
 
 def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) -> str:
@@ -129,35 +126,13 @@ def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) 
 
 def grouping_text(survey: dict[str, Any], mu: dict[str, float]) -> str:
     """Return in words what the survey found, and how right it was."""
-    from scipy.stats import spearmanr
-
-    part = survey["parts"][0]
-    labels = part["grouping"]["labels"]
+    labels = survey["parts"][0]["grouping"]["labels"]
     larger, smaller = labels.count("larger"), labels.count("smaller")
     truth = [mu[site] for site in survey["sites"]]
     right = sum(
         (label == "larger") == (value > 0) for label, value in zip(labels, truth, strict=True)
     )
-    difference = [row[0] - row[1] for row in part["q"]]
     return (
         f"The survey found {larger} sites that draw larger and {smaller} that draw smaller; "
-        f"right for {right} of {len(truth)}.\n"
-        f"Rank correlation of q1 - q2 with the true offset: "
-        f"{spearmanr(difference, truth).statistic:.2f}."
-    )
-
-
-def bias_text(survey: dict[str, Any], mu: dict[str, float], federation: Federation) -> str:
-    """Return how much too large the weighted annotator draws, for FedAvg's weights and FedA3I's."""
-    import numpy as np
-
-    from feda3i import quality
-
-    rating = quality.Rating.from_dict(survey)
-    cases = [len(federation.sites[site]) for site in rating.sites]
-    truth = np.array([mu[site] for site in rating.sites])
-    plain, weighted = quality.shares(cases) @ truth, rating.weights(rating.sites, cases) @ truth
-    return (
-        f"The annotators draw {plain:+.2f} px too large on average, by the weights of the last "
-        f"stage {weighted:+.2f} px (residual bias)."
+        f"right for {right} of {len(truth)}."
     )

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feda3i.commands.app import App, Overrides
+from feda3i.commands.app import Overrides, new_app
 from feda3i.errors import RecipeError, RunError
 from feda3i.values import split_names
 
 if TYPE_CHECKING:
     from feda3i.recipe import Recipe
 
-app = App(help="Run a consortium over the network: keys and certificates, checks, runs.")
+app = new_app(help="Run a consortium over the network: keys and certificates, checks, runs.")
 
 
 @app.command()

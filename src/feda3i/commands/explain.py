@@ -4,42 +4,30 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from feda3i.errors import RecipeError, nearest
 
-if TYPE_CHECKING:
-    from feda3i.registry import Registry
-
-
-def by_word() -> dict[str, Registry]:
-    """Return the four registries by the word that users type."""
-    from feda3i.recipe.trust import registries
-
-    return {"dataset" if word == "data" else word: one for word, one in registries().items()}
-
 
 def list_names() -> None:
     """List methods, data sets, noise models, networks and built-in recipes."""
-    from feda3i.recipe.finding import built_in
-
-    for word, registry in by_word().items():
-        print(f"{word + ':':9} {', '.join(registry.names())}")
-    print(f"{'recipe:':9} {', '.join(built_in())}")
+    for kind, names in names_by_kind().items():
+        print(f"{kind + ':':8} {', '.join(names)}")
     print(
         "\nfeda3i explain NAME says what it does, and for a method what leaves a site;\n"
-        "feda3i explain KEY (train.lr, data.size, feda3i.r) what a key of a recipe means."
+        "feda3i explain KEY (train.lr, data.size, method.r) what a key of a recipe means."
     )
 
 
-def known_names() -> list[str]:
-    """Return every name that can be explained."""
+def names_by_kind() -> dict[str, list[str]]:
+    """Return the names of everything that a recipe can name, and of the built-in recipes."""
     from feda3i.recipe.finding import built_in
+    from feda3i.recipe.trust import registries
 
-    named = [name for registry in by_word().values() for name in registry.names()]
-    return sorted({*named, *built_in()})
+    found = {kind: registry.names() for kind, registry in registries().items()}
+    return {**found, "recipe": built_in()}
 
 
 def explain(
@@ -50,39 +38,35 @@ def explain(
         ),
     ],
 ) -> None:
-    """Explain a method (paper, what leaves a site), data set, noise, network or recipe."""
-    found = by_word()
-    kinds = (*found, "recipe", "key")
+    """Explain a method (paper, what leaves a site), data set, noise, network, recipe or key."""
+    kinds = [*names_by_kind(), "key"]
     if len(names) == 2 and names[0] in kinds:
         kind, name = names
     elif len(names) == 1:
-        kind, name = _kind_of(names[0], found), names[0]
+        kind, name = _kind_of(names[0]), names[0]
     else:
         expected = f"expected NAME, or one of {', '.join(kinds)} and NAME"
         raise RecipeError(f"{expected}; found '{' '.join(names)}'")
-    cards = {"method": method_card, "recipe": recipe_card, "key": key_card, "model": network_card}
-    if kind in cards:
-        print(cards[kind](name))
-    else:
-        thing = found[kind].get(name)
-        print(f"{name} ({kind})\n\n{inspect.getdoc(thing) or 'No description.'}")
+    cards = {"method": method_card, "recipe": recipe_card, "key": key_card}
+    print(cards[kind](name) if kind in cards else thing_card(kind, name))
 
 
-def _kind_of(name: str, found: dict[str, Registry]) -> str:
-    for kind, registry in found.items():
-        if registry.canonical(name) in registry.names() or name in registry.names():
+def _kind_of(name: str) -> str:
+    from feda3i.commands.keys import all_keys, find_keys
+
+    found = names_by_kind()
+    for kind, names in found.items():
+        if name in names or name.lower().replace("_", "-") in names:
             return kind
     if ":" in name:
         return "method"
-    from feda3i.commands.keys import all_keys, find_keys
-    from feda3i.recipe.finding import built_in
-
-    if name in built_in() or name.endswith(".toml"):
+    if name.endswith(".toml"):
         return "recipe"
     if find_keys(name):
         return "key"
-    hint = nearest(name, [*known_names(), *(key.name for key in all_keys())]) or "."
-    raise RecipeError(f"nothing is called '{name}'{hint} Try 'feda3i list'")
+    known = [name for names in found.values() for name in names]
+    known += [key.name for key in all_keys()]
+    raise RecipeError(f"nothing is called '{name}'{nearest(name, known) or '.'} Try 'feda3i list'")
 
 
 def recipe_card(name: str) -> str:
@@ -132,22 +116,20 @@ def key_card(name: str) -> str:
     return "\n".join(lines)
 
 
-def network_card(name: str, size: int = 64, channels: int = 3) -> str:
-    """Return the stages of a network and their share of the parameters."""
+def thing_card(kind: str, name: str) -> str:
+    """Return what the docstring of a data set, noise model or network says, and a network's stages.
+
+    Stages are those of the network for colour pictures of 64 px.
+    """
     import torch
 
     from feda3i.models import build
     from feda3i.models.stages import find_stages
+    from feda3i.recipe.trust import registries
 
-    network = build(name, channels=channels, classes=1, shape=(size, size))
-    stages = find_stages(network, torch.zeros(1, channels, size, size))
-    sizes = {key: value.numel() for key, value in network.named_parameters()}  # tied ones once
-    total = sum(sizes.values())
-    row = "{:>5}  {:28} {:>7} {:>11}  {}".format
-    lines = [f"{name} (model), {channels} channels, {size} x {size} px", ""]
-    lines.append(row("stage", "name", "tensors", "parameters", "share"))
-    for number, stage in enumerate(stages, start=1):
-        own = sum(sizes.get(key, 0) for key in stage.keys)
-        share = f"{100 * own / total:5.1f} %"
-        lines.append(row(number, stage.name, len(stage.keys), f"{own:,}", share))
-    return "\n".join([*lines, row("", "in all", "", f"{total:,}", "").rstrip()])
+    text = inspect.getdoc(registries()[kind].get(name)) or "No description."
+    if kind == "model":
+        network = build(name, channels=3, classes=1, shape=(64, 64))
+        stages = find_stages(network, torch.zeros(1, 3, 64, 64))
+        text += f"\n\nStages: {', '.join(stage.name for stage in stages)}"
+    return f"{name} ({kind})\n\n{text}"

@@ -1,30 +1,27 @@
 """Every key of a recipe: what it takes, its default and what it means, from the code itself.
 
 A meaning stands where its option is defined, in one of two forms: a docstring right below a field
-of a class, or the section ``Parameters`` of a docstring (``a, b`` share a text; ``As for
-:func:`other``` is followed).
+of a class, or the section ``Parameters`` of a docstring (``a, b`` share a text).
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from feda3i.errors import RecipeError
+from feda3i.noise.model import Annotator
 from feda3i.recipe import Recipe
 from feda3i.recipe.trust import registries
-from feda3i.values import hints_of
 
 UNSET = "not set"
 
@@ -42,13 +39,14 @@ class Key:
 
 def all_keys() -> list[Key]:
     """Return the keys that every recipe has, then the options of everything with a name."""
-    return options_of("", "", Recipe) + [
-        key
-        for section, registry in registries().items()
-        for name in registry.names()
-        if not name.startswith("monai:")  # MONAI documents its own
-        for key in options_of(section, name, registry.get(name))
-    ]
+    keys = options_of("", "", Recipe)
+    for section, registry in registries().items():
+        for name in registry.names():
+            if not name.startswith("monai:"):  # MONAI documents its own
+                keys += options_of(section, name, registry.get(name))
+    # Options of one name that several things share are described once.
+    meanings = {key.name: key.meaning for key in keys if key.meaning}
+    return [replace(key, meaning=key.meaning or meanings.get(key.name, "")) for key in keys]
 
 
 def options_of(section: str, name: str, thing: Any) -> list[Key]:
@@ -56,7 +54,7 @@ def options_of(section: str, name: str, thing: Any) -> list[Key]:
 
     The keys of sections within a section come along.
     """
-    meanings, hints = meanings_of(thing), hints_of(thing)
+    meanings, hints = meanings_of(thing), _hints_of(thing)
     keys = []
     for option, parameter in inspect.signature(thing).parameters.items():
         hint, default = hints.get(option, Any), parameter.default
@@ -69,37 +67,34 @@ def options_of(section: str, name: str, thing: Any) -> list[Key]:
     return keys
 
 
+def _hints_of(thing: Any) -> dict[str, Any]:
+    """Return the annotations of what a callable takes; none if they cannot be read."""
+    is_plain_class = isinstance(thing, type) and not (
+        is_dataclass(thing) or issubclass(thing, BaseModel)
+    )
+    try:
+        return get_type_hints(thing.__init__ if is_plain_class else thing, include_extras=True)
+    except (NameError, TypeError):  # names that exist for type checkers only
+        return {}
+
+
 def _is_free(section: str, thing: Any, option: str, hint: Any) -> bool:
     """Return whether a recipe may set an option: it is not given, and has more than one value."""
     if section == "model" and option in ("channels", "classes", "dimensions", "shape"):
         return False
-    make = getattr(thing, "for_annotator", None)
-    if make is not None:
-        from feda3i.noise.model import Annotator
-
+    if hasattr(thing, "for_annotator"):
         try:
-            make(Annotator(1.0, 1.0), **{option: None})
+            thing.for_annotator(Annotator(1.0, 1.0), **{option: None})
         except RecipeError as error:
             return "comes from the annotator" not in str(error)
     return not (get_origin(hint) is Literal and len(get_args(hint)) == 1)
 
 
 def find_keys(name: str) -> list[Key]:
-    """Return what a name means: ``train.lr``, ``data.size`` of every data set, ``feda3i.r``.
-
-    The name of a section stands for all that every recipe has in it. Keys of the same name and
-    meaning are one, with all their owners.
-    """
-    methods = registries()["method"]
-    head, _, rest = name.partition(".")
-    method = methods.canonical(head)
-    if rest and head not in Recipe.model_fields and method in methods.names():
-        keys = options_of("method", method, methods.get(method))
-        return [key for key in keys if key.name == f"method.{rest}"]
+    """Return what a name means: ``train.lr``, ``data.size`` of every data set, or a section."""
     keys = all_keys()
     found = [key for key in keys if key.name == name]
-    found = found or [k for k in keys if k.name.startswith(f"{name}.") and not k.owner]
-    return listed_once(found)
+    return listed_once(found or [k for k in keys if k.name.startswith(f"{name}.") and not k.owner])
 
 
 def listed_once(keys: Iterable[Key]) -> list[Key]:
@@ -107,19 +102,20 @@ def listed_once(keys: Iterable[Key]) -> list[Key]:
     alike: dict[tuple[str, str], list[Key]] = {}
     for key in keys:
         alike.setdefault((key.name, key.meaning), []).append(key)
-    return [_one_of(same) for same in alike.values()]
+    return [_joined(same) for same in alike.values()]
 
 
-def _one_of(same: list[Key]) -> Key:
+def _joined(same: list[Key]) -> Key:
     owners: dict[str, list[str]] = {}
     for key in same:
         owners.setdefault(key.default, []).append(key.owner)
-    several = "; ".join(f"{default} ({', '.join(names)})" for default, names in owners.items())
-    return replace(
-        same[0],
-        takes=", or ".join(dict.fromkeys(key.takes for key in same)),
-        default=same[0].default if len(owners) == 1 else several,
-        owner=", ".join(key.owner for key in same if key.owner),
+    defaults = [f"{default} ({', '.join(names)})" for default, names in owners.items()]
+    return Key(
+        same[0].name,
+        ", or ".join(dict.fromkeys(key.takes for key in same)),
+        "; ".join(defaults) if len(defaults) > 1 else same[0].default,
+        same[0].meaning,
+        ", ".join(key.owner for key in same),
     )
 
 
@@ -154,18 +150,18 @@ def _words(schema: dict[str, Any]) -> str:
         parts = [_words(part) for part in schema["anyOf"] if part.get("type") != "null"]
         return ", or ".join(dict.fromkeys(parts))
     if "enum" in schema or "const" in schema:
-        return _or(map(str, schema.get("enum", [schema.get("const")])))
+        *first, last = map(str, schema.get("enum", [schema.get("const")]))
+        return f"{', '.join(first)} or {last}" if first else last
     kind = schema.get("type")
     if kind in ("integer", "number"):
         return ("whole number" if kind == "integer" else "number") + _limits(schema)
     if kind == "array":
         items = schema.get("prefixItems") or [schema.get("items", {})]
         count = f" {len(schema['prefixItems'])}" if "prefixItems" in schema else ""
-        one = _words(items[0])
-        return f"list of{count} {one.replace('number', 'numbers', 1)}"
-    names = {"boolean": "true or false", "object": "table"}
-    text = "path" if schema.get("format") == "path" else "text"
-    return names.get(str(kind), text if kind == "string" else "any value")
+        return f"list of{count} {_words(items[0]).replace('number', 'numbers', 1)}"
+    if kind == "string":
+        return "path" if schema.get("format") == "path" else "text"
+    return {"boolean": "true or false", "object": "table"}.get(str(kind), "any value")
 
 
 def _limits(schema: dict[str, Any]) -> str:
@@ -179,11 +175,6 @@ def _limits(schema: dict[str, Any]) -> str:
     )
 
 
-def _or(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 # -- meanings -------------------------------------------------------------------------------------
 
 
@@ -195,13 +186,10 @@ def meanings_of(thing: Any) -> dict[str, str]:
     'Strength of the pull; 0 is FedAvg.'
     """
     found: dict[str, str] = {}
-    owners = thing.__mro__[::-1] if isinstance(thing, type) else (thing,)
-    for owner in owners:
-        if owner is object or getattr(owner, "__module__", "").startswith(("torch", "pydantic")):
-            continue
-        found |= _parameters(owner)
-        if isinstance(owner, type):
-            found |= _below_fields(owner)
+    for owner in thing.__mro__[::-1] if isinstance(thing, type) else (thing,):
+        if not getattr(owner, "__module__", "").startswith(("torch", "pydantic", "builtins")):
+            found |= _parameters(owner)
+            found |= _below_fields(owner) if isinstance(owner, type) else {}
     return found
 
 
@@ -212,13 +200,12 @@ def _below_fields(kind: type) -> dict[str, str]:
     except (OSError, TypeError, SyntaxError):  # made at run time: nothing to read
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
-    for field, text in pairwise(body):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-            continue
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[field.target.id] = _one_line(str(text.value.value))
-    return found
+    return {
+        field.target.id: _one_line(str(text.value.value))
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
 
 
 def _parameters(thing: Any) -> dict[str, str]:
@@ -227,23 +214,10 @@ def _parameters(thing: Any) -> dict[str, str]:
     own = vars(thing).get("__doc__") if isinstance(thing, type) else inspect.getdoc(thing)
     text = inspect.cleandoc(own or "")
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|^>>>|\Z)", text, re.M | re.S)
-    found: dict[str, str] = {}
-    for names, body in re.findall(
+    entries = re.findall(
         r"^(\S[^\n]*)\n((?:[ ]+[^\n]*\n?|\n)*)", section[1] if section else "", re.M
-    ):
-        meaning = _one_line(body)
-        other = re.fullmatch(r"As for :func:`([\w.]+)`\.?", meaning)
-        there = meanings_of(_named(other[1], thing)) if other else {}
-        for name in names.split(", "):
-            found[name] = there.get(name, "") if other else meaning
-    return found
-
-
-def _named(name: str, near: Any) -> Any:
-    """Return a function by its dotted path, or by its name beside another one."""
-    place, _, attribute = name.rpartition(".")
-    module = importlib.import_module(place) if place else sys.modules[near.__module__]
-    return getattr(module, attribute)
+    )
+    return {name: _one_line(body) for names, body in entries for name in names.split(", ")}
 
 
 def _one_line(text: str) -> str:

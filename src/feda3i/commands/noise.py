@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import App, Workers
+from feda3i.commands.app import Workers, new_app
 from feda3i.errors import RecipeError
 
-app = App(help="Draw annotation noise on masks, look at it, test its properties.")
+app = new_app(help="Draw annotation noise on masks, look at it, test its properties.")
 
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same noise.")]
 Name = Annotated[

@@ -108,6 +108,7 @@ def stop(path: Path) -> None:
 def show(result: Result) -> None:
     """Print the result of a run, and write its report."""
     from feda3i.commands.report import report_at_end
+    from feda3i.engine.run_folder import RunFolder
 
     scores = "  ".join(f"{name} {value:.4f}" for name, value in result.scores.items())
     print(f"run    {result.path}")
@@ -120,8 +121,14 @@ def show(result: Result) -> None:
     report = report_at_end([result.path], result.path)
     if report is not None:
         print(f"report {report}")
-    for note in result.notes:
-        print(f"NOTE   {note}")
+    notes, recipe = list(result.notes), RunFolder.open(result.path).recipe()
+    if recipe.data.name == "folder" and recipe.noise.name == "none":
+        notes.append(
+            "the test scores compare with the sites' own masks; to compare with masks that you "
+            f"trust: feda3i evaluate {result.path} --data TRUSTED"
+        )
+    for text in notes:
+        print(f"NOTE   {text}")
 
 
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:

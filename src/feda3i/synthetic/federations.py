@@ -70,10 +70,7 @@ def synthetic_breast(
 ) -> Federation:
     """Make a federation of ultrasound-like cases; sites, like test cases, take scanners in turn.
 
-    Parameters
-    ----------
-    sites, cases, test, size, seed
-        As for :func:`synthetic_skin`.
+    The options are those of :func:`synthetic_skin`.
 
     >>> made = synthetic_breast(sites=3, cases=1, test=1, size=32)
     >>> made.train.sources
@@ -98,10 +95,10 @@ def synthetic_volumes(
 ) -> Federation:
     """Make a federation of volumes of two classes; sizes and intensities differ by case.
 
+    The other options are those of :func:`synthetic_skin`.
+
     Parameters
     ----------
-    sites, cases, test, size, seed
-        As for :func:`synthetic_skin`.
     thick
         Height of a slice, in millimetres; rows and columns are 1 mm apart.
 

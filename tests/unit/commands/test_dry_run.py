@@ -12,35 +12,33 @@ from feda3i.methods import REGISTRY
 from short import SHORT, TINY
 
 
-def test_time_follows_from_cases_epochs_rounds_and_scorings():
+def test_time_follows_from_cases_epochs_and_scorings(monkeypatch):
+    monkeypatch.setattr(dry_run, "seconds_of_case", lambda *_: 0.5)
     federation = testing.tiny_federation(sites=3, cases=4)  # 12 to train on, 2 to test on
-    changes = {"rounds": 3, "train": {"epochs": 2, "batch": 2}, "evaluate": {"every": 2}}
+    changes = {"train": {"epochs": 2, "batch": 2}, "evaluate": {"every": 2}}
 
-    def seconds(method, workers, federation=federation):
+    def seconds(workers, federation=federation):
         engine = {"workers": workers, "device": "cpu"}
-        job = job_of(testing.Subject(method, {}).recipe(engine=engine, **changes), federation)
-        return dry_run.seconds_of_run(job, federation, 0.5, 0.25)
+        recipe = testing.Subject("fedavg", {}).recipe(engine=engine, **changes)
+        return dry_run.seconds_of_round(job_of(recipe, federation), federation)
 
-    # Scored after round 2 and at the end, where the training cases are scored as well.
-    assert seconds("fedavg", 1) == pytest.approx(3 * 2 * 12 * 0.5 + (2 * 2 + 12) * 0.25)
-    assert seconds("feda3i", 1) == pytest.approx(seconds("fedavg", 1) + 12 * 0.25)
+    assert seconds(1) == pytest.approx(0.5 * (2 * 12 + 1 / 3))
     index = federation.sites  # a round lasts as long as its largest site
     uneven = replace(federation, sites={"a": index["site-1"][:1], "b": index["site-2"]})
-    scored = (2 * 2 + 5) * 0.25 / 2
-    assert seconds("fedavg", 2, uneven) == pytest.approx(3 * 2 * 4 * 0.5 + scored)
+    assert seconds(2, uneven) == pytest.approx(0.5 * (2 * 4 + 1 / 6))
 
 
 @pytest.mark.parametrize("method", REGISTRY.names())
-def test_every_method_can_be_measured_and_is_left_as_it_was(method):
+def test_every_method_can_be_measured_and_leaves_the_masks_alone(method):
     federation = testing.tiny_federation(size=32)
     before = federation.train.digest()
     job = job_of(testing.Subject(method, SHORT.get(method, {})).recipe(), federation)
     with one_thread():
-        assert min(dry_run.measure_speed(job, dry_run.as_trained(federation, method))) > 0
+        assert dry_run.seconds_of_case(job, dry_run.as_trained(federation, method)) > 0
     assert federation.train.digest() == before
 
 
-def test_a_dry_run_says_what_would_happen_and_does_nothing(feda3i, tmp_path, monkeypatch):
+def test_a_dry_run_tells_what_would_happen_and_does_nothing(feda3i, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = feda3i("run", "demo", *TINY, "--dry-run")
     assert code == 0, err

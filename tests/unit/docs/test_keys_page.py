@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from feda3i.commands.keys import all_keys, find_keys, meanings_of
+from feda3i.commands.keys import all_keys
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -36,8 +36,7 @@ def test_every_key_has_a_meaning_and_a_kind():
             ],
         ),
         ("data.size", ["(breast, folder, isic2017)", "Side of every case in pixels"]),
-        ("feda3i.r", ["method.r (feda3i)", "or share; default: 0.5"]),
-        ("nr_dice.gamma", ["method.gamma (nr-dice)", "number from 1 to 2; default: 1.5"]),
+        ("method.gamma", ["method.gamma (nr-dice)", "number from 1 to 2; default: 1.5"]),
         ("rounds", ["whole number from 1 to 1,000,000; default: 10"]),
         ("train", ["train.epochs", "train.betas"]),
         ("noise.p_d", ["Share of sites that draw too large."]),
@@ -56,9 +55,6 @@ def test_unknown_keys_suggest_the_nearest(feda3i):
     code, _, err = feda3i("explain", "train.lrr")
     assert code == 2
     assert "did you mean 'train.lr'" in err
-    code, _, err = feda3i("explain", "feda3i.nothing")
-    assert code == 2
-    assert not find_keys("feda3i.nothing")
 
 
 def test_methods_say_what_their_options_mean(feda3i):
@@ -100,35 +96,3 @@ def test_options_of_a_plug_in_are_explained_too(feda3i, tmp_path):
     assert "share = 0.5 (number)\n        How much." in out
     assert "late = false (true or false)\n        Begin late." in out
     assert "silent = x (text)" in out
-
-
-def other(a: int = 1) -> None:
-    """Do.
-
-    Parameters
-    ----------
-    a
-        One thing,
-        and more.
-    """
-
-
-def this(a: int = 1, b: int = 2, c: int = 3) -> None:
-    """Do.
-
-    Parameters
-    ----------
-    a
-        As for :func:`other`.
-    b, c
-        ``Two``.
-
-    Returns
-    -------
-    nothing
-        At all.
-    """
-
-
-def test_meanings_follow_references_and_stop_at_the_next_section():
-    assert meanings_of(this) == {"a": "One thing, and more.", "b": "Two.", "c": "Two."}
