@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from feda3i import seeding
 from feda3i.errors import RecipeError, check_choice, unknown
+from feda3i.geometry import Floats
 from feda3i.noise.model import SIDE, Annotator, Checked, NotNegative, Number, Rate
 
-Floats = NDArray[np.float64]
 Draw = Literal["exact", "bernoulli", "published"]
 
 
@@ -90,16 +89,17 @@ def draw_annotators(
     shrinking = math.floor((1.0 - p_d) * n + 1e-9)
     if draw == "published":
         mu, sigma = _published_draw(n, mu_max, mu_min, sigma_max, shrinking)
-        return _scaled(mu, sigma, scale)
-    rng = seeding.generator(rng)
-    if draw == "exact":
-        is_growing = np.ones(n, bool)
-        is_growing[rng.permutation(n)[:shrinking]] = False
     else:
-        is_growing = rng.random(n) < p_d
-    mu = np.where(is_growing, mu_max, mu_min) * rng.random(n)
-    sigma = rng.uniform(sigma_max / 2.0, sigma_max, n)
-    return _scaled(mu, sigma, scale)
+        rng = seeding.generator(rng)
+        if draw == "exact":
+            is_growing = np.ones(n, bool)
+            is_growing[rng.permutation(n)[:shrinking]] = False
+        else:
+            is_growing = rng.random(n) < p_d
+        mu = np.where(is_growing, mu_max, mu_min) * rng.random(n)
+        sigma = rng.uniform(sigma_max / 2.0, sigma_max, n)
+    pairs = zip(mu.tolist(), sigma.tolist(), strict=True)
+    return tuple(Annotator(scale * m, scale * s, scale) for m, s in pairs)
 
 
 def _published_draw(
@@ -117,11 +117,6 @@ def _published_draw(
     return mu, legacy.uniform(sigma_max / 2.0, sigma_max, n)
 
 
-def _scaled(mu: Floats, sigma: Floats, scale: float) -> tuple[Annotator, ...]:
-    pairs = zip(mu.tolist(), sigma.tolist(), strict=True)
-    return tuple(Annotator(scale * m, scale * s, scale) for m, s in pairs)
-
-
 def annotators_of_setting(
     setting: NoiseSetting,
     sites: Sequence[str],
@@ -131,11 +126,6 @@ def annotators_of_setting(
 ) -> dict[str, Annotator]:
     """Draw one annotator per site, scaled to images of this shape (their longer side / 256)."""
     names = sorted(sites)
-    drawn = draw_annotators(
-        len(names),
-        **asdict(setting),
-        rng=seeding.rng(seed, "annotators"),
-        draw=draw,
-        scale=max(shape) / SIDE,
-    )
+    rng, scale = seeding.rng(seed, "annotators"), max(shape) / SIDE
+    drawn = draw_annotators(len(names), **asdict(setting), rng=rng, draw=draw, scale=scale)
     return dict(zip(names, drawn, strict=True))

@@ -10,6 +10,8 @@ from feda3i.geometry import Floats
 
 # Residual weight of the first value and of its copy that closes the contour, in the published code.
 ANCHOR_WEIGHT = 10.0
+CLOSURE = 3.0  # pixels at 256: both ends of the bias sequence must meet within this distance
+REDRAWS = 200  # after which the best of the sequences drawn so far is taken
 
 
 @lru_cache(maxsize=1024)
@@ -46,19 +48,19 @@ def draw_bias(
     degree: int = 10,
     gap: float | None = None,
     clip: float = 30.0,
-    closure: float = 3.0,
-    retries: int = 200,
+    scale: float = 1.0,
 ) -> tuple[Floats, int]:
     """Draw how far each of ``length`` contour pixels moves (pixels, positive outwards).
 
     ``points`` values from Normal(mu, sigma^2), the polynomial of this degree through them, clipped;
-    drawn again until the two ends of the sequence differ by less than ``closure``, at most
-    ``retries`` times, after which the best of them is taken.
+    drawn again until the two ends of the sequence meet.
 
     Parameters
     ----------
     gap
         Distance between drawn values as a share of the contour; ``None`` spreads them evenly.
+    scale
+        Image side / 256.
 
     Returns
     -------
@@ -75,7 +77,7 @@ def draw_bias(
     basis = evaluation_basis(length, degree)
     ends = basis[[0, -1]]
     best, smallest, tries = operator[:, 0], np.inf, 0
-    while smallest >= closure and tries < retries:
+    while smallest >= CLOSURE * scale and tries < REDRAWS:
         tries += 1
         curve = operator @ rng.normal(mu, sigma, points)
         first, last = (ends @ curve).tolist()

@@ -12,24 +12,20 @@ from feda3i.errors import RecipeError
 from feda3i.geometry import Binary, Floats
 from feda3i.noise.model import (
     Annotator,
-    Checked,
     Mask,
+    NoiseOptions,
     NotNegative,
     Number,
     Positive,
-    check_options,
     noise_by_class,
 )
 from feda3i.noise.published import evolve_published
 from feda3i.noise.sweep import evolve_by_sweep
 from feda3i.seeding import Draws
 
-GIVEN = ("mu", "sigma", "closure", "reach", "short", "retries")
-"""What no recipe sets: it comes from the annotator, or belongs to the algorithm."""
-
 
 @dataclass(frozen=True)
-class ContourEvolution(Checked):
+class ContourEvolution(NoiseOptions):
     """Noise that moves the contour of each object along its normals: C(mu, sigma).
 
     ``points`` values from Normal(mu, sigma^2) are spread along the contour, a polynomial of degree
@@ -49,17 +45,10 @@ class ContourEvolution(Checked):
         inside out when shrunk too far, and loses objects with a contour shorter than ``points``.
     clip
         Largest distance that the border moves, in pixels.
-    closure
-        Both ends of the bias sequence must meet within this many pixels.
-    reach
-        Contour pixels on either side that give the normal (robust mode; the faithful one has 20).
-    short
-        Robust mode: contours shorter than this get proportionally fewer points and a lower degree;
-        below half of it one common bias, the mean of the drawn values.
-    retries
-        How often the bias may be drawn before the best of them is taken.
     start
         ``random`` border pixel to begin at, or ``fixed``: the first in scan order.
+    scale
+        Image side / 256: the limits of the algorithm that are lengths grow with it.
 
     >>> disc = np.hypot(*(np.mgrid[:256, :256] - 128)) <= 40
     >>> noisy = ContourEvolution(8.0, 0.0)(disc, np.random.default_rng(0))
@@ -67,17 +56,16 @@ class ContourEvolution(Checked):
     1.44
     """
 
+    GIVEN = ("mu", "sigma", "scale")
+
     mu: Number
     sigma: NotNegative
     points: Annotated[int, Field(ge=1, le=10_000)] = 30
     degree: Annotated[int, Field(ge=1, le=100)] = 10
     mode: Literal["robust", "faithful"] = "robust"
     clip: Positive = 30.0
-    closure: Positive = 3.0
-    reach: Annotated[int, Field(ge=1, le=10_000)] = 20
-    short: NotNegative = 60.0
-    retries: Annotated[int, Field(ge=1, le=100_000)] = 200
     start: Literal["random", "fixed"] = "random"
+    scale: Positive = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,17 +82,10 @@ class ContourEvolution(Checked):
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> ContourEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
-        check_options(cls, options, given=GIVEN)
+        cls.check_options(options)
         full, factor = cls(mu=0.0, sigma=0.0, **options), annotator.scale
-        return replace(
-            full,
-            mu=float(annotator.mu),
-            sigma=float(annotator.sigma),
-            clip=full.clip * factor,
-            closure=full.closure * factor,
-            reach=max(2, round(full.reach * factor)),
-            short=full.short * factor,
-        )
+        mu, sigma = float(annotator.mu), float(annotator.sigma)
+        return replace(full, mu=mu, sigma=sigma, clip=full.clip * factor, scale=factor)
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D mask or label map."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from feda3i.geometry import Binary
-from feda3i.noise.model import Annotator, Checked, Mask, Rate, check_options, noise_by_class
+from feda3i.noise.model import Annotator, Mask, NoiseOptions, Rate, noise_by_class
 from feda3i.seeding import Draws
 
 # An annotator who is off by this many pixels (at 256) flips every pixel of one class.
@@ -16,7 +15,7 @@ PIXELS_OF_RATE_ONE = 100.0
 
 
 @dataclass(frozen=True)
-class ClassConditional(Checked):
+class ClassConditional(NoiseOptions):
     """Flip background pixels with rate ``rho_01`` and foreground pixels with rate ``rho_10``.
 
     No spatial term: near and far from the contour alike. A mask without foreground stays empty,
@@ -27,18 +26,20 @@ class ClassConditional(Checked):
     True
     """
 
+    GIVEN = ("rho_01", "rho_10")
+
     rho_01: Rate = 0.2
     rho_10: Rate = 0.2
 
     @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: Any) -> ClassConditional:
+    def for_annotator(cls, annotator: Annotator, **options: object) -> ClassConditional:
         """Return the rates that stand for an annotator.
 
         mu decides which class is hit: rate |mu| / 100 (at 256 pixels) on background pixels if mu is
         positive, on foreground pixels if negative; sigma adds sigma / 200 to both. So mu = 20 gives
         the customary rate of 0.2. Rates end at 0.5.
         """
-        check_options(cls, options, given=("rho_01", "rho_10"))
+        cls.check_options(options)
         mu, sigma = annotator.mu / annotator.scale, annotator.sigma / annotator.scale
         both = 0.5 * sigma / PIXELS_OF_RATE_ONE
         grow, shrink = max(mu, 0.0) / PIXELS_OF_RATE_ONE, max(-mu, 0.0) / PIXELS_OF_RATE_ONE

@@ -1,4 +1,4 @@
-"""Contour evolution for masks of any dimension: shift the border by a smooth random distance."""
+"""Contour evolution for pictures and volumes: shift the border by a smooth random distance."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
 from feda3i.noise.model import (
     Annotator,
-    Checked,
     Mask,
+    NoiseOptions,
     NotNegative,
     Number,
     Positive,
-    check_options,
     core_of,
     noise_by_class,
 )
@@ -30,16 +28,17 @@ from feda3i.seeding import Draws
 Surface = NDArray[np.float32]
 
 SMOOTHNESS = 0.7  # width of the kernel in cells: neighbouring cells blend, distant ones do not
+CELLS = 11  # independent values around an object; the contour model fits as many coefficients
 FARTHEST = 4.0  # cells beyond which a kernel is taken as zero
 
 
 @dataclass(frozen=True)
-class SignedDistanceEvolution(Checked):
-    """C(mu, sigma) in two, three or more dimensions: ``{u: D(u) <= b(u)}``.
+class SignedDistanceEvolution(NoiseOptions):
+    """C(mu, sigma) in two or three dimensions: ``{u: D(u) <= b(u)}``.
 
     D is the signed distance to the border of an object and b a smooth Gaussian field with mean mu.
     It has the spread of the contour model: sigma at the start pixel, sigma / 2 far from it, and
-    ``cells`` independent values around an object's circumference. A set of this form cannot cross
+    11 independent values around an object's circumference. A set of this form cannot cross
     itself; holes, several components and the frame (which is not a border) need no rule. An object
     that would vanish leaves its core.
 
@@ -47,8 +46,6 @@ class SignedDistanceEvolution(Checked):
     ----------
     mu, sigma
         Mean and standard deviation of the distance, in pixels (or in the unit of ``spacing``).
-    cells
-        Independent values around an object: the contour model fits 11 coefficients.
     clip
         Largest distance that the border moves, in pixels.
     start
@@ -64,9 +61,10 @@ class SignedDistanceEvolution(Checked):
     True
     """
 
+    GIVEN = ("mu", "sigma")
+
     mu: Number
     sigma: NotNegative
-    cells: Annotated[int, Field(ge=1, le=1000)] = 11
     clip: Positive = 30.0
     start: Literal["random", "fixed"] = "random"
     spacing: list[Positive] | tuple[Positive, ...] | None = None
@@ -79,14 +77,14 @@ class SignedDistanceEvolution(Checked):
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> SignedDistanceEvolution:
         """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
-        check_options(cls, options, given=("mu", "sigma", "cells"))
+        cls.check_options(options)
         full = cls(mu=0.0, sigma=0.0, **options)
         mu, sigma = float(annotator.mu), float(annotator.sigma)
         return replace(full, mu=mu, sigma=sigma, clip=full.clip * annotator.scale)
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
-        """Return the noisy mask of a mask or label map with one to four dimensions."""
-        return noise_by_class(mask, rng, self._change, dimensions=(1, 2, 3, 4), is_nested=True)
+        """Return the noisy mask of a 2-D or 3-D mask or label map."""
+        return noise_by_class(mask, rng, self._change, is_nested=True)
 
     def for_spacing(self, spacing: Sequence[float]) -> SignedDistanceEvolution:
         """Return the same noise for pixels of this size; a size that was given stays."""
@@ -121,7 +119,7 @@ class SignedDistanceEvolution(Checked):
             return component.copy()
         border = np.argwhere((distance < 0) & (distance >= -sizes.max()))
         start = border[int(rng.integers(len(border))) if self.start == "random" else 0]
-        cell = 2.0 * math.pi * _radius(component.sum() * sizes.prod(), component.ndim) / self.cells
+        cell = 2.0 * math.pi * _radius(component.sum() * sizes.prod(), component.ndim) / CELLS
         cell = max(cell, 1.5 * sizes.max())
         axes = [np.arange(n) * size for n, size in zip(component.shape, sizes, strict=True)]
         field = smooth_field(axes, cell, rng)

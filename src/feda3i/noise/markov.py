@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from feda3i.geometry import Binary
-from feda3i.noise.model import (
-    Annotator,
-    Checked,
-    Mask,
-    Rate,
-    check_options,
-    noise_by_class,
-)
+from feda3i.noise.model import Annotator, Mask, NoiseOptions, Rate, noise_by_class
 from feda3i.seeding import Draws, generator
 
 # A front that flips rim pixels at random advances about this many times theta2 per step, since a
@@ -30,7 +23,7 @@ BLOCK = 16  # steps after which the examined part of the frame is chosen again
 
 
 @dataclass(frozen=True)
-class MarkovNoise(Checked):
+class MarkovNoise(NoiseOptions):
     """Markov noise: ``steps`` random steps of the border, then flips everywhere, then a blur.
 
     Parameters
@@ -50,6 +43,8 @@ class MarkovNoise(Checked):
     True
     """
 
+    GIVEN = ("theta1", "theta2", "theta3")
+
     steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 200
     theta1: Rate = 0.8
     theta2: Rate = 0.05
@@ -63,7 +58,7 @@ class MarkovNoise(Checked):
         mu; where even theta1 = 1 is too slow the number of steps grows. sigma is not used: the
         spread of the walk is its own.
         """
-        check_options(cls, options, given=("theta1", "theta2", "theta3"))
+        cls.check_options(options)
         model = cls(**options)
         steps = max(model.steps, math.ceil(abs(annotator.mu) / (ADVANCE * model.theta2)), 1)
         theta1 = 0.5 + 0.5 * annotator.mu / (ADVANCE * model.theta2 * steps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Protocol, get_type_hints, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,23 @@ class Checked:
 @cache
 def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     strict, hints = ConfigDict(strict=True), get_type_hints(kind, include_extras=True)
-    return {name: TypeAdapter(hint, config=strict) for name, hint in hints.items()}
+    return {one.name: TypeAdapter(hints[one.name], config=strict) for one in fields(kind)}
+
+
+class NoiseOptions(Checked):
+    """Base of the noise models here: dataclasses whose fields are their options."""
+
+    GIVEN: ClassVar[tuple[str, ...]] = ()
+    """Fields that no recipe sets: they come from the annotator."""
+
+    @classmethod
+    def check_options(cls, options: Mapping[str, Any]) -> None:
+        """Raise RecipeError for options that a model does not have, or that are given."""
+        names = [one.name for one in fields(cls)]  # type: ignore[arg-type]
+        for name in options:
+            if name in cls.GIVEN:
+                raise RecipeError(f"{name}: comes from the annotator of each site; leave it out")
+            check_option(cls.__name__, name, [one for one in names if one not in cls.GIVEN])
 
 
 @dataclass(frozen=True)
@@ -83,31 +99,18 @@ class Annotator(Checked):
         return Annotator(self.mu * factor, self.sigma * factor, self.scale * factor)
 
 
-def check_options(kind: type[Any], options: Mapping[str, Any], given: tuple[str, ...] = ()) -> None:
-    """Raise RecipeError for options that a model does not have, or that are given."""
-    known = [f.name for f in fields(kind) if f.name not in given]
-    for name in options:
-        if name in given:
-            raise RecipeError(
-                f"{name}: comes from the annotator of each site, or is fixed; leave it out here"
-            )
-        check_option(kind.__name__, name, known)
-
-
 def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
     """Raise DataError unless this is a mask of bool or whole numbers with these dimensions."""
-    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in ("b", "u", "i"):
+    if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "bui":
         found = mask.dtype if isinstance(mask, np.ndarray) else type(mask).__name__
         raise DataError(
             f"expected a mask as an array of bool or whole numbers, found {found}; "
             "for probabilities use (mask > 0.5)"
         )
-    if mask.ndim not in dimensions:
+    if mask.ndim not in dimensions or mask.size == 0:
         wanted = " or ".join(f"{d}-D" for d in dimensions)
         hint = "; use SignedDistanceEvolution for volumes" if mask.ndim == 3 else ""
-        raise DataError(f"expected a {wanted} mask, found shape {mask.shape}{hint}")
-    if mask.size == 0:
-        raise DataError(f"expected a mask with pixels, found shape {mask.shape}")
+        raise DataError(f"expected a {wanted} mask with pixels, found shape {mask.shape}{hint}")
 
 
 def classes_of(mask: Mask) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,13 +18,9 @@ from feda3i.core.resize import resize_mask
 from feda3i.errors import DataError, RecipeError, shown
 from feda3i.metrics import dice_both_empty_one
 from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel
-from feda3i.pool import ordered_map
 from feda3i.registry import Registry
 
-Masks = NDArray[np.uint8]
 Sites = Mapping[str, NDArray[np.intp]]
-PortionTask = tuple[str, Annotator, list[str], list[Masks], list[list[float] | None]]
-"""Some cases of a site: its name and annotator, their ids, masks and sizes of voxels."""
 
 REGISTRY = Registry(
     kind="noise model",
@@ -41,7 +37,6 @@ REGISTRY = Registry(
     entry_points="feda3i.noise",
 )
 DRAWN_AT = "drawn_at"
-CHUNK = 32  # cases that a worker process takes at a time
 
 
 @dataclass(frozen=True)
@@ -119,10 +114,10 @@ def build_model(
             f"noise model '{name}': expected a class with __call__(mask, rng) or a function of mu "
             f"and sigma, found {kind!r}"
         )
-    make = getattr(kind, "for_annotator", None)
-    call = (
-        partial(make, annotator) if make else partial(kind, mu=annotator.mu, sigma=annotator.sigma)
-    )
+    if hasattr(kind, "for_annotator"):
+        call = partial(kind.for_annotator, annotator)
+    else:
+        call = partial(kind, mu=annotator.mu, sigma=annotator.sigma)
     try:
         inspect.signature(call).bind(**given)
     except TypeError as error:
@@ -145,7 +140,6 @@ def mean_dice(clean: Mask, noisy: Mask) -> float:
     >>> round(mean_dice(np.array([[1, 1, 0, 0]]), np.array([[1, 0, 0, 0]])), 3)
     0.667
     """
-    clean, noisy = clean.ravel(), noisy.ravel()  # masks of some models have four dimensions
     if max(int(clean.max()), int(noisy.max())) <= 1:
         return dice_both_empty_one(noisy != 0, clean != 0)
     values = [v for v in np.union1d(clean, noisy).tolist() if v]
@@ -189,8 +183,6 @@ def apply_noise(
     seed: int,
     name: str = "contour",
     options: Mapping[str, Any] | None = None,
-    workers: int = 1,
-    progress: Callable[[int], None] | None = None,
     spacing: NDArray[np.float64] | None = None,
 ) -> NoisyMasks:
     """Return the masks of all cases as the annotators of their sites would draw them.
@@ -203,10 +195,6 @@ def apply_noise(
         Name of a site -> positions of its cases.
     annotators
         Name of a site -> its annotator; one for every site.
-    workers
-        Processes; the result is the same for any number.
-    progress
-        Called with the number of cases just finished.
     spacing
         ``(case, dimension)`` size of a voxel along each axis; ``None`` if all sides are equal.
 
@@ -221,40 +209,14 @@ def apply_noise(
     missing = sorted(set(sites) - set(annotators))
     if missing:
         raise RecipeError(f"expected an annotator for every site, found none for {missing[0]}")
-    chosen = dict(options or {})
-    portions: list[tuple[str, NDArray[np.intp]]] = []
-    for site in sorted(sites):
-        build_model(name, annotators[site], chosen)  # wrong options fail here, not in a process
-        own = np.asarray(sites[site])
-        portions += [(site, own[first : first + CHUNK]) for first in range(0, len(own), CHUNK)]
-    tasks = (
-        (
-            site,
-            annotators[site],
-            [ids[i] for i in places],
-            [np.asarray(masks[i]) for i in places],
-            [None if spacing is None else spacing[i].tolist() for i in places],
-        )
-        for site, places in portions
-    )
-    draw = partial(_draw_portion, name=name, options=chosen, seed=seed)
-    results = ordered_map(draw, tasks, min(max(workers, 1), len(portions) or 1))
     noisy, rows = own_copy(masks), []
-    for (_, places), drawn in zip(portions, results, strict=True):
-        for place, (mask, row) in zip(places, drawn, strict=True):
-            noisy[int(place)] = mask
+    for site in sorted(sites):
+        model = build_model(name, annotators[site], options)
+        for place in np.asarray(sites[site]).tolist():
+            voxel = None if spacing is None else spacing[place].tolist()
+            mask = np.asarray(masks[place])
+            noisy[place], row = noisy_case(
+                model, annotators[site], mask, seed, site, ids[place], voxel
+            )
             rows.append(row)
-        if progress:
-            progress(len(places))
     return NoisyMasks(noisy, tuple(rows))
-
-
-def _draw_portion(
-    task: PortionTask, *, name: str, options: Mapping[str, Any], seed: int
-) -> list[tuple[Mask, NoisyCase]]:
-    site, annotator, ids, masks, voxels = task
-    model = build_model(name, annotator, options)
-    return [
-        noisy_case(model, annotator, mask, seed, site, case, voxel)
-        for case, mask, voxel in zip(ids, masks, voxels, strict=True)
-    ]

@@ -7,8 +7,8 @@ rate only adds errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -17,15 +17,7 @@ from pydantic import Field
 
 from feda3i.errors import DataError
 from feda3i.geometry import label_components
-from feda3i.noise.model import (
-    Annotator,
-    Checked,
-    Mask,
-    Rate,
-    check_mask,
-    check_options,
-    classes_of,
-)
+from feda3i.noise.model import Annotator, Mask, NoiseOptions, Rate, check_mask, classes_of
 from feda3i.seeding import Draws, generator
 
 SMALLEST = 15  # pixels of an object; specks are no decision of an annotator
@@ -51,18 +43,18 @@ def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
                 yield value, region
 
 
-class _OfAnnotator(Checked):
+class _ObjectNoise(NoiseOptions):
     """Noise that has rates of its own: how far an annotator draws off the contour is not used."""
 
     @classmethod
     def for_annotator(cls, annotator: Annotator, **options: Any) -> Self:
         """Return the noise with these options."""
-        check_options(cls, options, given=("donors",))
+        cls.check_options(options)
         return cls(**options)
 
 
 @dataclass(frozen=True)
-class Omission(_OfAnnotator):
+class Omission(_ObjectNoise):
     """Leave out each object with rate ``objects``, and empty whole cases with rate ``cases``.
 
     ``keep_one`` retains the largest object of a case that is not emptied.
@@ -92,33 +84,26 @@ class Omission(_OfAnnotator):
             is_missed[int(np.argmax([region.sum() for region in found]))] = False
         noisy = mask.copy()
         for region, missed in zip(found, is_missed, strict=True):
-            noisy[region] = noisy[region] * (not missed)
+            if missed:
+                noisy[region] = 0
         return noisy
 
 
 @dataclass(frozen=True)
-class Addition(_OfAnnotator):
-    """Make up 1 to ``most`` objects with rate ``cases``: copies of others, turned and mirrored.
-
-    Objects are those of ``donors``, masks of other cases of the site, or else of the case itself.
-    """
+class Addition(_ObjectNoise):
+    """Make up 1 to ``most`` objects with rate ``cases``: copies of others, turned and mirrored."""
 
     cases: Rate = 0.3
     """Probability that a case is changed as a whole."""
     most: Annotated[int, Field(ge=1, le=100)] = 2
     """Largest number of objects that are made up in a case."""
-    donors: tuple[Any, ...] = ()
-
-    def with_donors(self, masks: Sequence[Mask]) -> Self:
-        """Return the same noise with these masks to copy objects from."""
-        return replace(self, donors=tuple(masks))
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the mask with what is not there; as it is where nothing fits."""
         check_mask(mask, dimensions=(2,))
         rng = generator(rng)
         is_hit, count = rng.random() < self.cases, int(rng.integers(1, self.most + 1))
-        known = [one for donor in (self.donors or (mask,)) for one in objects_of(donor)]
+        known = list(objects_of(mask))
         noisy = mask.copy()
         for _ in range(count if is_hit and known else 0):
             value, region = known[int(rng.integers(len(known)))]
@@ -150,7 +135,7 @@ def _place(mask: Mask, value: int, shape: Region, rng: np.random.Generator) -> N
 
 
 @dataclass(frozen=True)
-class Swap(_OfAnnotator):
+class Swap(_ObjectNoise):
     """Give each object with rate ``objects`` another class, all others alike.
 
     >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1

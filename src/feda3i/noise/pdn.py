@@ -22,12 +22,7 @@ from feda3i.noise.contour import ContourEvolution
 from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
 from feda3i.noise.markov import MarkovNoise
-from feda3i.noise.model import (
-    Mask,
-    NoiseModel,
-    NoiseWarning,
-    check_mask,
-)
+from feda3i.noise.model import Mask, NoiseModel, NoiseWarning, check_mask
 from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.seeding import Draws, generator, rng
 
@@ -40,11 +35,10 @@ MODELS: Mapping[str, NoiseModel] = {
     "levelset C(0,6), random start": SignedDistanceEvolution(0, 6),
     "CCN rate 0.2": ClassConditional(),
     "MON distance 7..9": MorphologicalNoise(),
-    "MON distance 0..6": MorphologicalNoise(low=0, high=6),
-    "MON relative": MorphologicalNoise(variant="relative"),
     "MLN T 200, theta .5 .05 .2": MarkovNoise(200, 0.5),
-    "MLN T 200, theta .8 .05 .2": MarkovNoise(200, 0.8),
 }
+SHELL, WIDTH = 3.0, 0.6  # PDN-2 looks at pixels 3 px outside the contour, within 0.6 px
+SECTORS = 16  # by angle around the centre of the object
 
 
 @dataclass(frozen=True)
@@ -56,28 +50,26 @@ class PixelDependence:
     far: float
     z: float  # their difference in standard errors
     sectors: Floats
-    """``(sector,)`` mean flip probability in the shell, by angle around the object's centre."""
-    # Sum of squared standardised differences of the sectors from their common mean, and the degrees
-    # of freedom if sectors were independent
+    """``(sector,)`` mean flip probability 3 px outside the contour, by angle."""
     chi_square: float
-    degrees: int
-    p_chi_square: float  # probability of a larger value under that assumption
+    """Sum of squared standardised differences of the sectors from their common mean."""
+    p_chi_square: float  # probability of a larger value if sectors were independent
     p_rotation: float
-    """The same without the assumption: share of data sets as extreme after turning every draw by a
+    """The same without that assumption: share of data sets as extreme after turning every draw by a
     random number of sectors. Neighbouring sectors of one draw are correlated, which this keeps."""
 
-    def meets_first(self, z: float = 3.0) -> bool:
-        """Tell whether flips are more frequent near the contour, by this many standard errors."""
-        return self.z > z
+    def meets_first(self) -> bool:
+        """Tell whether flips are more frequent near the contour, by three standard errors."""
+        return self.z > 3.0
 
-    def meets_second(self, p: float = 0.01) -> bool:
-        """Tell whether the sectors differ: both p-values are below this one.
+    def meets_second(self) -> bool:
+        """Tell whether the sectors differ: both p-values are below 0.01.
 
         The chi-square alone would mistake the chance of one draw for structure if draws are
         correlated along the contour; the rotation test alone sees the pixel lattice, since noise
         that is equal in all sectors leaves nothing else to see.
         """
-        return self.p_chi_square < p and self.p_rotation < p
+        return self.p_chi_square < 0.01 and self.p_rotation < 0.01
 
 
 def pixel_dependence(
@@ -87,9 +79,6 @@ def pixel_dependence(
     rng: Draws,
     *,
     eps: float = 10.0,
-    shell: float = 3.0,
-    width: float = 0.6,
-    sectors: int = 16,
     rotations: int = 999,
 ) -> PixelDependence:
     """Draw noisy masks of one clean 2-D mask and test both conditions of PDN.
@@ -103,10 +92,6 @@ def pixel_dependence(
         Number of noisy masks; 250 or more make the test powerful enough.
     eps
         Distance in pixels that separates near from far.
-    shell, width
-        The shell of PDN-2: pixels with ``|D - shell| < width``; positive is outside.
-    sectors
-        Number of angular sectors around the centre of the object.
     rotations
         Number of random turns for ``p_rotation``.
 
@@ -116,11 +101,11 @@ def pixel_dependence(
     >>> found.meets_first(), found.meets_second()
     (False, False)
     """
+    from scipy.special import chdtrc
+
     check_mask(mask, dimensions=(2,))
-    if draws < 2 or eps <= 0 or sectors < 2:
-        raise RecipeError(
-            f"expected two draws, two sectors and eps above 0, found {draws}, {sectors}, {eps:g}"
-        )
+    if draws < 2 or eps <= 0:
+        raise RecipeError(f"expected two draws and eps above 0, found {draws}, {eps:g}")
     clean, rng = mask != 0, generator(rng)
     distance = signed_distance(clean)
     is_near = np.abs(distance) < eps
@@ -129,47 +114,40 @@ def pixel_dependence(
             f"expected an object with pixels farther than eps = {eps:g} from its contour, found "
             f"{int(clean.sum())} of {clean.size} pixels set; use a larger frame or a smaller eps"
         )
-    rows, cols, sector = _shell_sectors(clean, distance, shell, width, sectors)
-    counts = np.bincount(sector, minlength=sectors)
-    near, far, by_sector = np.empty(draws), np.empty(draws), np.empty((draws, sectors))
+    shell = np.abs(distance - SHELL) < WIDTH
+    sector = _sectors(clean, shell)
+    near, far, by_sector = np.empty(draws), np.empty(draws), np.empty((draws, SECTORS))
     for k in range(draws):
         flipped = (noise(mask, rng) != 0) != clean
         near[k], far[k] = flipped[is_near].mean(), flipped[~is_near].mean()
-        by_sector[k] = np.bincount(sector, flipped[rows, cols], minlength=sectors) / counts
+        by_sector[k] = np.bincount(sector, flipped[shell], SECTORS) / np.bincount(sector)
     chi_square = _chi_square(by_sector)
-    turned = [_chi_square(_turn(by_sector, rng)) for _ in range(rotations)]
-    from scipy.special import chdtrc
-
+    turned = np.array([_chi_square(_turn(by_sector, rng)) for _ in range(rotations)])
+    difference = near - far
+    error = difference.std(ddof=1) / np.sqrt(draws)
     return PixelDependence(
         near=float(near.mean()),
         far=float(far.mean()),
-        z=_standardised(near - far),
+        z=float(difference.mean() / max(error, 1e-12)),
         sectors=by_sector.mean(axis=0),
         chi_square=chi_square,
-        degrees=sectors - 1,
-        p_chi_square=float(chdtrc(sectors - 1, chi_square)),
-        p_rotation=float((1 + np.sum(np.array(turned) >= chi_square - 1e-9)) / (1 + rotations)),
+        p_chi_square=float(chdtrc(SECTORS - 1, chi_square)),
+        p_rotation=float((1 + np.sum(turned >= chi_square - 1e-9)) / (1 + rotations)),
     )
 
 
-def _shell_sectors(
-    clean: NDArray[np.bool_],
-    distance: NDArray[np.float32],
-    shell: float,
-    width: float,
-    sectors: int,
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Return the pixels of the shell and the angular sector of each."""
+def _sectors(clean: NDArray[np.bool_], shell: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the angular sector of each pixel of the shell."""
     centre = np.argwhere(clean).mean(axis=0)
-    rows, cols = np.nonzero(np.abs(distance - shell) < width)
+    rows, cols = np.nonzero(shell)
     turn = np.arctan2(rows - centre[0], cols - centre[1]) / (2 * np.pi) + 0.5
-    sector = np.minimum((turn * sectors).astype(np.intp), sectors - 1)
-    if len(np.unique(sector)) < sectors:
+    sector: NDArray[np.intp] = np.minimum((turn * SECTORS).astype(np.intp), SECTORS - 1)
+    if len(np.unique(sector)) < SECTORS:
         raise DataError(
-            f"expected pixels at {shell:g} +- {width:g} px from the contour in all {sectors} "
-            f"sectors, found them in {len(np.unique(sector))}; move the object into the frame"
+            f"expected pixels {SHELL:g} px from the contour in all {SECTORS} sectors, found them "
+            f"in {len(np.unique(sector))}; move the object into the frame"
         )
-    return rows, cols, sector
+    return sector
 
 
 def _chi_square(by_sector: Floats) -> float:
@@ -187,11 +165,6 @@ def _turn(by_sector: Floats, rng: np.random.Generator) -> Floats:
     return np.take_along_axis(by_sector, places, axis=1)
 
 
-def _standardised(differences: Floats) -> float:
-    error = differences.std(ddof=1) / np.sqrt(len(differences))
-    return float(differences.mean() / max(error, 1e-12))
-
-
 # -- the table of ``feda3i noise pdn`` -------------------------------------------------------------
 
 
@@ -206,8 +179,7 @@ def dependence_rows(draws: int, radius: float, seed: int) -> list[dict[str, Any]
             found = pixel_dependence(model, clean, draws, rng(seed, "pdn", name))
         row = {"model": name, **asdict(found)}
         row |= {"pdn_1": found.meets_first(), "pdn_2": found.meets_second()}
-        sectors = row.pop("sectors")
-        row |= {"lowest_sector": float(sectors.min()), "highest_sector": float(sectors.max())}
+        del row["sectors"]
         table.append(row)
     return table
 
@@ -215,15 +187,14 @@ def dependence_rows(draws: int, radius: float, seed: int) -> list[dict[str, Any]
 def dependence_text(rows: list[dict[str, Any]]) -> str:
     """Return the rows as a Markdown table."""
     lines = [
-        "| noise | flips near / far | z | PDN-1 | sectors | chi-square | p | p rotation | PDN-2 |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| noise | flips near / far | z | PDN-1 | chi-square | p | p rotation | PDN-2 |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         first, second = ("yes" if row[key] else "no" for key in ("pdn_1", "pdn_2"))
         lines.append(
             f"| {row['model']} | {row['near']:.3f} / {row['far']:.4f} | {row['z']:.1f} | {first} | "
-            f"{row['lowest_sector']:.2f}..{row['highest_sector']:.2f} | "
-            f"{row['chi_square']:.1f} / {row['degrees']} | {row['p_chi_square']:.2g} | "
-            f"{row['p_rotation']:.3f} | {second} |"
+            f"{row['chi_square']:.1f} | {row['p_chi_square']:.2g} | {row['p_rotation']:.3f} | "
+            f"{second} |"
         )
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The published way to move a contour, step by step, for all contour pixels at once.
 
-The comments number the steps of the published algorithm; ``tests/naive_contour.py`` does the same
-one pixel at a time and gives the same bits.
+The comments number the steps of the published algorithm. ``naive_contour.py`` among the tests does
+the same one pixel at a time and gives the same bits.
 
 Departures, both of them repairs: the column of a probe is limited by the number of columns (the
 published code uses the rows, so it fails on images that are not square), and the number of redraws
@@ -74,8 +74,7 @@ def _evolve_component(
         degree=model.degree,
         gap=margin / length,
         clip=model.clip,
-        closure=model.closure,
-        retries=model.retries,
+        scale=model.scale,
     )
     if not bias.any():  # step 7
         return mask.copy(), bias
@@ -85,9 +84,6 @@ def _evolve_component(
 
 def split_components(mask: Binary) -> list[tuple[Binary, Points]]:
     """Return (component, outer contour) of the 4-connected parts that are kept, in scan order."""
-    contours, _ = outer_contours(mask)
-    if len(contours) == 1 and not _has_diagonal_joint(mask, contours[0]):
-        return [(mask, contours[0])]
     labels, count = label_components(mask, is_diagonal=False)
     areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
     if count == 0:
@@ -95,18 +91,6 @@ def split_components(mask: Binary) -> list[tuple[Binary, Points]]:
     kept = [k for k in range(count) if areas[k] >= SMALLEST_PART or k == int(np.argmax(areas))]
     parts = [(labels == k + 1).astype(np.uint8) for k in kept]
     return [(part, outer_contours(part)[0][0]) for part in parts]
-
-
-def _has_diagonal_joint(mask: Binary, contour: Points) -> bool:
-    """Tell whether two pixels touch at a corner only: cheaper than labelling the components.
-
-    Rows are laid end to end, so an object at the right and the left frame may be taken for a joint;
-    it is then labelled for nothing.
-    """
-    width = mask.shape[1]
-    line = mask.ravel()[contour[0, 0] * width : (contour[:, 0].max() + 1) * width]
-    down, across = line[width:] ^ line[:-width], line[width + 1 :] ^ line[width:-1]
-    return bool((down[1:] & down[:-1] & across).any())
 
 
 def line_normals(contour: Points) -> tuple[Floats, Floats]:

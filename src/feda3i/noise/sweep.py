@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from feda3i.noise.contour import ContourEvolution
 
 PIECES = 16  # at least, of a contour
-TURN = 12  # the normal looks at most 1/TURN of the contour to either side
+REACH = 20  # pixels at 256: how far the normal looks to either side
+SHORT = 60.0  # pixels at 256: shorter contours get fewer points; below half of it one common bias
+TURN = 12  # and it looks at most 1/TURN of the contour to either side
 
 
 def evolve_by_sweep(
@@ -51,8 +53,12 @@ def evolve_by_sweep(
         return mask.copy(), []
     # The object goes on beyond the frame: its border there is not a contour, and must lie farther
     # away than any pixel moves.
-    pad = math.ceil(model.clip) + model.reach + 2
+    pad = math.ceil(model.clip) + _reach(model) + 2
     return _evolve_components(model, np.pad(mask, pad, mode="edge"), pad, rng)
+
+
+def _reach(model: ContourEvolution) -> int:
+    return max(2, round(REACH * model.scale))
 
 
 def _touches_frame(mask: Binary) -> bool:
@@ -114,15 +120,15 @@ def _evolve_solid(
     """Move the contour of one object without holes; a hole moves the other way."""
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0
-    is_short = 2 * length < model.short
+    is_short = 2 * length < SHORT * model.scale
     bias = _draw(model, length, is_short, rng)
     if not bias.any() or (is_short and is_hole):
         return solid.copy(), bias  # a hole this small was not drawn as a contour of its own
     contour = np.roll(contour, -start, axis=0)
     outwards = -bias if is_hole else bias
     if is_short:
-        return _grow(solid, contour, float(outwards[0])), bias
-    normals = contour_normals(contour, max(1, min(model.reach, length // TURN)))
+        return (signed_distance(solid) <= outwards[0]).view(np.uint8), bias
+    normals = contour_normals(contour, max(1, min(_reach(model), length // TURN)))
     return _sweep_outline(solid, contour, normals, outwards), bias
 
 
@@ -130,7 +136,7 @@ def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.G
     if is_short:
         mean = rng.normal(model.mu, model.sigma, model.points).mean()
         return np.full(length, np.clip(mean, -model.clip, model.clip))
-    share = min(1.0, length / model.short) if model.short else 1.0
+    share = min(1.0, length / (SHORT * model.scale))
     degree = max(1, round(model.degree * share))
     return draw_bias(
         length,
@@ -140,8 +146,7 @@ def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.G
         points=max(degree + 1, round(model.points * share)),
         degree=degree,
         clip=model.clip,
-        closure=model.closure,
-        retries=model.retries,
+        scale=model.scale,
     )[0]
 
 
@@ -156,20 +161,13 @@ def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Fl
     reached = np.rint(contour.T + shift).astype(np.int32).T
     # Once round and back: pixel k, where it goes, and the first pixel again to close the contour.
     ring = np.concatenate([contour, contour[:1], reached[:1], reached[::-1]])
-    # A canvas of the object's size: most of the frame is never touched.
-    top, left, height, width = cv2.boundingRect(ring)
-    top, left, bottom, right = max(top, 0), max(left, 0), top + height, left + width
-    noisy = solid.copy()
-    box = noisy[top:bottom, left:right]
-    ring = np.stack([ring[:, 1] - left, ring[:, 0] - top], axis=1)
-    added, removed = np.zeros(box.shape, np.uint8), np.zeros(box.shape, np.uint8)
+    ring = np.ascontiguousarray(ring[:, ::-1])  # OpenCV wants columns first
+    added, removed = np.zeros_like(solid), np.zeros_like(solid)
     end = len(ring)
     for first, last in _pieces(side, normals):
         band = np.concatenate([ring[first:last], ring[end - last : end - first]])
         cv2.fillPoly(added if side[first] > 0 else removed, [band], 1)
-    box &= 1 - removed
-    box |= added
-    return noisy
+    return (solid & (1 - removed)) | added
 
 
 def _pieces(side: Floats, normals: Floats) -> list[tuple[int, int]]:
@@ -186,14 +184,3 @@ def _pieces(side: Floats, normals: Floats) -> list[tuple[int, int]]:
     cuts = [0, *(np.flatnonzero(is_cut) + 1).tolist(), len(side)]
     is_moving = side != 0
     return [(a, b + 1) for a, b in pairwise(cuts) if is_moving[a]]
-
-
-def _grow(solid: Binary, contour: Points, distance: float) -> Binary:
-    """Grow or shrink a small object by one distance on all sides."""
-    margin = max(0, math.ceil(distance)) + 1
-    top, left = np.maximum(contour.min(axis=0) - margin, 0)
-    bottom, right = contour.max(axis=0) + margin + 1
-    noisy = np.zeros_like(solid)
-    box = solid[top:bottom, left:right]
-    noisy[top:bottom, left:right] = signed_distance(box) <= distance
-    return noisy

@@ -30,8 +30,7 @@ def noisy(masks: Any, noise: NoiseModel, seed: seeding.Draws, dimensions: int = 
     ----------
     masks
         An array or tensor ``(..., *space)`` of whole numbers of any type, also floats; 0 is
-        background. Dimensions before the space are batches or channels: each mask has draws of its
-        own.
+        background. Each mask of a batch or channel has draws of its own.
     seed
         A seed or a generator.
     dimensions
@@ -57,18 +56,10 @@ def noisy(masks: Any, noise: NoiseModel, seed: seeding.Draws, dimensions: int = 
 class NoisyMaskd:
     """Replace masks in a dictionary, as a step of MONAI's ``Compose`` or of any pipeline.
 
-    Each case has one noisy mask in all epochs and worker processes, as a real annotator's.
-
-    Parameters
-    ----------
-    keys
-        Entries that hold masks.
-    noise
-        A noise model; lengths are in pixels of the mask as it is at this place of the pipeline.
-    case
-        Entry that names the case; the draws depend on ``seed``, key and this name only.
-    dimensions
-        Of the space, as for ``noisy``.
+    ``keys`` are the entries that hold masks, ``case`` the entry that names the case: the draws
+    depend on ``seed``, key and this name only, so that each case has one noisy mask in all epochs
+    and worker processes, as a real annotator's. Lengths of the noise model are in pixels of the
+    mask as it is at this place of the pipeline.
     """
 
     def __init__(
@@ -90,10 +81,8 @@ class NoisyMaskd:
         for key in (self.case, *self.keys):
             if key not in data:
                 raise DataError(f"expected an entry '{key}', found {', '.join(map(str, data))}")
-        return dict(data) | {
-            key: noisy(data[key], self.noise, self._rng(data, key), self.dimensions)
-            for key in self.keys
-        }
-
-    def _rng(self, data: Mapping[Any, Any], key: str) -> np.random.Generator:
-        return seeding.rng(self.seed, "noise", key, str(data[self.case]))
+        changed = dict(data)
+        for key in self.keys:
+            rng = seeding.rng(self.seed, "noise", key, str(data[self.case]))
+            changed[key] = noisy(data[key], self.noise, rng, self.dimensions)
+        return changed

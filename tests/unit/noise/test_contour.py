@@ -110,13 +110,13 @@ def test_no_tail_oscillation_and_few_redraws(length: int) -> None:
 
 def test_the_tail_of_an_awkward_contour_oscillates_and_redraws_end() -> None:
     """As published: of 59 contour pixels the last 30 lie beyond the drawn values."""
-    bias, tries = draw_bias(59, 5, 2, np.random.default_rng(0), gap=1 / 59, retries=50)
-    assert tries == 50
+    bias, tries = draw_bias(59, 5, 2, np.random.default_rng(0), gap=1 / 59)
+    assert tries == 200
     assert (np.abs(bias) == 30).mean() > 0.2
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_bias_that_was_drawn_is_told(mode) -> None:
+def test_evolve_returns_the_bias_that_was_drawn(mode) -> None:
     model = ContourEvolution(6, 3, mode=mode)
     noisy, biases = model.evolve(disc(40).astype(bool), 1)
     assert noisy.dtype == bool
@@ -128,15 +128,16 @@ def test_the_bias_that_was_drawn_is_told(mode) -> None:
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_same_bits_as_the_oracle(block: int) -> None:
+def test_same_bits_as_the_oracle(block: int, monkeypatch) -> None:
     """25 random masks a block, 200 in all, with the same generator on both sides."""
+    monkeypatch.setattr("feda3i.noise.bias.REDRAWS", 5)  # the oracle is slow
     moved = 0
     for seed in range(25 * block, 25 * block + 25):
         draw = np.random.default_rng([seed, 7])
         mask = blobs(draw)
         mu, sigma = float(draw.uniform(-12, 12)), float(draw.uniform(0.5, 6))
         ours, theirs = np.random.default_rng(seed), np.random.default_rng(seed)
-        noisy = faithful(mu, sigma, retries=5)(mask, ours)
+        noisy = faithful(mu, sigma)(mask, ours)
         expected = naive_evolution(mask, mu, sigma, theirs, retries=5)
         np.testing.assert_array_equal(noisy, expected, err_msg=f"seed {seed}")
         # The generators are at the same place too: neither drew more than the other.
@@ -267,13 +268,11 @@ def test_label_maps_keep_their_classes_and_the_higher_value_wins() -> None:
     [
         ({"sigma": -1.0}, "sigma: input should be greater than or equal to 0, found -1.0"),
         ({"sigma": float("nan")}, "sigma"),
-        ({"mu": float("inf")}, "mu"),
         ({"mu": "5"}, "mu"),
         ({"points": 10, "degree": 10}, "more points than the degree 10"),
         ({"degree": 0}, "degree"),
         ({"mu": 31.0}, "raise clip"),
         ({"mode": "fancy"}, "'robust' or 'faithful'"),
-        ({"retries": 0}, "retries"),
         ({"start": "first"}, "start"),
         ({"clip": 0.0}, "clip"),
     ],

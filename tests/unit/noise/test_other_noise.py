@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
 from feda3i.noise.markov import blur_and_threshold, spread_by_one
-from feda3i.noise.morphology import resize_and_shift, shift_border
+from feda3i.noise.morphology import shift_border
 from noise_shapes import blobs, disc
 
 
@@ -26,13 +26,6 @@ def test_flip_rates_per_class() -> None:
         assert seen.mean() == pytest.approx(rate, abs=4 * error)
 
 
-def test_flips_do_not_depend_on_the_distance_to_the_contour() -> None:
-    clean, rng = disc(60), np.random.default_rng(1)
-    flipped = np.mean([ClassConditional()(clean, rng) != clean for _ in range(40)], axis=0)
-    distance = np.abs(signed_distance(clean))
-    assert abs(np.corrcoef(flipped.ravel(), distance.ravel())[0, 1]) < 4 / np.sqrt(clean.size)
-
-
 def test_flip_nothing_or_everything() -> None:
     clean, rng = disc(10, 40), np.random.default_rng(0)
     np.testing.assert_array_equal(ClassConditional(0, 0)(clean, rng), clean)
@@ -41,16 +34,9 @@ def test_flip_nothing_or_everything() -> None:
         ClassConditional(1.2)
 
 
-@pytest.mark.parametrize(("h", "dilated", "eroded"), [(7, 1.353, 0.701), (9, 1.482, 0.612)])
-def test_distance_variant_on_a_disc(h: float, dilated: float, eroded: float) -> None:
-    clean = disc(40)
-    assert shift_border(clean, h, True).sum() / clean.sum() == pytest.approx(dilated, abs=0.001)
-    assert shift_border(clean, h, False).sum() / clean.sum() == pytest.approx(eroded, abs=0.001)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 9999), st.floats(0.5, 8))
-def test_distance_variant_is_the_threshold_of_scipys_distance(seed: int, h: float) -> None:
+def test_dilation_and_erosion_are_thresholds_of_scipys_distance(seed: int, h: float) -> None:
     clean = blobs(np.random.default_rng(seed))
     if not clean.any() or clean.all():
         return
@@ -62,22 +48,6 @@ def test_distance_variant_is_the_threshold_of_scipys_distance(seed: int, h: floa
     )
 
 
-@pytest.mark.parametrize("is_dilated", [True, False])
-def test_relative_variant_scales_with_the_object(is_dilated: bool) -> None:
-    # A disc of 1000 pixels has a radius of 17.8; three squares move its border by three pixels at
-    # least, and "above 0" after a cubic resize adds up to one more on either side of the trip.
-    low, high = (20.8, 24.8) if is_dilated else (12.8, 16.8)
-    for radius in (30, 70):
-        clean = disc(radius)
-        found = [resize_and_shift(clean, times, is_dilated) for times in (2, 3, 4)]
-        sizes = [int(f.sum()) for f in found]
-        assert sizes == sorted(sizes, reverse=not is_dilated)
-        assert len(set(sizes)) == 3
-        for noisy in found:
-            assert (noisy >= clean).all() if is_dilated else (noisy <= clean).all()
-        assert (low / 17.8) ** 2 - 0.05 < sizes[1] / clean.sum() < (high / 17.8) ** 2 + 0.05
-
-
 def test_the_coin_of_morphological_noise() -> None:
     clean, rng = disc(40, 128), np.random.default_rng(0)
     model = MorphologicalNoise(p_dilate=0.3)
@@ -87,8 +57,6 @@ def test_the_coin_of_morphological_noise() -> None:
         MorphologicalNoise(p_dilate=0.0)(disc(4, 32), rng)
     with pytest.raises(RecipeError, match="low <= high"):
         MorphologicalNoise(low=5, high=3)
-    with pytest.raises(DataError, match="variant 'distance' for volumes"):
-        MorphologicalNoise(variant="relative")(np.ones((3, 3, 3), bool), rng)
 
 
 @pytest.mark.parametrize(("theta1", "expected"), [(0.8, 1.70), (0.2, 0.48), (0.5, 1.0)])
