@@ -46,8 +46,8 @@ class Folder(Dividing, Options):
 
     path: Path | None = None
     """A folder of images and masks in any common layout, or a CSV table."""
-    cache: bool | Path = True
-    """Keep a packed copy for the next start (``true``), none (``false``), or in this folder."""
+    cache: bool = True
+    """Keep a packed copy of the pixels for the next start."""
 
     card: ClassVar[Card | None] = None
 
@@ -115,7 +115,7 @@ _NO_DATA = "no data given: add data=FOLDER (or data=TABLE.csv, or data=synthetic
 
 
 def load_folder(
-    path: str | Path, split: str | None = None, cache: bool | Path = True, **options: Any
+    path: str | Path, split: str | None = None, cache: bool = True, **options: Any
 ) -> Cases:
     """Return the cases of a folder or table; the options are those of :class:`Options`.
 

@@ -78,7 +78,7 @@ def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
         return f"it lies outside {home}: {OUTSIDE}"
     inside = os.path.relpath(place, home) if is_inside(place, str(home)) else path
     name = printable(inside.replace("\\", "/"))
-    return FileEntry(name, place, info.st_size, info.st_mtime_ns)
+    return FileEntry.of(name, place, info)
 
 
 def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) -> Pair:

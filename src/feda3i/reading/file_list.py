@@ -27,7 +27,12 @@ class FileEntry:
     name: str
     place: str
     size: int
-    mtime: int = 0
+    changed: int = 0  # nanoseconds: the later of its date and of the one that nobody can set
+
+    @classmethod
+    def of(cls, name: str, place: str, info: os.stat_result) -> FileEntry:
+        """Return a file by what the system says of it."""
+        return cls(name, place, info.st_size, max(info.st_mtime_ns, info.st_ctime_ns))
 
 
 def list_files(root: Path, allow_outside: bool = False) -> tuple[list[FileEntry], list[Problem]]:
@@ -108,8 +113,7 @@ class _Walk:
                 if item.is_dir():
                     yield from self.files(item.path, f"{name}/")
                 elif item.is_file():
-                    info = item.stat()
-                    yield FileEntry(name, item.path, info.st_size, info.st_mtime_ns)
+                    yield FileEntry.of(name, item.path, item.stat())
             except OSError as error:  # a link to itself
                 self._unreadable(name, error)
 

@@ -13,7 +13,7 @@ from feda3i.core.normalise import Over, Rule
 from feda3i.core.training import Training
 from feda3i.errors import RecipeError
 
-PLACES = ("path", "cache")
+PLACES = ("path",)
 """Options of ``[data]`` that say where the data lie, not what they are."""
 SILENT_KEYS = {
     "train": (

@@ -121,9 +121,9 @@ def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):
 
 
 def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
-    federation = folder(clinics, size=20, cache=tmp_path / "cache")
+    federation = folder(clinics, size=20, cache=True)
     np.testing.assert_allclose(federation.test.zoom, [[2.0, 2.4]] * 6)
-    again = folder(clinics, size=20, cache=tmp_path / "cache")
+    again = folder(clinics, size=20, cache=True)
     np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
 
 

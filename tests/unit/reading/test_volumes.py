@@ -57,7 +57,7 @@ def test_whole_volumes_keep_values_sizes_and_spacing(scans):
 def test_the_cache_gives_the_same_and_mapped(scans, tmp_path):
     plain = load(scans, volumes="whole")
     for _ in range(2):  # built, then read
-        cases = load_folder(scans, classes=("a", "b"), volumes="whole", cache=tmp_path / "cache")
+        cases = load_folder(scans, classes=("a", "b"), volumes="whole", cache=True)
         assert cases.digest() == plain.digest()
         base = cases.images.flat
         while base.base is not None and not isinstance(base, np.memmap):
