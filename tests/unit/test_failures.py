@@ -20,7 +20,7 @@ def failing(monkeypatch, capsys, tmp_path):
         def command():
             raise error
 
-        monkeypatch.setattr("feda3i.commands.explain.by_word", command)
+        monkeypatch.setattr("feda3i.commands.explain.names_by_kind", command)
         monkeypatch.setattr(sys, "argv", ["feda3i", "list", *arguments])
         with pytest.raises(SystemExit) as stop:
             cli.main()

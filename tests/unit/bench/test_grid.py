@@ -8,7 +8,7 @@ from feda3i.errors import RecipeError
 @pytest.mark.parametrize("name", grid.built_in_grids())
 def test_every_grid_of_the_package_can_be_expanded(name):
     found = grid.load_grid(name)
-    cells = grid.expand(found, real={"skin", "breast"})  # the others: synthetic
+    cells = grid.expand(found, real={setting.data for setting in found.settings.values()})
     often = len([row for row in found.rows if row not in found.once]) * len(found.seeds)
     assert len(cells) >= (often + len(found.once)) * len(found.settings)
     if found.protocol == "paper":
