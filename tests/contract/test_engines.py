@@ -71,11 +71,11 @@ ALL_OPTIONS = {
         "warm_up": 1,
         "augment": "dermoscopy",
     },
-    "model": {"statistics": "exact"},
+    "redraw": {"on": True},
     "validation": {"share": 0.3, "patience": 3},
     "engine": {"fraction": 0.6},
 }
-"""Options of ``[train]``, ``[model]``, ``[validation]`` and ``[engine]`` beyond their defaults."""
+"""Options of ``[train]``, ``[redraw]``, ``[validation]`` and ``[engine]`` beyond their defaults."""
 
 
 def with_all_options(**changes):
@@ -88,7 +88,9 @@ def with_all_options(**changes):
 def test_all_options_of_training_together_make_the_same_model(tmp_path):
     recipe = with_all_options()
     local = run(recipe, tmp_path / "local")
-    network = Trial(tmp_path, recipe, site_names(3)).play()
+    trial = Trial(tmp_path, recipe, site_names(3))
+    network = trial.play()
+    assert not any("offsets_missing" in event for event in trial.events("round"))
     assert network.sha256 == local.sha256
     assert network.best == local.best is not None
     asked = [event["asked"] for event in read_events(local.path / "events.jsonl", "round")]

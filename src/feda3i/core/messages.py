@@ -15,10 +15,10 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["offsets", "survey", "act", "fit", "measure"]
+Task = Literal["offsets", "survey", "act", "fit"]
 """The method's three tasks in a round, and the engine's own: tell how far masks are drawn outside
-the borders in the images, measure the running statistics."""
-TASKS: tuple[Task, ...] = ("offsets", "survey", "act", "fit", "measure")
+the borders in the images."""
+TASKS: tuple[Task, ...] = ("offsets", "survey", "act", "fit")
 """In the order in which a round asks for them."""
 
 

@@ -7,7 +7,6 @@ memory from before it, so that an order repeated after a crash finds what it fou
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import time
 from collections.abc import Mapping
@@ -23,7 +22,6 @@ from feda3i.core.cases import Cases, Index
 from feda3i.core.messages import TASKS, Numbers, Order, Reply
 from feda3i.core.predictor import DeviceStack, room_on
 from feda3i.core.site import CaseFacts, Site
-from feda3i.core.statistics import measure
 from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.core.wire import MOVE, check_order, check_reply
 from feda3i.engine import redrawing
@@ -69,7 +67,7 @@ class SiteHost:
         if order.site not in self.sites:
             raise WireError(f"an order for site '{order.site}' reached a station without it")
         self.predictor.load(order.params)
-        memory = {} if order.task in ("measure", "offsets") else self.recall(order)
+        memory = {} if order.task == "offsets" else self.recall(order)
         had_memory = bool(memory)
         site = self._redrawn(self._site(order, memory), order)
         numbers: Numbers = {}
@@ -79,10 +77,8 @@ class SiteHost:
             numbers = method.survey(site)
         elif order.task == "act":
             method.act(site)
-        elif order.task == "offsets":
-            numbers |= redrawing.tell(site)
         else:
-            numbers = self._measure(site)
+            numbers |= redrawing.tell(site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
         seconds = time.perf_counter() - started
         reply = Reply(
@@ -92,12 +88,6 @@ class SiteHost:
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
         return reply
-
-    def _measure(self, site: Site) -> Numbers:
-        """Look at all cases in batches as large as in training; the method has no part in it."""
-        parts = np.array_split(np.arange(len(site)), math.ceil(len(site) / site.training.batch))
-        images = (site.batch(part).images for part in parts)
-        return measure(site.network, self.layout, images)
 
     def _site(self, order: Order, memory: Memory) -> Site:
         return Site(
@@ -119,7 +109,7 @@ class SiteHost:
     def _redrawn(self, site: Site, order: Order) -> Site:
         """Return the site with its contours where the order wants them; they move once."""
         by = order.settings.get(MOVE)
-        if not by or order.task == "measure":
+        if not by:
             return site
         if self._moved.get(site.name, ([], None))[0] != by:
             moved = redrawing.redrawn(site, by)

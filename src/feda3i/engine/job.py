@@ -18,7 +18,6 @@ from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.core.normalise import Normalise, Rule
 from feda3i.core.server import Server
-from feda3i.core.statistics import check_norms
 from feda3i.errors import RecipeError
 from feda3i.methods.base import Method, make_method
 from feda3i.recipe import Recipe
@@ -87,18 +86,7 @@ class Job:
         network = self.network()
         example = torch.zeros((1, self.format.channels, *self.format.shape))
         layout = Layout.of(network, find_stages(network, example))
-        if self.recipe.model.statistics != "averaged":
-            self._check_statistics(network, layout)
         return layout, layout.read(network)
-
-    def _check_statistics(self, network: nn.Module, layout: Layout) -> None:
-        check_norms(network, layout)
-        if type(self.method).models is not Method.models:
-            raise RecipeError(
-                f'model.statistics = "{self.recipe.model.statistics}": method '
-                f"'{self.recipe.method.name}' scores networks of its own, not the merged one that "
-                f"would be measured; leave the key out"
-            )
 
     @property
     def layout(self) -> Layout:

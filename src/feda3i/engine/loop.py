@@ -16,7 +16,6 @@ import numpy as np
 from feda3i.core.aggregation import Fold
 from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, Task
 from feda3i.core.server import Gathered, Server
-from feda3i.core.statistics import with_statistics
 from feda3i.core.wire import check_order_names, check_reply
 from feda3i.engine import redrawing
 from feda3i.engine.console import Listener
@@ -71,8 +70,6 @@ class Round:
             kind = RunError if self.guard is None else UnsoundError
             raise kind(f"round {self.number}: of the merged network, {error}") from None
         self.server.params = params
-        if self.job.recipe.model.statistics == "exact":
-            self._measure()
         self.method.digest(self.server, replies)
         share = replies.share_of_cases()
         loss = replies.number("loss")
@@ -146,13 +143,6 @@ class Round:
         if gathered is not None:
             return replies, gathered.fold([share[site] for site in replies.sites], whole)
         return replies, fold.result(whole)
-
-    def _measure(self) -> None:
-        """Put exact running statistics over all sites' images in the place of averaged ones."""
-        layout, left_out = self.server.layout, self.server.facts.get("guarded", {})
-        asked = [site for site in self.sites_of(None) if site not in left_out]
-        replies = self._ask_all("measure", asked, Plan(), self.server.params)
-        self.server.params = with_statistics(self.server.params, layout, replies)
 
     def _ask_all(self, task: Task, sites: Sequence[str], plan: Plan, params: Params) -> Replies:
         """Return the answers to a task that sends no networks; who is missing is recorded."""

@@ -1,4 +1,4 @@
-"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit, measure and score.
+"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit and score.
 
 A new process runs for every message, so nothing is kept in memory: cases are read again (from the
 packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
@@ -132,9 +132,9 @@ def _means(rows: list[Row], classes: int) -> list[dict[str, Any]]:
 
 WORK: dict[str, Callable[[Request], RecordDict]] = {
     "query.hello": _hello,
+    "query.offsets": _order,
     "query.survey": _order,
     "query.act": _order,
-    "query.measure": _order,
     "train": _order,
     "evaluate": _score,
 }

@@ -27,7 +27,7 @@ from feda3i.errors import WireError, printable, shown
 PROTOCOL = 2
 """Raised whenever the meaning of a message changes; both sides must have the same."""
 MAX_TEXT = 2**22
-"""The longest body: the statistics of 80,000 channels of BatchNorm are the largest numbers."""
+"""The longest body."""
 RAW = "feda3i.little-endian"
 """How the bytes of an array are laid out, in Flower's field for the kind of serialisation."""
 _HEADER, _ARRAYS = "header", "arrays"

@@ -118,11 +118,6 @@ class ModelSection(NamedSection):
 
     name: str = "unet"
     """A network (``feda3i list``) or a plug-in (``file.py:factory``)."""
-    statistics: Literal["averaged", "exact"] = "averaged"
-    """BatchNorm's running statistics: ``averaged`` over the sites as the weights are (the paper's
-    way), or ``exact``: after every round each site passes over its images once with the merged
-    network, without training, and sends the number of values per layer and their mean and variance
-    per channel, which are pooled exactly."""
 
 
 class MethodSection(NamedSection):

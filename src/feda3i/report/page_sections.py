@@ -373,8 +373,6 @@ def _left(group: Group) -> dict[str, Any]:
     return {
         "title": group.title,
         "words": _declared(kind),
-        "has_statistics": table_of(run.recipe.get("model")).get("statistics", "averaged")
-        != "averaged",
         "is_counted": bool(counted),
         "total": f"{each} from each of {len(sent)} sites, {html.size(sum(sent.values()))} in all",
         "rows": [[html.name(s), answered[s], Cell(html.size(n), n)] for s, n in sent.items()],

@@ -88,7 +88,6 @@ def test_families_hold_what_shares_its_beginning_and_nothing_else():
         tiny("feda3i", t1="auto"),
         tiny("clean"),
         tiny("fedavg", "seed=4"),
-        tiny("fedavg", "model.statistics=exact"),
         tiny("fedavg", "redraw.on=true"),
     ):
         assert family_of(other) != family

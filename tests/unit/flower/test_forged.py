@@ -234,21 +234,3 @@ def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
         _job_of_sites(recipe, roster((32, 32), (64, 64)), 1)
     with pytest.raises(RunError, match="do not fit together"):
         _job_of_sites(recipe, roster((32, 32), (64, 64), (32, 32)), 3)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("elements", HUGE), ("mean", 1e300), ("variance", -1.0)],
-    ids=lambda value: str(value)[:9],
-)
-def test_forged_statistics_cost_one_site(tmp_path, name, value):
-    def change(reply):
-        numbers = json.loads(reply.content["header"]["body"])["numbers"]
-        return forge(reply, numbers={**numbers, name: [value] * len(numbers[name])})
-
-    recipe = tiny(rounds=1, model={"statistics": "exact"}, engine={"min_sites": 2})
-    trial = Trial(tmp_path, recipe, site_names(3), only("measure", change))
-    trial.play()
-    for event in trial.events("round"):
-        assert f"'{name}': expected a number from" in event["measure_missing"][BAD]
-        assert event["answered"] == 3
