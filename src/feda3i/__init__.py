@@ -24,6 +24,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from feda3i import extend, losses, methods, metrics, noise, quality, recipe
+    from feda3i.audit.assemble import audit_arrays
     from feda3i.core.cases import Cases, Federation
     from feda3i.core.predictor import Predictor
     from feda3i.engine.results import load_run
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from feda3i.pieces import average, federation_of_arrays, stages_of, survey, weights_of
 
 _PLACES = {
+    "feda3i.audit.assemble": ("audit_arrays",),
     "feda3i.core.cases": ("Cases", "Federation"),
     "feda3i.core.predictor": ("Predictor",),
     "feda3i.engine.results": ("load_run",),
@@ -43,6 +45,7 @@ __all__ = [
     "Cases",
     "Federation",
     "Predictor",
+    "audit_arrays",
     "average",
     "extend",
     "federation_of_arrays",
