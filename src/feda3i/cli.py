@@ -31,29 +31,18 @@ from feda3i.commands.redraw import redraw
 from feda3i.commands.report import report
 from feda3i.commands.run import resume, run
 from feda3i.commands.tables import tables
-from feda3i.failures import Visible, command_of, insistent_ctrl_c, message_of
+from feda3i.failures import Visible, message_of
 
 app = new_app(name="feda3i", pretty_exceptions_enable=False)
-for group, name in ((noise, "noise"), (deploy, "deploy")):
-    app.add_typer(group.app, name=name)
+app.add_typer(noise.app, name="noise")
+app.add_typer(deploy.app, name="deploy")
 COMMANDS: list[Callable[..., None]] = [
-    demo,
-    run,
-    resume,
-    bench,
-    tables,
-    evaluate,
-    predict,
-    export,
-    report,
-    audit,
-    redraw,
+    *(demo, run, resume, bench, tables, evaluate, predict, export, report, audit, redraw),
+    *(explain, check),
 ]
 for command in COMMANDS:
     app.command()(command)
 app.command("list")(list_names)
-app.command()(explain)
-app.command()(check)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -84,18 +73,13 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     with redirect_stdout(Visible(sys.stdout)), redirect_stderr(Visible(sys.stderr)):
         try:
-            with insistent_ctrl_c():
-                app(prog_name="feda3i")
+            app(prog_name="feda3i")
         except KeyboardInterrupt:
             _fail("interrupted", 130)
         except Exception as error:
-            _fail(*message_of(error, command_of(sys.argv[1:])))
+            _fail(*message_of(error))
 
 
 def _fail(text: str, code: int) -> None:
     print(f"feda3i: {text}", file=sys.stderr)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

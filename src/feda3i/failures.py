@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
+import platform
 import sys
 import tempfile
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,50 +41,31 @@ def raw_stderr() -> TextIO:
     return getattr(sys.stderr, "raw", sys.stderr)
 
 
-@contextmanager
-def insistent_ctrl_c() -> Iterator[None]:
-    """Press Ctrl-C again if it was lost where Python cannot raise it, such as in a destructor."""
-
-    def again(lost: Any) -> None:
-        if isinstance(lost.exc_value, KeyboardInterrupt):
-            main = threading.main_thread().ident or 0
-            threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
-        else:
-            before(lost)
-
-    before, sys.unraisablehook = sys.unraisablehook, again
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-
-
-_DISK_FULL = {
-    "run": "go on with: feda3i resume RUN_FOLDER",
-    "resume": "repeat the same command to go on",
-    "predict": "repeat the command with --overwrite; the masks that are there are whole",
-}
-
-
-def message_of(error: BaseException, command: str = "") -> tuple[str, int]:
-    """Return what to say about an error of a command, and the exit code.
+def message_of(error: BaseException) -> tuple[str, int]:
+    """Return what to say about an error, and the exit code.
 
     >>> message_of(RecipeError("rounds: expected a number"))
     ('rounds: expected a number', 2)
-    >>> message_of(OSError(28, "No space left on device"), "export")
-    ('the disk is full; free some space, then repeat the command', 1)
+    >>> message_of(OSError(13, "Permission denied", "/root/x"))
+    ('Permission denied: /root/x', 1)
     """
     if isinstance(error, RecipeError):
         return str(error), 2
     if isinstance(error, FedA3IError):
         return str(error), 1
     if is_out_of_memory(error):
-        return f"not enough memory{_amount(error)}; try smaller cases, batches or networks", 1
+        return f"not enough memory ({summary(error)}); try smaller cases, batches or networks", 1
     place = plugin_place(error)
     if place:
         return f"the plug-in {place} failed: {summary(error)}; details: {write_details(error)}", 1
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return (
+            "the disk is full; free some space, then repeat the command (predict: with "
+            "--overwrite; after run: feda3i resume RUN_FOLDER)"
+        ), 1
     if isinstance(error, OSError):
-        return _of_the_system(error, command), 1
+        where = f": {error.filename}" if error.filename is not None else ""
+        return f"{error.strerror or summary(error)}{where}", 1
     return (
         f"this is a bug in feda3i: {summary(error)}\nPlease report it; CONTRIBUTING.md says where. "
         f"The details are in {write_details(error)}; read them before you send them, they may "
@@ -117,8 +95,6 @@ def plugin_place(error: BaseException) -> str:
 
 def write_details(error: BaseException) -> Path:
     """Write versions, command and traceback to a new file that only the user can read."""
-    import platform
-
     from feda3i import __version__
 
     about = f"feda3i {__version__}, Python {platform.python_version()}, {platform.platform()}"
@@ -127,21 +103,3 @@ def write_details(error: BaseException) -> Path:
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(f"{about}\ncommand: {sys.argv}\n\n{trace}")
     return Path(name)
-
-
-def command_of(arguments: Sequence[str]) -> str:
-    """Return the command among the arguments of the program: the first that is no option."""
-    return next((argument for argument in arguments if not argument.startswith("-")), "")
-
-
-def _amount(error: BaseException) -> str:
-    text = summary(error).partition(": ")[2]
-    return f" ({text})" if text else ""
-
-
-def _of_the_system(error: OSError, command: str) -> str:
-    if error.errno == errno.ENOSPC:
-        then = _DISK_FULL.get(command, "repeat the command")
-        return f"the disk is full; free some space, then {then}"
-    where = f": {error.filename}" if error.filename is not None else ""
-    return f"{error.strerror or summary(error)}{where}"

@@ -26,14 +26,8 @@ PART = ".part-"  # beginning of the names of files that are being written
 def write_file(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o666) -> None:
     """Write a file atomically: under a temporary name, which is then renamed.
 
-    Parameters
-    ----------
-    durable
-        Put the bytes on the disk first, so that the old file or the new one is there even after a
-        power failure. That costs milliseconds per file; do without where a file is easily made
-        again.
-    mode
-        Permissions, less those that the user's umask takes away; 0o600 for secrets.
+    A ``durable`` file is on the disk first: even a power failure leaves the old one or the new one.
+    That costs milliseconds; do without where a file is easily made again.
     """
     if not path.name:  # an empty path would mean the working directory
         raise RecipeError(f"expected the name of a file to write, found '{path}'")
@@ -67,13 +61,7 @@ def hash_text(*parts: str) -> str:
 
 
 def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -> None:
-    """Write a picture, or ``(row, column)`` or ``(row, column, 3)`` pixels, as a private PNG.
-
-    Parameters
-    ----------
-    compression
-        From 0 (large and fast) to 9 (small and slow).
-    """
+    """Write a picture, or pixels ``(row, column)`` or ``(row, column, 3)``, as a private PNG."""
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -15,22 +15,18 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
-from functools import partial
 from itertools import islice
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from feda3i.errors import FedA3IError, RunError
 from feda3i.failures import is_out_of_memory, message_of
 
 JobT = TypeVar("JobT")
 OutT = TypeVar("OutT")
-Tool = Callable[[], AbstractContextManager[Any]]
-Way = Literal["processes", "threads"]
 _AHEAD = 4  # batches per worker that wait or run: all are busy, and few results are kept
 ENVIRONMENT = {
     # One thread per worker: two teams of threads on the same cores stall each other.
@@ -44,8 +40,11 @@ ENVIRONMENT = {
     "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
 
-_work: Callable[[Any], Any] | None = None  # of a worker process, set when it starts
+# Of a worker process, set when it starts:
 _number = 0
+_call: Callable[..., Any]
+_tool: Callable[[], Any] | None
+_opened: list[Any] = []
 
 
 def worker_number() -> int:
@@ -54,109 +53,92 @@ def worker_number() -> int:
 
 
 class Pool(Generic[JobT, OutT]):
-    """Workers that call one function; close it, or use it as a context.
+    """Processes that call one function; close it.
 
-    Parameters
-    ----------
-    call
-        What to call with each job; a process gets it by its name, so that nothing travels as code.
-    count
-        How many workers; 1 for this process alone.
-    tool
-        Something every worker opens once, e.g. ``Reader``; calls are then ``call(job, tool)``.
-    way
-        ``processes`` are new ones, to which ``call`` is sent; ``threads`` are for work that leaves
-        the interpreter's lock most of the time.
-    apart
-        Even a single worker is a process of its own.
+    With ``tool`` every process calls that once, and then ``call(job, what the tool returned)``.
     """
 
     def __init__(
-        self,
-        call: Callable[..., OutT],
-        count: int,
-        *,
-        tool: Tool | None = None,
-        way: Way = "processes",
-        apart: bool = False,
+        self, call: Callable[..., OutT], count: int, tool: Callable[[], Any] | None = None
     ) -> None:
         self._count = count
-        self._stack = contextlib.ExitStack()
-        self._executor: Executor | None = None
-        self._run: Callable[[list[JobT]], list[OutT]] = _run
-        if way == "threads" or (count <= 1 and not apart):
-            self._run = partial(_run_here, _bind(call, tool, self._stack))
-            if count > 1:
-                self._executor = ThreadPoolExecutor(count)
-        else:
-            context = _CleanContext()
-            with _clean_start():  # of the process that looks after semaphores
-                numbers = context.SimpleQueue()
-                leash, end = context.Pipe(duplex=False)
-                given = (call, tool, numbers, leash)
-                self._executor = ProcessPoolExecutor(count, context, _start, given)
-            for number in range(count):
-                numbers.put(number)
-            self._stack.callback(leash.close)
-            self._stack.callback(end.close)  # ends the workers, whatever they are doing
+        context = _CleanContext()
+        with _clean_start():  # of the process that looks after semaphores
+            numbers = context.SimpleQueue()
+            self._leash = context.Pipe(duplex=False)
+            given = (call, tool, numbers, self._leash[0])
+            self._executor = ProcessPoolExecutor(count, context, _start, given)
+        for number in range(count):
+            numbers.put(number)
 
-    def map(self, jobs: Iterable[JobT], batch: int = 1) -> Iterator[OutT]:
-        """Yield the results of all jobs in their order; ``batch`` of them are sent together."""
-        remaining = iter(jobs)
-        if self._executor is None:
-            while some := list(islice(remaining, batch)):
-                yield from self._run(some)
-            return
-        waiting: deque[Future[list[OutT]]] = deque()
+    def map(self, jobs: Iterable[JobT]) -> Iterator[OutT]:
+        """Yield the results of all jobs in their order."""
         try:
-            while some := list(islice(remaining, batch)):
-                waiting.append(self._executor.submit(self._run, some))
-                if len(waiting) >= _AHEAD * self._count:
-                    yield from waiting.popleft().result()
-            while waiting:
-                yield from waiting.popleft().result()
+            yield from _in_order(self.submit, jobs, _AHEAD * self._count)
         except BrokenProcessPool:
             raise RunError(
                 "a worker process died, perhaps for lack of memory: repeat with one worker "
                 "(engine.workers=1 or --workers 1); what is finished is kept"
             ) from None
 
-    def submit(self, job: JobT) -> Future[list[OutT]]:
-        """Return what will hold the result of one job, in a list."""
-        assert self._executor is not None, "a pool of workers, not of this process alone"
-        return self._executor.submit(self._run, [job])
+    def submit(self, job: JobT) -> Future[OutT]:
+        """Return what will hold the result of one job."""
+        return self._executor.submit(_run, job)
 
     def close(self) -> None:
-        """End all workers without waiting for jobs that have not begun."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-        self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        """End all workers, whatever they are doing."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        for end in self._leash:
+            end.close()
 
 
 def ordered_map(
-    call: Callable[..., OutT],
+    call: Callable[[JobT], OutT],
     jobs: Iterable[JobT],
     workers: int | None = None,
     *,
-    tool: Tool | None = None,
-    way: Way = "processes",
+    way: Literal["processes", "threads"] = "processes",
     batch: int = 1,
 ) -> Iterator[OutT]:
-    """Yield ``call(job)`` for every job, in their order, from a pool that lasts as long.
+    """Yield ``call(job)`` for every job, in their order, from ``workers`` (none: one per core).
 
-    ``workers`` is how many; ``None`` for one per core. The rest is as in ``Pool``.
+    Processes get ``call`` by its name. Threads are for work that leaves the interpreter's lock most
+    of the time, and take ``batch`` jobs in a row. One worker is this process itself.
 
     >>> list(ordered_map(abs, [-1, 2, -3], workers=2, way="threads"))
     [1, 2, 3]
     """
-    with Pool[JobT, OutT](call, workers or cores(), tool=tool, way=way) as pool:
-        yield from pool.map(jobs, batch)
+    count = workers or cores()
+    if count == 1:
+        yield from map(call, jobs)
+    elif way == "processes":
+        with contextlib.closing(Pool[JobT, OutT](call, count)) as pool:
+            yield from pool.map(jobs)
+    else:
+        remaining = iter(jobs)
+        batches = iter(lambda: list(islice(remaining, batch)), [])
+        executor = ThreadPoolExecutor(count)
+        try:
+            for some in _in_order(
+                lambda some: executor.submit(lambda: [call(job) for job in some]),
+                batches,
+                _AHEAD * count,
+            ):
+                yield from some
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_order(
+    submit: Callable[[JobT], Future[OutT]], jobs: Iterable[JobT], ahead: int
+) -> Iterator[OutT]:
+    waiting: deque[Future[OutT]] = deque()
+    for job in jobs:
+        waiting.append(submit(job))
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def cores() -> int:
@@ -170,8 +152,6 @@ def cores() -> int:
 
 
 class _CleanProcess(SpawnProcess):
-    """A process that starts without the caller's script, its working directory and Ctrl-C."""
-
     def start(self) -> None:
         with _clean_start():
             super().start()
@@ -190,27 +170,28 @@ def _clean_start() -> Iterator[None]:
     that is guarded by ``if __name__ == "__main__"``.
     """
     before, script = dict(os.environ), sys.modules["__main__"]
-    os.environ.update(ENVIRONMENT, PYTHONSAFEPATH="1")
+    given = {**ENVIRONMENT, "PYTHONSAFEPATH": "1"}
+    os.environ.update(given)
     sys.modules["__main__"] = ModuleType("__main__")
-    signals = {signal.SIGINT} if hasattr(signal, "pthread_sigmask") else set()
     # A process inherits the mask: Ctrl-C while it imports torch is not its business either.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals) if signals else set()
+    is_posix = hasattr(signal, "pthread_sigmask")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if is_posix else set()
     try:
         yield
     finally:
-        if signals:
+        if is_posix:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         sys.modules["__main__"] = script
-        for name in (*ENVIRONMENT, "PYTHONSAFEPATH"):
-            if name in before:
-                os.environ[name] = before[name]
-            else:
-                del os.environ[name]
+        for name in given:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in given if name in before})
 
 
-def _start(call: Callable[..., Any], tool: Tool | None, numbers: Any, leash: Any) -> None:
+def _start(
+    call: Callable[..., Any], tool: Callable[[], Any] | None, numbers: Any, leash: Any
+) -> None:
     """Prepare a worker process, which ends with its pool and its parent."""
-    global _work, _number
+    global _number, _call, _tool
     parent = multiprocessing.parent_process()
     ends = [leash] if parent is None else [leash, parent.sentinel]
     threading.Thread(target=_watch, args=(ends,), daemon=True).start()
@@ -219,11 +200,7 @@ def _start(call: Callable[..., Any], tool: Tool | None, numbers: Any, leash: Any
     import cv2
 
     cv2.setNumThreads(0)
-    _number = numbers.get()
-    try:
-        _work = _bind(call, tool, contextlib.ExitStack())  # the tool is closed with the process
-    except Exception as error:  # raised where somebody listens: by the first job
-        _work = partial(_fail, _told(error))
+    _number, _call, _tool = numbers.get(), call, tool
 
 
 def _watch(ends: list[Any]) -> None:
@@ -232,29 +209,13 @@ def _watch(ends: list[Any]) -> None:
     os._exit(1)
 
 
-def _bind(
-    call: Callable[..., Any], tool: Tool | None, stack: contextlib.ExitStack
-) -> Callable[[Any], Any]:
-    if tool is None:
-        return call
-    opened = stack.enter_context(tool())
-    return lambda job: call(job, opened)
-
-
-def _run(jobs: list[Any]) -> list[Any]:
-    assert _work is not None  # set by _start
+def _run(job: Any) -> Any:
     try:
-        return _run_here(_work, jobs)
+        if _tool is not None and not _opened:
+            _opened.append(_tool())
+        return _call(job, *_opened)
     except Exception as error:
         raise _told(error) from None
-
-
-def _run_here(work: Callable[[Any], Any], jobs: list[Any]) -> list[Any]:
-    return [work(job) for job in jobs]
-
-
-def _fail(error: Exception, _job: Any) -> None:
-    raise error
 
 
 def _told(error: Exception) -> Exception:

@@ -74,7 +74,8 @@ def load_object(path: str, kind: str) -> Any:
         raise RecipeError(
             f"expected {kind} as 'file.py:Name' or 'package.module:name', found '{path}'"
         )
-    module = _load_file(Path(place), kind) if place.endswith(".py") else _load_module(place, kind)
+    load = _load_file if place.endswith(".py") else importlib.import_module
+    module = _guarded(partial(load, place), kind, place)
     if not module.__name__.startswith("feda3i."):
         _PLUGINS.add(module.__name__)
     if not hasattr(module, attribute):
@@ -92,8 +93,17 @@ def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
     """Return what a plug-in's code loads; whatever goes wrong there is reported as its error."""
     try:
         return load()
-    except (FedA3IError, ModuleNotFoundError, MemoryError):
+    except (FedA3IError, MemoryError):
         raise
+    except ModuleNotFoundError as error:
+        if error.name and name.startswith(error.name):
+            what = f"there is no module '{name}'; is its package installed?"
+        else:
+            what = (
+                f"'{name}' needs the package '{error.name}', which is not installed "
+                "(MONAI's: pip install 'feda3i[monai]')"
+            )
+        raise RecipeError(f"{kind}: {what}") from None
     except (Exception, SystemExit) as error:  # a plug-in may call exit()
         raise RecipeError(f"{kind}: '{name}' cannot be loaded: {summary(error)}") from error
 
@@ -107,49 +117,30 @@ def declares(function: Any, kind: type) -> bool | None:
     """
     try:
         made = get_type_hints(function).get("return")
-    except Exception:  # any code may stand there, e.g. a name imported for type checkers only
+    except Exception:  # e.g. a name imported for type checkers only
         made = getattr(function, "__annotations__", {}).get("return")
     if isinstance(made, str):
         return made.rpartition(".")[2] == kind.__name__ or None
     return None if made is None else isinstance(made, type) and issubclass(made, kind)
 
 
-def _load_module(name: str, kind: str) -> ModuleType:
-    try:
-        module: ModuleType = _guarded(lambda: importlib.import_module(name), kind, name)
-        return module
-    except ModuleNotFoundError as error:
-        if error.name and name.startswith(error.name):
-            raise RecipeError(
-                f"{kind}: there is no module '{name}'; is its package installed?"
-            ) from None
-        raise RecipeError(
-            f"{kind}: '{name}' needs the package '{error.name}', which is not installed; "
-            f"install the extra that brings it, e.g. pip install 'feda3i[monai]'"
-        ) from None
-
-
-def _load_file(path: Path, kind: str) -> ModuleType:
-    file = path.expanduser().resolve()
+def _load_file(place: str) -> ModuleType:
+    file = Path(place).expanduser().resolve()
     if not file.is_file():
-        raise RecipeError(f"{kind}: there is no file '{path}'")
+        raise RecipeError(f"there is no file '{place}'")
     # The name carries the path, so that two files called method.py do not shadow each other, and is
     # registered in sys.modules because dataclasses look their module up there.
     name = f"feda3i_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise RecipeError(f"{kind}: '{path}' cannot be loaded as a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    assert spec is not None  # since its name ends with .py
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        _guarded(partial(spec.loader.exec_module, module), kind, str(path))
-    except BaseException as error:
+        spec.loader.exec_module(module)
+    except BaseException:
         del sys.modules[name]
-        if isinstance(error, ModuleNotFoundError):
-            missing = f"'{path}' needs the package '{error.name}', which is not installed"
-            raise RecipeError(f"{kind}: {missing}") from None
         raise
     return module
 

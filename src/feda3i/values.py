@@ -7,13 +7,12 @@ text that is no text) is refused here once, so that no later code meets it.
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import is_dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from feda3i.errors import RecipeError, nearest, shown
 
@@ -104,46 +103,18 @@ def _start(place: str) -> str:
     return place if len(place) <= 80 else f"{place[:80]}..."
 
 
-def check_flags(place: str, thing: Any, options: Mapping[str, Any]) -> None:
-    """Raise ``RecipeError`` if true or false is given where the thing's signature wants a number.
+def made_with(thing: Any, options: Mapping[str, Any]) -> Any:
+    """Call a function, or make a model, with options as a recipe gives them; types are strict.
 
-    >>> def zoom(factor: float = 2.0) -> None: ...
-    >>> check_flags("data", zoom, {"factor": True})
-    Traceback (most recent call last):
-    feda3i.errors.RecipeError: data.factor: expected a number, found true
+    >>> def zoom(factor: float) -> float:
+    ...     return factor
+    >>> made_with(zoom, {"factor": 2})
+    2.0
     """
-    hints = hints_of(thing)
-    for name, value in options.items():
-        flag, hint = _flag_in(value), hints.get(name)
-        if flag is not None and _names(hint, (int, float)) and not _names(hint, (bool,)):
-            raise RecipeError(f"{place}.{name}: expected a number, found {str(flag).lower()}")
+    from pydantic import TypeAdapter
 
-
-def hints_of(thing: Any) -> dict[str, Any]:
-    """Return the annotations of the arguments that a callable takes; none if they are unknown."""
-    thing = thing.func if isinstance(thing, partial) else thing
-    declares_fields = is_dataclass(thing) or hasattr(thing, "model_fields")
-    is_plain_class = isinstance(thing, type) and not declares_fields
-    target = getattr(thing, "__init__", thing) if is_plain_class else thing
-    try:
-        return get_type_hints(target, include_extras=True)
-    except Exception:  # names that exist for type checkers only, or no signature at all
-        return {}
-
-
-def _flag_in(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, list | tuple):
-        return next((flag for flag in map(_flag_in, value) if flag is not None), None)
-    return None
-
-
-def _names(annotation: Any, kinds: tuple[type, ...]) -> bool:
-    if get_origin(annotation) is Literal:
-        return any(type(choice) in kinds for choice in get_args(annotation))
-    inner = get_args(annotation)
-    return annotation in kinds or any(_names(part, kinds) for part in inner)
+    # As JSON, since a recipe has lists where the code has tuples.
+    return TypeAdapter(thing).validate_json(json.dumps(options), strict=True)
 
 
 def keywords_of(thing: Any) -> list[str]:
@@ -157,11 +128,7 @@ def keywords_of(thing: Any) -> list[str]:
 
 
 def takes_any_keyword(thing: Any) -> bool:
-    """Return whether a callable takes arguments of any name (``**options``).
-
-    >>> takes_any_keyword(lambda **options: None), takes_any_keyword(lambda size: None)
-    (True, False)
-    """
+    """Return whether a callable takes arguments of any name (``**options``)."""
     return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in _parameters(thing))
 
 

@@ -23,15 +23,16 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("durable", [True, False])
-def test_an_empty_path_is_no_file(durable):
+def test_an_empty_path_is_no_file():
     with pytest.raises(RecipeError, match="name of a file"):
-        write_file(Path(""), b"", durable=durable)
+        write_file(Path(""), b"")
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_secret_is_never_readable_by_others(tmp_path, monkeypatch, durable):
-    seen = []
+def test_a_secret_is_never_readable_by_others_and_durable_files_are_synced(
+    tmp_path, monkeypatch, durable
+):
+    seen, synced = [], []
     replace = os.replace
 
     def watched(part, path):
@@ -39,18 +40,11 @@ def test_a_secret_is_never_readable_by_others(tmp_path, monkeypatch, durable):
         replace(part, path)
 
     monkeypatch.setattr("os.replace", watched)
+    monkeypatch.setattr("os.fsync", synced.append)
     write_file(tmp_path / "key", b"secret", durable=durable, mode=0o600)
     assert seen == [0o600]
+    assert len(synced) == durable
     assert (tmp_path / "key").read_bytes() == b"secret"
-
-
-def test_only_durable_files_are_synced(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr("os.fsync", synced.append)
-    write_file(tmp_path / "quick", b"1", durable=False)
-    assert synced == []
-    write_file(tmp_path / "kept", b"2")
-    assert len(synced) == 1
 
 
 @pytest.mark.parametrize("write", [write_png, write_array])

@@ -176,7 +176,7 @@ def new_worker() -> Pool[Assignment, Outcome]:
 
     A process of its own for each run under way: one that dies costs its run alone.
     """
-    return Pool(play, 1, apart=True)
+    return Pool(play, 1)
 
 
 # -- in the process of the bench ------------------------------------------------------------------
@@ -202,7 +202,7 @@ def conduct(
         families.setdefault(task.family, []).append(task)
     waiting = list(families.values())
     each = max(1, cores() // max(1, min(jobs, len(waiting))))
-    running: dict[Future[list[Outcome]], tuple[list[Task], Pool[Assignment, Outcome]]] = {}
+    running: dict[Future[Outcome], tuple[list[Task], Pool[Assignment, Outcome]]] = {}
     failed: dict[str, str] = {}
     number = len(agenda.done)
 
@@ -244,8 +244,8 @@ def conduct(
     return failed
 
 
-def _outcome(future: Future[list[Outcome]]) -> Outcome:
+def _outcome(future: Future[Outcome]) -> Outcome:
     try:
-        return future.result()[0]
+        return future.result()
     except BrokenProcessPool:
         return Outcome(failed="its process died; start the bench again to continue from there")

@@ -72,6 +72,6 @@ def report_at_end(runs: Sequence[Path], folder: Path, gallery: int = 0) -> Path 
             pictures = gallery_of(runs, gallery, False, None, partial(print, file=sys.stderr))
         write_report(runs, target, pictures)
     except Exception as error:
-        print(f"NOTE: no report was written: {message_of(error, 'report')[0]}", file=sys.stderr)
+        print(f"NOTE: no report was written: {message_of(error)[0]}", file=sys.stderr)
         return None
     return target

@@ -116,7 +116,7 @@ class LocalTransport:
         devices = devices_of(job.recipe.engine.device, job.gpus())
         memory = (folder / "memory").absolute()
         tool = partial(_open_desk, job.recipe, job.format, data, memory, devices)
-        self._pool: Pool[Any, Any] = Pool(_do, count, tool=tool)
+        self._pool: Pool[Any, Any] = Pool(_do, count, tool)
 
     def sites(self) -> dict[str, int]:
         """Return every site of the federation."""
@@ -167,16 +167,14 @@ class LocalTransport:
             self._pool.close()
 
 
-@contextmanager
 def _open_desk(
     recipe: Recipe, form: Format, data: dict[str, Any], memory: Path, devices: Sequence[str]
-) -> Iterator[Desk]:
-    """Open what a worker process answers with, on its device."""
+) -> Desk:
+    """Return what a worker process answers with, on its device."""
     device = {"device": devices[worker_number() % len(devices)]}
     engine = recipe.engine.model_copy(update=device)
-    with one_thread():
-        job = Job(recipe.model_copy(update={"engine": engine}), form)
-        yield Desk(job, open_shared(data), memory)
+    job = Job(recipe.model_copy(update={"engine": engine}), form)
+    return Desk(job, open_shared(data), memory)
 
 
 def _do(request: tuple[Order | Slice, Path], desk: Desk) -> Reply | Missing | list[Row]:

@@ -25,7 +25,7 @@ from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError, check_option
-from feda3i.values import check_flags, mistakes
+from feda3i.values import made_with, mistakes
 
 
 class Method(BaseModel):
@@ -134,8 +134,8 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
         raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
     for option in options:
         check_option(f"method '{name}'", option, kind.model_fields)
-    check_flags("method", kind, options)
     try:
-        return kind.model_validate(options)
+        method: Method = made_with(kind, options)
+        return method
     except ValidationError as error:
         raise RecipeError(mistakes(error, name)) from None

@@ -13,7 +13,7 @@ from feda3i.errors import FedA3IError, RecipeError, check_option, shown, summary
 from feda3i.failures import is_out_of_memory
 from feda3i.ram import check_fits
 from feda3i.registry import Registry, declares, load_object
-from feda3i.values import check_flags, keywords_of, takes_any_keyword
+from feda3i.values import keywords_of, takes_any_keyword
 
 if TYPE_CHECKING:
     from torch import nn
@@ -131,7 +131,6 @@ def _call(
             check_option(f"model '{name}'", option, known)
     # A factory with **options still gets only what it names: it may forward them anywhere.
     arguments = {key: value for key, value in given.items() if key in named}
-    check_flags("model", factory, options)
     try:
         module = factory(**arguments, **options)
     except FedA3IError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import PydanticUserError, ValidationError, validate_call
+from pydantic import PydanticUserError, ValidationError
 
 from feda3i.core.cases import Federation
 from feda3i.core.holdout import with_validation
@@ -17,7 +17,7 @@ from feda3i.noise.model import Annotator
 from feda3i.recipe import Recipe
 from feda3i.registry import declares
 from feda3i.simulation.annotation import annotators_of, with_noise
-from feda3i.values import check_flags, keywords_of, mistakes
+from feda3i.values import keywords_of, made_with, mistakes
 
 
 def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
@@ -70,10 +70,8 @@ def _call(name: str, make: Any, options: dict[str, Any], seed: int) -> Any:
         options.setdefault("seed", seed)
     for option in options:
         check_option(f"dataset '{name}'", option, known)
-    check_flags("data", make, options)
     try:
-        # Pydantic cannot check the arguments of a class.
-        return make(**options) if isinstance(make, type) else validate_call(make)(**options)
+        return made_with(make, options)
     except PydanticUserError as error:  # of a plug-in whose annotations cannot be read
         raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
     except ValidationError as error:

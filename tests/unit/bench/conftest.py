@@ -29,7 +29,7 @@ class Here:
     def submit(self, order):
         Here.orders.append(order)
         future = Future()
-        future.set_result([play_order(order)])
+        future.set_result(play_order(order))
         return future
 
     def close(self):

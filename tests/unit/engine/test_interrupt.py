@@ -1,8 +1,6 @@
 """A Ctrl-C or SIGTERM that torch swallows or turns into another error still ends the run."""
 
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -113,23 +111,3 @@ def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe
         run(recipe, tmp_path / "stopped", listener=listener)
     assert listener.rounds == 2
     assert resume(tmp_path / "stopped").sha256 == whole.sha256
-
-
-LOST = """
-import threading
-from feda3i.failures import insistent_ctrl_c
-
-class Destroyed:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-with insistent_ctrl_c():
-    Destroyed()
-    threading.Event().wait()
-"""
-
-
-def test_a_ctrl_c_lost_in_a_destructor_comes_again():
-    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, check=False)
-    assert done.stderr.endswith("KeyboardInterrupt\n")
-    assert "ignored" not in done.stderr

@@ -60,7 +60,7 @@ def test_a_setting_can_be_taken_away(tiny_recipe):
     [
         (("data.size=100000",), "expected to fit into memory"),
         (("data.sites=1000000", "data.cases=1000000"), "expected to fit into memory"),
-        (("data.sites=true",), "data.sites: expected a number, found true"),
+        (("data.sites=true",), "data.sites: input should be a valid integer, found True"),
     ],
 )
 def test_data_that_cannot_fit_is_not_begun(tiny_recipe, overrides, words):
