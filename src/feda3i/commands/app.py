@@ -13,9 +13,6 @@ import click
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=256, help="Processes; default: one per core.")
-]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Changes to the recipe, e.g. rounds=3 method=fedavg.")
 ]

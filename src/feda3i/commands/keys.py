@@ -18,8 +18,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from feda3i.errors import RecipeError
-from feda3i.noise.model import Annotator
 from feda3i.recipe import Recipe
 from feda3i.recipe.trust import registries
 
@@ -82,11 +80,8 @@ def _is_free(section: str, thing: Any, option: str, hint: Any) -> bool:
     """Return whether a recipe may set an option: it is not given, and has more than one value."""
     if section == "model" and option in ("channels", "classes", "dimensions", "shape"):
         return False
-    if hasattr(thing, "for_annotator"):
-        try:
-            thing.for_annotator(Annotator(1.0, 1.0), **{option: None})
-        except RecipeError as error:
-            return "comes from the annotator" not in str(error)
+    if section == "noise" and hasattr(thing, "OPTIONS"):
+        return option in thing.OPTIONS
     return not (get_origin(hint) is Literal and len(get_args(hint)) == 1)
 
 

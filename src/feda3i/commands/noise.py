@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from feda3i.commands.app import Workers, new_app
+from feda3i.commands.app import new_app
 from feda3i.errors import RecipeError
 
 app = new_app(help="Draw annotation noise on masks, look at it, test its properties.")
@@ -22,7 +22,7 @@ Choices = Annotated[
     list[str] | None, typer.Option("--option", help="Option of the model, e.g. mode=faithful.")
 ]
 Classes = Annotated[int, typer.Option(min=1, max=255, help="Foreground classes in the masks.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
 @app.command()
@@ -39,7 +39,6 @@ def apply(
         bool, typer.Option(help="mu and sigma are meant at 256 px and scale with the mask.")
     ] = False,
     classes: Classes = 1,
-    workers: Workers = None,
     overwrite: Annotated[bool, typer.Option(help="Write into a folder with files.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -51,7 +50,7 @@ def apply(
 
     annotator, options = Annotator(mu, sigma), _options(option)
     drawing = Drawing(annotator, noise, options, seed, site, classes, relative)
-    rows, problems = apply_to_folder(masks, out, drawing, workers, overwrite, quiet)
+    rows, problems = apply_to_folder(masks, out, drawing, overwrite)
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)
     if rows and not quiet:

@@ -86,7 +86,7 @@ def run(
             if federation is None:
                 if annotators:
                     listener.doing("drawing the masks of the noisy annotators")
-                federation = noisy_federation(given, recipe, annotators, folder.make_cache())
+                federation = noisy_federation(given, recipe, annotators)
             folder.begin(recipe, facts_of(job, federation))
             seen = as_trained(federation, recipe.method.name)
             with closing(LocalTransport(job, seen, folder.path)) as transport:
@@ -125,7 +125,7 @@ def resume(
         with one_thread():
             if federation is None:
                 listener.doing("reading the cases")
-                federation = federation_of(recipe, folder.make_cache())
+                federation = federation_of(recipe)
             federation = with_validation(federation, recipe.validation.share, recipe.seed)
             check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
             job, changed = job_of(recipe, federation), moved(folder.manifest())

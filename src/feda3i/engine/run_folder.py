@@ -27,7 +27,7 @@ from feda3i.engine.manifest import check_manifest, check_recipe_kept, manifest_o
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best, write_best
 from feda3i.errors import RunError, WireError
-from feda3i.files import make_private, write_file
+from feda3i.files import write_file
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local
@@ -279,12 +279,8 @@ class RunFolder:
             )
         return found
 
-    def make_cache(self) -> Path:
-        """Return the folder for pixels, which only the user may enter and the end removes."""
-        return make_private(self.cache)
-
     def drop_cache(self) -> None:
-        """Remove the pixels that processes shared and the masks that were drawn."""
+        """Remove the pixels that processes shared."""
         shutil.rmtree(self.cache, ignore_errors=True)
 
     def close(self) -> None:

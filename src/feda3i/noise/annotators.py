@@ -38,11 +38,7 @@ SETTINGS: Mapping[str, NoiseSetting] = {
 
 
 def get_setting(name: str) -> NoiseSetting:
-    """Return one of the paper's four settings by name.
-
-    >>> get_setting("skin-ns")
-    NoiseSetting(mu_max=20.0, mu_min=-20.0, sigma_max=10.0, p_d=0.2)
-    """
+    """Return one of the paper's four settings by name."""
     key = name.lower().replace("_", "-")
     if key not in SETTINGS:
         raise unknown("noise setting", name, SETTINGS)
@@ -62,12 +58,10 @@ def draw_annotators(
     """Draw the annotators of n sites from M(mu_max, mu_min, sigma_max, p_d).
 
     mu is uniform in (0, mu_max) for a site that expands, in (mu_min, 0) for one that shrinks; sigma
-    is uniform in (sigma_max / 2, sigma_max).
+    is uniform in (sigma_max / 2, sigma_max); all in pixels at 256 pixels a side.
 
     Parameters
     ----------
-    mu_max, mu_min, sigma_max
-        In pixels at 256 pixels a side.
     p_d
         Share of sites that expand.
     draw

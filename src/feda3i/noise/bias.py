@@ -7,11 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from feda3i.geometry import Floats
+from feda3i.noise.model import BorderNoise
 
 # Residual weight of the first value and of its copy that closes the contour, in the published code.
 ANCHOR_WEIGHT = 10.0
 CLOSURE = 3.0  # pixels at 256: both ends of the bias sequence must meet within this distance
 REDRAWS = 200  # after which the best of the sequences drawn so far is taken
+POINTS, DEGREE = 30, 10  # drawn values (paper: l_sub) and degree of the polynomial (paper: p)
 
 
 @lru_cache(maxsize=1024)
@@ -39,47 +41,27 @@ def evaluation_basis(length: int, degree: int) -> Floats:
 
 
 def draw_bias(
+    model: BorderNoise,
     length: int,
-    mu: float,
-    sigma: float,
     rng: np.random.Generator,
-    *,
-    points: int = 30,
-    degree: int = 10,
     gap: float | None = None,
-    clip: float = 30.0,
-    scale: float = 1.0,
+    points: int = POINTS,
+    degree: int = DEGREE,
 ) -> tuple[Floats, int]:
-    """Draw how far each of ``length`` contour pixels moves (pixels, positive outwards).
+    """Draw how far each of ``length`` contour pixels moves; return also how often it was drawn.
 
     ``points`` values from Normal(mu, sigma^2), the polynomial of this degree through them, clipped;
-    drawn again until the two ends of the sequence meet.
-
-    Parameters
-    ----------
-    gap
-        Distance between drawn values as a share of the contour; ``None`` spreads them evenly.
-    scale
-        Image side / 256.
-
-    Returns
-    -------
-    bias
-        ``(length,)``.
-    tries
-        How many times values were drawn.
-
-    >>> bias, tries = draw_bias(330, 5.0, 0.0, np.random.default_rng(0))
-    >>> bool(np.allclose(bias, 5.0)), tries
-    (True, 1)
+    drawn again until the two ends of the sequence meet. ``gap`` is the distance between drawn
+    values as a share of the contour; by default they are spread evenly.
     """
+    clip, scale = model.clip, model.scale
     operator = fit_operator(points, degree, 1.0 / points if gap is None else gap)
     basis = evaluation_basis(length, degree)
     ends = basis[[0, -1]]
     best, smallest, tries = operator[:, 0], np.inf, 0
     while smallest >= CLOSURE * scale and tries < REDRAWS:
         tries += 1
-        curve = operator @ rng.normal(mu, sigma, points)
+        curve = operator @ rng.normal(model.mu, model.sigma, points)
         first, last = (ends @ curve).tolist()
         opening = abs(min(max(first, -clip), clip) - min(max(last, -clip), clip))
         if opening < smallest:

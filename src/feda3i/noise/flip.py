@@ -26,24 +26,21 @@ class ClassConditional(NoiseOptions):
     True
     """
 
-    GIVEN = ("rho_01", "rho_10")
-
     rho_01: Rate = 0.2
     rho_10: Rate = 0.2
 
     @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: object) -> ClassConditional:
+    def fields_of(cls, annotator: Annotator) -> dict[str, float]:
         """Return the rates that stand for an annotator.
 
         mu decides which class is hit: rate |mu| / 100 (at 256 pixels) on background pixels if mu is
         positive, on foreground pixels if negative; sigma adds sigma / 200 to both. So mu = 20 gives
         the customary rate of 0.2. Rates end at 0.5.
         """
-        cls.check_options(options)
         mu, sigma = annotator.mu / annotator.scale, annotator.sigma / annotator.scale
         both = 0.5 * sigma / PIXELS_OF_RATE_ONE
         grow, shrink = max(mu, 0.0) / PIXELS_OF_RATE_ONE, max(-mu, 0.0) / PIXELS_OF_RATE_ONE
-        return cls(min(0.5, grow + both), min(0.5, shrink + both))
+        return {"rho_01": min(0.5, grow + both), "rho_10": min(0.5, shrink + both)}
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""

@@ -6,23 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError
 from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
-from feda3i.noise.model import (
-    Annotator,
-    Mask,
-    NoiseOptions,
-    NotNegative,
-    Number,
-    Positive,
-    core_of,
-    noise_by_class,
-)
+from feda3i.noise.model import BorderNoise, Mask, Positive, core_of, noise_by_class
 from feda3i.seeding import Draws
 
 Surface = NDArray[np.float32]
@@ -33,7 +23,7 @@ FARTHEST = 4.0  # cells beyond which a kernel is taken as zero
 
 
 @dataclass(frozen=True)
-class SignedDistanceEvolution(NoiseOptions):
+class SignedDistanceEvolution(BorderNoise):
     """C(mu, sigma) in two or three dimensions: ``{u: D(u) <= b(u)}``.
 
     D is the signed distance to the border of an object and b a smooth Gaussian field with mean mu.
@@ -46,13 +36,11 @@ class SignedDistanceEvolution(NoiseOptions):
     ----------
     mu, sigma
         Mean and standard deviation of the distance, in pixels (or in the unit of ``spacing``).
-    clip
-        Largest distance that the border moves, in pixels.
-    start
-        ``random`` border pixel to begin at, or ``fixed``: the first in scan order.
+    scale
+        Image side / 256: the border moves by at most 30 times this.
     spacing
-        Size of a pixel along each axis; ``None`` means one, or for volumes of a data set that knows
-        their voxels, the size of those relative to the smallest side.
+        Size of a pixel along each axis; ``None``: one. Volumes of a data set that knows their
+        voxels have the size of those relative to the smallest side.
 
     >>> ball = np.linalg.norm(np.mgrid[:48, :48, :48] - 24.0, axis=0) <= 14
     >>> noisy = SignedDistanceEvolution(4.0, 0.0)(ball, np.random.default_rng(0))
@@ -61,33 +49,14 @@ class SignedDistanceEvolution(NoiseOptions):
     True
     """
 
-    GIVEN = ("mu", "sigma")
-
-    mu: Number
-    sigma: NotNegative
-    clip: Positive = 30.0
-    start: Literal["random", "fixed"] = "random"
-    spacing: list[Positive] | tuple[Positive, ...] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if abs(self.mu) > self.clip:
-            raise RecipeError(f"mu: expected at most clip = {self.clip:g}, found {self.mu:g}")
-
-    @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: Any) -> SignedDistanceEvolution:
-        """Return C(mu, sigma); lengths among the options are given at 256 pixels and scaled."""
-        cls.check_options(options)
-        full = cls(mu=0.0, sigma=0.0, **options)
-        mu, sigma = float(annotator.mu), float(annotator.sigma)
-        return replace(full, mu=mu, sigma=sigma, clip=full.clip * annotator.scale)
+    spacing: tuple[Positive, ...] | None = None
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""
         return noise_by_class(mask, rng, self._change, is_nested=True)
 
     def for_spacing(self, spacing: Sequence[float]) -> SignedDistanceEvolution:
-        """Return the same noise for pixels of this size; a size that was given stays."""
+        """Return the same noise for pixels of this size, unless it has one."""
         return self if self.spacing is not None else replace(self, spacing=tuple(spacing))
 
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
@@ -118,7 +87,7 @@ class SignedDistanceEvolution(NoiseOptions):
         if np.isinf(distance[(0,) * distance.ndim]):  # the component fills its box: no border
             return component.copy()
         border = np.argwhere((distance < 0) & (distance >= -sizes.max()))
-        start = border[int(rng.integers(len(border))) if self.start == "random" else 0]
+        start = border[int(rng.integers(len(border)))]
         cell = 2.0 * math.pi * _radius(component.sum() * sizes.prod(), component.ndim) / CELLS
         cell = max(cell, 1.5 * sizes.max())
         axes = [np.arange(n) * size for n, size in zip(component.shape, sizes, strict=True)]
@@ -145,21 +114,10 @@ def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: f
 
 
 def smooth_field(axes: list[NDArray[np.float64]], cell: float, rng: np.random.Generator) -> Surface:
-    """Draw a smooth field with Normal(0, 1) values at every point of a grid.
+    """Draw a smooth field with Normal(0, 1) values at every point of the grid of these axes.
 
-    Independent normal values on a coarse lattice with this distance, blended by Gaussian weights
-    whose squares sum to one at every point, so that the variance is one everywhere.
-
-    Parameters
-    ----------
-    axes
-        Coordinates along each axis, ascending.
-    cell
-        Distance between lattice points; values farther apart are independent.
-
-    >>> grid = [np.arange(20.0), np.arange(30.0)]
-    >>> smooth_field(grid, 5.0, np.random.default_rng(0)).shape
-    (20, 30)
+    Independent normal values on a coarse lattice with distance ``cell``, blended by Gaussian
+    weights whose squares sum to one at every point, so that the variance is one everywhere.
     """
     weights = []
     for axis in axes:

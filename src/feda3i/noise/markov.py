@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from feda3i.geometry import Binary
@@ -19,6 +18,7 @@ from feda3i.seeding import Draws, generator
 # rough rim has more pixels than a smooth one: 11.8 px in 200 steps at theta1 .8, theta2 .05.
 ADVANCE = 1.97
 MOST_STEPS = 1_000_000
+CROSS = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))  # a pixel and its four neighbours
 BLOCK = 16  # steps after which the examined part of the frame is chosen again
 
 
@@ -43,30 +43,26 @@ class MarkovNoise(NoiseOptions):
     True
     """
 
-    GIVEN = ("theta1", "theta2", "theta3")
-
     steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 200
     theta1: Rate = 0.8
     theta2: Rate = 0.05
     theta3: Rate = 0.2
 
     @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: Any) -> MarkovNoise:
+    def fields_of(cls, annotator: Annotator) -> dict[str, Any]:
         """Return the walk whose border ends mu pixels away on average.
 
         The border advances about 1.97 theta2 (2 theta1 - 1) pixels a step, so theta1 follows from
         mu; where even theta1 = 1 is too slow the number of steps grows. sigma is not used: the
         spread of the walk is its own.
         """
-        cls.check_options(options)
-        model = cls(**options)
-        steps = max(model.steps, math.ceil(abs(annotator.mu) / (ADVANCE * model.theta2)), 1)
-        theta1 = 0.5 + 0.5 * annotator.mu / (ADVANCE * model.theta2 * steps)
-        return replace(model, steps=steps, theta1=min(1.0, max(0.0, theta1)))
+        steps = max(cls.steps, math.ceil(abs(annotator.mu) / (ADVANCE * cls.theta2)), 1)
+        theta1 = 0.5 + 0.5 * annotator.mu / (ADVANCE * cls.theta2 * steps)
+        return {"steps": steps, "theta1": min(1.0, max(0.0, theta1))}
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
-        """Return the noisy mask of a 2-D or 3-D mask or label map."""
-        return noise_by_class(mask, rng, self._change)
+        """Return the noisy mask of a 2-D mask or label map."""
+        return noise_by_class(mask, rng, self._change, dimensions=(2,))
 
     def _change(self, mask: Binary, rng: np.random.Generator) -> Binary:
         walked = self.walk(mask, rng)
@@ -92,28 +88,12 @@ class MarkovNoise(NoiseOptions):
         for _ in range(steps):
             is_growing = rng.random() < self.theta1
             side = walked if is_growing else 1 - walked
-            rim = np.flatnonzero((spread_by_one(side) ^ side).view(bool))
+            rim = np.flatnonzero(cv2.dilate(side, CROSS) != side)
             flat[rim[rng.random(len(rim)) < self.theta2]] ^= 1
-
-
-def spread_by_one(mask: Binary) -> Binary:
-    """Return the mask with the neighbours across each face (4 in a plane, 6 in a volume)."""
-    if mask.ndim == 2:
-        cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
-        return np.asarray(cv2.dilate(mask, cross), np.uint8)
-    from scipy import ndimage
-
-    return np.asarray(ndimage.binary_dilation(mask)).view(np.uint8)
 
 
 def blur_and_threshold(mask: Binary) -> Binary:
     """Blur with a Gaussian of 5 pixels a side, sigma 2, and keep what is above one half."""
-    blurred: NDArray[np.float32] = mask.astype(np.float32)
     kernel = cv2.getGaussianKernel(5, 2.0).astype(np.float32)
-    if mask.ndim == 2:
-        return np.asarray(cv2.sepFilter2D(blurred, -1, kernel, kernel) > 0.5).view(np.uint8)
-    from scipy import ndimage
-
-    for axis in range(mask.ndim):
-        blurred = ndimage.correlate1d(blurred, kernel[:, 0], axis, mode="mirror")
+    blurred = cv2.sepFilter2D(mask.astype(np.float32), -1, kernel, kernel)
     return np.asarray(blurred > 0.5).view(np.uint8)

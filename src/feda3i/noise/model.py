@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar, Protocol, get_type_hints, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, Self, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 
 MOST_CLASSES = 64
 SIDE = 256  # pixels: the image side at which the paper's mu and sigma are given
+MOST_MOVED = 30.0  # pixels at 256 by which a border moves at most
 
 
 @runtime_checkable
@@ -39,12 +40,7 @@ class NoiseWarning(UserWarning):
 
 
 class Checked:
-    """Base of dataclasses whose values must be as their annotations say.
-
-    >>> Annotator(0.0, sigma=-1.0)
-    Traceback (most recent call last):
-    feda3i.errors.RecipeError: sigma: input should be greater than or equal to 0, found -1.0
-    """
+    """Base of dataclasses whose values must be as their annotations say."""
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
@@ -63,40 +59,67 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     return {one.name: TypeAdapter(hints[one.name], config=strict) for one in fields(kind)}
 
 
-class NoiseOptions(Checked):
-    """Base of the noise models here: dataclasses whose fields are their options."""
-
-    GIVEN: ClassVar[tuple[str, ...]] = ()
-    """Fields that no recipe sets: they come from the annotator."""
-
-    @classmethod
-    def check_options(cls, options: Mapping[str, Any]) -> None:
-        """Raise RecipeError for options that a model does not have, or that are given."""
-        names = [one.name for one in fields(cls)]  # type: ignore[arg-type]
-        for name in options:
-            if name in cls.GIVEN:
-                raise RecipeError(f"{name}: comes from the annotator of each site; leave it out")
-            check_option(cls.__name__, name, [one for one in names if one not in cls.GIVEN])
-
-
 @dataclass(frozen=True)
 class Annotator(Checked):
-    """How one site draws: C(mu, sigma) of the paper."""
+    """How one site draws: C(mu, sigma) of the paper.
 
-    # Mean and standard deviation of the distance from the clean contour, in pixels of the site's
-    # images; positive is outside
+    ``mu`` and ``sigma`` are mean and standard deviation of the distance from the clean contour, in
+    pixels of the site's images, positive outside; ``scale`` is the size of these images / 256.
+    """
+
     mu: Number
     sigma: NotNegative
     scale: Positive = 1.0
-    """Size of these images relative to 256 pixels, the size the paper's values refer to."""
 
     def scaled(self, factor: float) -> Annotator:
-        """Return the same annotator for images ``factor`` times the size.
-
-        >>> Annotator(-2.0, 1.0, scale=0.25).scaled(4)
-        Annotator(mu=-8.0, sigma=4.0, scale=1.0)
-        """
+        """Return the same annotator for images ``factor`` times the size."""
         return Annotator(self.mu * factor, self.sigma * factor, self.scale * factor)
+
+
+class NoiseOptions(Checked):
+    """Base of the noise models: dataclasses with what an annotator gives and a recipe sets."""
+
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
+    """Fields that a recipe may set."""
+
+    @classmethod
+    def for_annotator(cls, annotator: Annotator, **options: Any) -> Self:
+        """Return the noise of an annotator, with the options of a recipe."""
+        for name in options:
+            check_option(cls.__name__, name, cls.OPTIONS)
+        return cls(**cls.fields_of(annotator), **options)
+
+    @classmethod
+    def fields_of(cls, annotator: Annotator) -> dict[str, float]:
+        """Return the fields that an annotator gives; none for noise with rates of its own."""
+        return {}
+
+
+@dataclass(frozen=True)
+class BorderNoise(NoiseOptions):
+    """Base of C(mu, sigma): borders move by mu on average, and never farther than ``clip``."""
+
+    mu: Number
+    sigma: NotNegative
+    scale: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if abs(self.mu) > self.clip:
+            raise RecipeError(
+                f"mu: expected at most {self.clip:g} pixels ({MOST_MOVED:g} at 256), found "
+                f"{self.mu:g}"
+            )
+
+    @property
+    def clip(self) -> float:
+        """Largest distance that the border moves, in pixels."""
+        return MOST_MOVED * self.scale
+
+    @classmethod
+    def fields_of(cls, annotator: Annotator) -> dict[str, float]:
+        """Return mu, sigma and scale."""
+        return asdict(annotator)
 
 
 def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
@@ -114,11 +137,7 @@ def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
 
 
 def classes_of(mask: Mask) -> list[int]:
-    """Return the foreground classes of a mask in ascending order.
-
-    >>> classes_of(np.array([[0, 2], [1, 2]]))
-    [1, 2]
-    """
+    """Return the foreground classes of a mask in ascending order."""
     highest = int(mask.max())
     if highest <= 1 and (mask.dtype.kind != "i" or int(mask.min()) >= 0):
         return [1] if highest else []
@@ -138,20 +157,12 @@ def noise_by_class(
     dimensions: tuple[int, ...] = (2, 3),
     is_nested: bool = False,
 ) -> Mask:
-    """Apply a change of binary masks to each class of a label map in turn.
+    """Apply a change of C-contiguous binary masks (0, 1) to each class of a label map in turn.
 
-    Classes are changed one after the other in ascending order, each from its own clean region, and
-    painted in that order: where two noisy classes overlap the higher value wins (a structure inside
-    another usually has the higher one); what no class claims becomes background. A mask without
-    foreground is returned as it is: there is nothing to misdraw.
-
-    Parameters
-    ----------
-    change
-        Takes a C-contiguous binary mask (0, 1) and the generator, returns a new binary mask.
-    is_nested
-        A hole of a class that holds higher classes alone is not a hole: whoever draws the outer
-        structure draws over the inner one. So no background opens between two that shrink.
+    Classes are changed in ascending order, each from its own clean region, and painted in that
+    order: where two overlap the higher value wins (a structure inside another usually has the
+    higher one). A mask without foreground stays as it is. ``is_nested``: a hole of a class that
+    holds higher classes alone is not a hole, so that no background opens between two that shrink.
     """
     check_mask(mask, dimensions)
     classes, rng = classes_of(mask), generator(rng)

@@ -35,8 +35,6 @@ class MorphologicalNoise(NoiseOptions):
     1.35
     """
 
-    GIVEN = ("p_dilate", "low", "high")
-
     p_dilate: Rate = 0.5
     low: NotNegative = 7.0
     high: NotNegative = 9.0
@@ -47,16 +45,16 @@ class MorphologicalNoise(NoiseOptions):
             raise RecipeError(f"expected low <= high, found low {self.low:g}, high {self.high:g}")
 
     @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: object) -> MorphologicalNoise:
+    def fields_of(cls, annotator: Annotator) -> dict[str, float]:
         """Return the dilations and erosions that stand for an annotator.
 
         P(dilate) is the probability that Normal(mu, sigma^2) is positive; h is uniform in
         |mu| - sigma to |mu| + sigma, not below 0.
         """
-        cls.check_options(options)
         mu, sigma = annotator.mu, annotator.sigma
         p_dilate = 0.5 * (1.0 + (math.erf(mu / sigma / math.sqrt(2)) if sigma else np.sign(mu)))
-        return cls(float(p_dilate), max(0.0, abs(mu) - sigma), abs(mu) + sigma)
+        low, high = max(0.0, abs(mu) - sigma), abs(mu) + sigma
+        return {"p_dilate": float(p_dilate), "low": low, "high": high}
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the noisy mask of a 2-D or 3-D mask or label map."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from feda3i.errors import DataError
 from feda3i.geometry import label_components
-from feda3i.noise.model import Annotator, Mask, NoiseOptions, Rate, check_mask, classes_of
+from feda3i.noise.model import Mask, NoiseOptions, Rate, check_mask, classes_of
 from feda3i.seeding import Draws, generator
 
 SMALLEST = 15  # pixels of an object; specks are no decision of an annotator
@@ -29,12 +29,7 @@ Region = NDArray[np.bool_]
 
 
 def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
-    """Yield class and region of each object, by class and then in scan order.
-
-    >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1; mask[12:18, 2:8] = 2; mask[0, 19] = 1
-    >>> [(value, int(region.sum())) for value, region in objects_of(mask)]
-    [(1, 36), (2, 36)]
-    """
+    """Yield class and region of each object, by class and then in scan order."""
     for value in classes_of(mask):
         labels, count = label_components((mask == value).view(np.uint8))
         for label in range(1, count + 1):
@@ -43,18 +38,8 @@ def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
                 yield value, region
 
 
-class _ObjectNoise(NoiseOptions):
-    """Noise that has rates of its own: how far an annotator draws off the contour is not used."""
-
-    @classmethod
-    def for_annotator(cls, annotator: Annotator, **options: Any) -> Self:
-        """Return the noise with these options."""
-        cls.check_options(options)
-        return cls(**options)
-
-
 @dataclass(frozen=True)
-class Omission(_ObjectNoise):
+class Omission(NoiseOptions):
     """Leave out each object with rate ``objects``, and empty whole cases with rate ``cases``.
 
     ``keep_one`` retains the largest object of a case that is not emptied.
@@ -63,6 +48,8 @@ class Omission(_ObjectNoise):
     >>> int(Omission(objects=1.0, cases=0.0)(mask, np.random.default_rng(0)).sum())
     100
     """
+
+    OPTIONS = ("objects", "cases", "keep_one")
 
     objects: Rate = 0.4
     """Probability that an object is changed."""
@@ -90,8 +77,10 @@ class Omission(_ObjectNoise):
 
 
 @dataclass(frozen=True)
-class Addition(_ObjectNoise):
+class Addition(NoiseOptions):
     """Make up 1 to ``most`` objects with rate ``cases``: copies of others, turned and mirrored."""
+
+    OPTIONS = ("cases", "most")
 
     cases: Rate = 0.3
     """Probability that a case is changed as a whole."""
@@ -135,13 +124,15 @@ def _place(mask: Mask, value: int, shape: Region, rng: np.random.Generator) -> N
 
 
 @dataclass(frozen=True)
-class Swap(_ObjectNoise):
+class Swap(NoiseOptions):
     """Give each object with rate ``objects`` another class, all others alike.
 
     >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1
     >>> int(Swap(objects=1.0, classes=2)(mask, np.random.default_rng(0)).max())
     2
     """
+
+    OPTIONS = ("objects", "classes")
 
     objects: Rate = 0.3
     """Probability that an object is changed."""

@@ -25,7 +25,7 @@ from feda3i.geometry import (
     label_components,
     outer_contours,
 )
-from feda3i.noise.bias import draw_bias
+from feda3i.noise.bias import POINTS, draw_bias
 from feda3i.noise.model import NoiseWarning
 
 if TYPE_CHECKING:
@@ -62,20 +62,10 @@ def _evolve_component(
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0  # step 2
     contour = np.roll(contour, -start, axis=0)
-    margin = length // model.points
+    margin = length // POINTS
     if margin == 0:  # step 3: the published function returns nothing that can be drawn
         return np.zeros_like(mask), np.zeros(length)
-    bias, _ = draw_bias(  # steps 4 to 6
-        length,
-        model.mu,
-        model.sigma,
-        rng,
-        points=model.points,
-        degree=model.degree,
-        gap=margin / length,
-        clip=model.clip,
-        scale=model.scale,
-    )
+    bias, _ = draw_bias(model, length, rng, margin / length)  # steps 4 to 6
     if not bias.any():  # step 7
         return mask.copy(), bias
     moved, is_dropped = move_contour(mask, contour, bias)

@@ -27,7 +27,7 @@ from feda3i.geometry import (
     outer_contours,
     signed_distance,
 )
-from feda3i.noise.bias import draw_bias
+from feda3i.noise.bias import DEGREE, POINTS, draw_bias
 from feda3i.noise.model import core_of
 
 if TYPE_CHECKING:
@@ -134,20 +134,12 @@ def _evolve_solid(
 
 def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.Generator) -> Floats:
     if is_short:
-        mean = rng.normal(model.mu, model.sigma, model.points).mean()
+        mean = rng.normal(model.mu, model.sigma, POINTS).mean()
         return np.full(length, np.clip(mean, -model.clip, model.clip))
     share = min(1.0, length / (SHORT * model.scale))
-    degree = max(1, round(model.degree * share))
-    return draw_bias(
-        length,
-        model.mu,
-        model.sigma,
-        rng,
-        points=max(degree + 1, round(model.points * share)),
-        degree=degree,
-        clip=model.clip,
-        scale=model.scale,
-    )[0]
+    degree = max(1, round(DEGREE * share))
+    points = max(degree + 1, round(POINTS * share))
+    return draw_bias(model, length, rng, points=points, degree=degree)[0]
 
 
 def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:

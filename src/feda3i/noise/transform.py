@@ -19,22 +19,16 @@ from typing import Any
 import numpy as np
 
 from feda3i import seeding
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError
 from feda3i.noise.model import NoiseModel
 
 
 def noisy(masks: Any, noise: NoiseModel, seed: seeding.Draws, dimensions: int = 2) -> Any:
     """Return masks as another annotator would have drawn them, of the same kind and type.
 
-    Parameters
-    ----------
-    masks
-        An array or tensor ``(..., *space)`` of whole numbers of any type, also floats; 0 is
-        background. Each mask of a batch or channel has draws of its own.
-    seed
-        A seed or a generator.
-    dimensions
-        Of the space: 2 for pictures, 3 for volumes.
+    ``masks`` is an array or tensor ``(..., *space)`` of whole numbers of any type, also floats; 0
+    is background. Each mask of a batch or channel has draws of its own. ``dimensions`` of the space
+    are 2 for pictures, 3 for volumes.
     """
     if hasattr(masks, "detach"):
         import torch
@@ -71,16 +65,11 @@ class NoisyMaskd:
         seed: int = 0,
         dimensions: int = 2,
     ) -> None:
-        if not callable(noise):
-            raise RecipeError(f"noise: expected a callable (mask, rng), found {noise!r}")
         self.keys = (keys,) if isinstance(keys, str) else tuple(keys)
         self.noise, self.case, self.seed, self.dimensions = noise, case, seed, dimensions
 
     def __call__(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the data with noisy masks; the given ones are left alone."""
-        for key in (self.case, *self.keys):
-            if key not in data:
-                raise DataError(f"expected an entry '{key}', found {', '.join(map(str, data))}")
         changed = dict(data)
         for key in self.keys:
             rng = seeding.rng(self.seed, "noise", key, str(data[self.case]))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
 from feda3i.noise.model import SIDE, Annotator
-from feda3i.noise.noisy_masks import build_model
+from feda3i.noise.noisy_masks import apply_noise, build_model
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import DRAWN, NoiseSection
-from feda3i.simulation.cache import cached_noise
 
 
 def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator]:
@@ -67,19 +65,15 @@ def _seed(recipe: Recipe) -> int:
 
 
 def with_noise(
-    federation: Federation,
-    recipe: Recipe,
-    annotators: Mapping[str, Annotator],
-    folder: Path | None = None,
+    federation: Federation, recipe: Recipe, annotators: Mapping[str, Annotator]
 ) -> Federation:
-    """Return the federation with the masks that the annotators draw; kept in the folder if given.
+    """Return the federation with the masks that the annotators draw.
 
-    The noise of a case depends on the seed, its site and its id: not on the method, the order or
-    the number of processes, so that every method of a comparison sees the same masks.
+    The noise of a case depends on the seed, its site and its id: not on the method or the order, so
+    that every method of a comparison sees the same masks.
     """
     cases = federation.train
-    noisy = cached_noise(
-        folder,
+    noisy = apply_noise(
         cases.masks,
         cases.ids,
         federation.sites,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import PydanticUserError, ValidationError
@@ -20,13 +19,10 @@ from feda3i.simulation.annotation import annotators_of, with_noise
 from feda3i.values import keywords_of, made_with, mistakes
 
 
-def federation_of(recipe: Recipe, folder: Path | None = None) -> Federation:
-    """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks.
-
-    Noisy masks are kept in the folder if one is given, and read from there the next time.
-    """
+def federation_of(recipe: Recipe) -> Federation:
+    """Return the cases of a recipe, divided among sites, with the recipe's noise in the masks."""
     clean = clean_federation(recipe)
-    return noisy_federation(clean, recipe, annotators_of(recipe, clean), folder)
+    return noisy_federation(clean, recipe, annotators_of(recipe, clean))
 
 
 def clean_federation(recipe: Recipe) -> Federation:
@@ -37,14 +33,11 @@ def clean_federation(recipe: Recipe) -> Federation:
 
 
 def noisy_federation(
-    clean: Federation,
-    recipe: Recipe,
-    annotators: Mapping[str, Annotator],
-    folder: Path | None = None,
+    clean: Federation, recipe: Recipe, annotators: Mapping[str, Annotator]
 ) -> Federation:
     """Return the federation with the masks that its annotators draw, validation cases apart."""
     if annotators:
-        clean = with_noise(clean, recipe, annotators, folder)
+        clean = with_noise(clean, recipe, annotators)
     return with_validation(clean, recipe.validation.share, recipe.seed)
 
 

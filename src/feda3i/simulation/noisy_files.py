@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError, RecipeError
-from feda3i.failures import raw_stderr
 from feda3i.files import write_array, write_csv, write_png
 from feda3i.noise.model import SIDE, Annotator
 from feda3i.noise.noisy_masks import NoisyCase, build_model, noisy_case
-from feda3i.pool import cores, ordered_map
 from feda3i.reading.file_list import read_file
 from feda3i.reading.picture import read_mask
 
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
-CASES_PER_PROCESS = 64  # fewer are finished before another process has started
 
 
 @dataclass(frozen=True)
 class Drawing:
     """Which noise to draw: model, options, seed, site, and how to read mu, sigma and the masks.
 
-    ``is_relative`` means that mu and sigma are given at 256 pixels and scale with each mask's
-    longer side.
+    ``is_relative``: mu and sigma are given at 256 pixels and scale with each mask's longer side.
     """
 
     annotator: Annotator
@@ -49,12 +44,7 @@ class Drawing:
 
 
 def apply_to_folder(
-    masks: Path,
-    out: Path,
-    drawing: Drawing,
-    workers: int | None = None,
-    overwrite: bool = False,
-    quiet: bool = True,
+    masks: Path, out: Path, drawing: Drawing, overwrite: bool = False
 ) -> tuple[list[NoisyCase], list[str]]:
     """Draw noisy versions of all masks of a folder; write them and ``noise.csv`` to another.
 
@@ -62,37 +52,29 @@ def apply_to_folder(
     the seed, the site and the file's stem. Returns a row per mask and a sentence per file that was
     left out.
     """
-    from rich.console import Console
-    from rich.progress import track
-
     files = find_masks(masks)
     build_model(drawing.name, drawing.annotator, drawing.options)  # wrong options: before any file
-    if out.resolve() in {masks.resolve(), masks.resolve().parent} and out.is_dir():
+    if out.is_dir() and out.resolve() in {masks.resolve(), masks.resolve().parent}:
         raise RecipeError(f"expected another folder than that of the clean masks, found '{out}'")
     if out.is_dir() and any(out.iterdir()) and not overwrite:
         raise RecipeError(f"'{out}' is not empty: choose another folder, or add --overwrite")
-    count = workers or min(cores(), max(1, len(files) // CASES_PER_PROCESS))
-    drawn = ordered_map(partial(_draw_file, out=out, drawing=drawing), files, count)
-    console = Console(file=raw_stderr(), quiet=quiet)
-    made = list(track(drawn, "noise", len(files), console=console, transient=True))
-    rows = [row for row in made if isinstance(row, NoisyCase)]
+    rows, problems = [], []
+    for file in files:
+        try:
+            noisy, row = drawing.draw(read_mask_file(file, drawing.classes), file.stem)
+        except DataError as error:
+            problems.append(f"{file}: {error}")
+            continue
+        rows.append(row)
+        if file.suffix.lower() == ".npy":
+            write_array(out / f"{file.stem}.npy", noisy)
+        else:
+            shown = noisy * np.uint8(255) if drawing.classes == 1 else noisy
+            write_png(out / f"{file.stem}.png", shown, compression=1)
     if rows:
         table = [{**asdict(row), "seed": drawing.seed, "noise": drawing.name} for row in rows]
         write_table(out / "noise.csv", table)
-    return rows, [text for text in made if isinstance(text, str)]
-
-
-def _draw_file(file: Path, *, out: Path, drawing: Drawing) -> NoisyCase | str:
-    try:
-        noisy, row = drawing.draw(read_mask_file(file, drawing.classes), file.stem)
-    except DataError as error:
-        return f"{file}: {error}"
-    if file.suffix.lower() == ".npy":
-        write_array(out / f"{file.stem}.npy", noisy)
-    else:
-        shown = noisy * np.uint8(255) if drawing.classes == 1 else noisy
-        write_png(out / f"{file.stem}.png", shown, compression=1)
-    return row
+    return rows, problems
 
 
 def find_masks(folder: Path) -> list[Path]:
@@ -105,8 +87,7 @@ def find_masks(folder: Path) -> list[Path]:
     if not found:
         raise DataError(f"'{folder}' has no mask: expected {', '.join(MASK_FILES)}")
     stems = [f.stem for f in found]
-    twice = sorted({s for s in stems if stems.count(s) > 1})
-    if twice:
+    if twice := sorted({s for s in stems if stems.count(s) > 1}):
         raise DataError(
             f"'{folder}' has several files called '{twice[0]}': noise depends on the name"
         )

@@ -1,10 +1,13 @@
-"""Annotators of a federation: M(mu_max, mu_min, sigma_max, p_d) and the paper's settings."""
+"""Annotators of a federation: the paper's settings, the authors' own draw, models by name."""
 
 from __future__ import annotations
+
+from dataclasses import astuple
 
 import numpy as np
 import pytest
 
+from feda3i.data.partition import divide
 from feda3i.errors import RecipeError
 from feda3i.noise import (
     SETTINGS,
@@ -15,36 +18,28 @@ from feda3i.noise import (
     get_setting,
 )
 
+SITES = [f"site-{number:02}" for number in range(1, 51)]
+
+
+def test_settings_of_the_paper() -> None:
+    assert {name: astuple(setting) for name, setting in SETTINGS.items()} == {
+        "skin-ns": (20, -20, 10, 0.2),
+        "skin-ne": (25, -25, 10, 0.8),
+        "breast-ns": (25, -15, 5, 0.2),
+        "breast-ne": (25, -15, 5, 0.8),
+    }
+    assert get_setting("SKIN_NS") is SETTINGS["skin-ns"]
+    with pytest.raises(RecipeError, match="did you mean 'skin-ns'"):
+        get_setting("skin-n")
+
 
 @pytest.mark.parametrize(
-    ("name", "mu_max", "mu_min", "sigma_max", "p_d"),
-    [
-        ("skin-ns", 20, -20, 10, 0.2),
-        ("skin-ne", 25, -25, 10, 0.8),
-        ("breast-ns", 25, -15, 5, 0.2),
-        ("breast-ne", 25, -15, 5, 0.8),
-    ],
+    ("sites", "p_d", "growing"),
+    [(50, 0.2, 10), (50, 0.8, 40), (50, 0.0, 0), (50, 1.0, 50), (7, 0.2, 2)],
 )
-def test_settings_of_the_paper(
-    name: str, mu_max: float, mu_min: float, sigma_max: float, p_d: float
-) -> None:
-    found = get_setting(name)
-    assert (found.mu_max, found.mu_min, found.sigma_max, found.p_d) == (
-        mu_max,
-        mu_min,
-        sigma_max,
-        p_d,
-    )
-    assert get_setting(name.upper().replace("-", "_")) is SETTINGS[name]
-
-
-@pytest.mark.parametrize(("p_d", "growing"), [(0.2, 10), (0.8, 40), (0.0, 0), (1.0, 50), (0.5, 25)])
-def test_exact_numbers_of_sites(p_d: float, growing: int) -> None:
-    drawn = draw_annotators(50, 25, -15, 5, p_d, np.random.default_rng(1))
+def test_exact_numbers_of_sites(sites: int, p_d: float, growing: int) -> None:
+    drawn = draw_annotators(sites, 25, -15, 5, p_d, np.random.default_rng(1))
     assert sum(a.mu > 0 for a in drawn) == growing
-    # 7 sites at 0.2: int(0.8 * 7) = 5 shrink.
-    few = draw_annotators(7, 25, -15, 5, 0.2, np.random.default_rng(1))
-    assert sum(a.mu < 0 for a in few) == 5
 
 
 def test_ranges_and_means() -> None:
@@ -59,39 +54,62 @@ def test_ranges_and_means() -> None:
     assert sigma.mean() == pytest.approx(3.75, abs=0.1)
 
 
-def test_scale_multiplies_everything() -> None:
-    full = draw_annotators(5, 20, -20, 10, 0.2, np.random.default_rng(0))
-    half = draw_annotators(5, 20, -20, 10, 0.2, np.random.default_rng(0), scale=0.5)
-    for a, b in zip(full, half, strict=True):
-        assert (b.mu, b.sigma, b.scale) == (a.mu / 2, a.sigma / 2, 0.5)
-
-
-def test_annotators_do_not_depend_on_the_order_of_sites() -> None:
+def test_annotators_scale_with_the_images_and_ignore_the_order_of_sites() -> None:
     setting = get_setting("skin-ne")
     one = annotators_of_setting(setting, ["b", "a", "c"], (64, 64), seed=3)
     assert one == annotators_of_setting(setting, ["c", "b", "a"], (64, 48), seed=3)
     assert one != annotators_of_setting(setting, ["a", "b", "c"], (64, 64), seed=4)
-    assert one["a"].scale == 0.25
+    full = annotators_of_setting(setting, ["a", "b", "c"], (256, 256), seed=3)
+    assert one == {site: annotator.scaled(0.25) for site, annotator in full.items()}
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         ({"n": 0}, "expected a site and a scale"),
+        ({"scale": 0}, "expected a site and a scale"),
         ({"mu_max": -1}, "mu_max"),
         ({"mu_min": 1}, "mu_min"),
         ({"sigma_max": float("nan")}, "sigma_max"),
         ({"p_d": 1.1}, "p_d"),
         ({"draw": "half"}, "exact, bernoulli"),
-        ({"scale": 0}, "scale"),
     ],
 )
 def test_wrong_values_are_named(change: dict[str, object], text: str) -> None:
     values = {"n": 5, "mu_max": 20, "mu_min": -20, "sigma_max": 10, "p_d": 0.2} | change
     with pytest.raises(RecipeError, match=text):
         draw_annotators(**values, rng=np.random.default_rng(0))
-    with pytest.raises(RecipeError, match="did you mean 'skin-ns'"):
-        get_setting("skin-n")
+
+
+@pytest.mark.parametrize(
+    ("setting", "mean", "mu", "growing"),
+    [
+        ("skin-ns", -6.470, (-10.976, -14.304, -12.055), 10),
+        ("skin-ne", 8.364, (13.720, -17.880, 15.069), 40),
+    ],
+)
+def test_the_published_draw_is_that_of_the_authors_for_every_seed(setting, mean, mu, growing):
+    for seed in (0, 7):
+        drawn = annotators_of_setting(get_setting(setting), SITES, (256, 256), seed, "published")
+        found = np.array([drawn[site].mu for site in SITES])
+        assert found.mean() == pytest.approx(mean, abs=5e-4)
+        assert found[:3] == pytest.approx(mu, abs=5e-4)
+        assert (found > 0).sum() == growing
+        sigma = [drawn[site].sigma for site in SITES[:3]]
+        assert sigma == pytest.approx((6.084, 7.826, 9.326), abs=5e-4)
+    with pytest.raises(RecipeError, match="published no other draw"):
+        annotators_of_setting(get_setting("breast-ns"), SITES, (256, 256), 0, "published")
+
+
+def test_sites_hold_the_cases_of_the_authors():
+    names, order = ["x"] * 2000, np.arange(2000)
+    np.random.RandomState(0).shuffle(order)
+    for seed in (0, 1):
+        draw = np.random.default_rng(seed)
+        part = divide("published", sources=names, folders=names, sites=50, rng=draw)
+        for number, site in enumerate(SITES):
+            expected = np.sort(order[40 * number : 40 * number + 40])
+            assert np.array_equal(part[site], expected)
 
 
 def test_models_of_an_annotator() -> None:
@@ -116,7 +134,7 @@ def test_wrong_options_are_named() -> None:
     someone = Annotator(1.0, 1.0)
     with pytest.raises(RecipeError, match="no option 'moode', did you mean 'mode'"):
         build_model("contour", someone, {"moode": "robust"})
-    with pytest.raises(RecipeError, match="comes from the annotator"):
+    with pytest.raises(RecipeError, match="no option 'mu'"):
         build_model("contour", someone, {"mu": 3})
     with pytest.raises(RecipeError, match="unknown noise model 'contur'"):
         build_model("contur", someone)

@@ -40,17 +40,15 @@ def test_volume_of_a_ball(mu: float) -> None:
 def test_the_border_moves_by_mu_with_the_spread_of_the_contour_model() -> None:
     """Offsets of the noisy border along rays from the centre: mean mu, spread 0.5 to 1 sigma."""
     rng, clean = np.random.default_rng(0), disc(60)
-    model = SignedDistanceEvolution(0, 5, start="fixed")
+    model = SignedDistanceEvolution(0, 5)
     angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
     steps = np.arange(0, 100, 0.5)
     rows = np.rint(128 + np.outer(np.sin(angles), steps)).astype(int)
     cols = np.rint(128 + np.outer(np.cos(angles), steps)).astype(int)
     offsets = np.array([model(clean, rng)[rows, cols].sum(axis=1) / 2 for _ in range(200)]) - 60.5
     assert offsets.mean() == pytest.approx(0, abs=0.5)
-    spread = offsets.std(axis=0) / 5
-    start = 48  # the first pixel in scan order is at the top: angle 3/2 pi
-    assert spread[start] == pytest.approx(1.0, abs=0.15)
-    assert spread[16] == pytest.approx(0.5, abs=0.1)
+    spread = offsets.std(axis=0) / 5  # 1 at the start pixel, 0.5 far from it; any may be the start
+    assert 0.45 < spread.min() < spread.max() < 0.8
 
 
 def test_nothing_turns_over_and_something_is_left() -> None:
@@ -100,6 +98,6 @@ def test_the_field_is_standard_normal_everywhere_and_smooth() -> None:
 
 
 def test_wrong_parameters_are_named() -> None:
-    for options in ({"sigma": -1}, {"mu": 40}, {"spacing": (1, 0)}, {"start": "x"}):
+    for options in ({"sigma": -1}, {"mu": 40}, {"spacing": (1, 0)}):
         with pytest.raises(RecipeError, match=next(iter(options))):
             SignedDistanceEvolution(**{"mu": 0.0, "sigma": 1.0, **options})

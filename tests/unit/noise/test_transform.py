@@ -102,7 +102,3 @@ def test_mistakes_are_explained():
         noisy(np.full((1, 8, 8), 0.5), SHRINK, 0)
     with pytest.raises(DataError, match="array or tensor, found str"):
         noisy("a.png", SHRINK, 0)
-    with pytest.raises(RecipeError, match="expected a callable"):
-        NoisyMaskd("label", 3, case="id")
-    with pytest.raises(DataError, match="expected an entry 'id', found image, label"):
-        NoisyMaskd("label", SHRINK, case="id")(label())
