@@ -80,7 +80,7 @@ class Steps:
         return event
 
     def lose(self, site, round, *tasks):
-        tasks = tasks or ("offsets", "survey", "act", "fit")
+        tasks = tasks or ("offsets", "survey", "fit")
         self.transport.lost |= {(site, round, task) for task in tasks}
 
     def station(self):

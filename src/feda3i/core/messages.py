@@ -15,10 +15,10 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Numbers = dict[str, float | int | list[float]]
 Settings = Mapping[str, Any]
-Task = Literal["offsets", "survey", "act", "fit"]
-"""The method's three tasks in a round, and the engine's own: tell how far masks are drawn outside
+Task = Literal["offsets", "survey", "fit"]
+"""The method's two tasks in a round, and the engine's own: tell how far masks are drawn outside
 the borders in the images."""
-TASKS: tuple[Task, ...] = ("offsets", "survey", "act", "fit")
+TASKS: tuple[Task, ...] = ("offsets", "survey", "fit")
 """In the order in which a round asks for them."""
 
 
@@ -66,8 +66,6 @@ class Plan:
     """Who answers a survey before the training; an empty tuple means nobody, ``None`` everybody."""
     survey_params: Params | None = None
     """The parameters to survey with if not the current ones (late joiners)."""
-    act: tuple[str, ...] = ()
-    """Who does something before the training and sends nothing back (FedCorr's corrections)."""
     gather: bool = False
     """Keep all replies until the last has come, because the weights depend on all of them.
     Otherwise each update is folded into the sum as it comes, and memory stays constant."""

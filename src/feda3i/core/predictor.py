@@ -6,7 +6,7 @@ this, so that a picture is prepared in the same way whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ from feda3i.errors import DataError
 BATCH = 8
 """Images that a network looks at together when nothing is trained."""
 
-Forward = Callable[[nn.Module, Tensor], Tensor]
-
 
 class Predictor:
     """A network with all that is needed to read its answers.
@@ -38,8 +36,6 @@ class Predictor:
         The network, and where its tensors lie in flat vectors.
     format
         Channels, classes and size of the images it takes.
-    forward
-        How images become logits; by default the network is called.
     device
         Where the network works.
     """
@@ -49,12 +45,10 @@ class Predictor:
         network: nn.Module,
         layout: Layout,
         format: Format,
-        forward: Forward | None = None,
         device: torch.device | None = None,
     ) -> None:
         self.layout = layout
         self.format = format
-        self.forward: Forward = forward or (lambda network, images: network(images))
         self.device = device or torch.device("cpu")
         # torch's types know no memory_format here, although modules take it.
         formatted: Any = {"memory_format": channels_last(format.dimensions)}
@@ -74,7 +68,8 @@ class Predictor:
         self.network.eval()
         try:
             with torch.inference_mode():
-                return self.forward(self.network, images)
+                found: Tensor = self.network(images)
+                return found
         finally:
             self.network.train(was_training)
 

@@ -17,7 +17,6 @@ ALWAYS: dict[Task, tuple[str, ...]] = {
     "offsets": OFFSETS,
     "fit": ("loss",),
     "survey": (),
-    "act": (),
 }
 """Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
 MAX_CASES = 10**9

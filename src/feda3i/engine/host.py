@@ -75,8 +75,6 @@ class SiteHost:
             numbers = method.fit(site)
         elif order.task == "survey":
             numbers = method.survey(site)
-        elif order.task == "act":
-            method.act(site)
         else:
             numbers |= redrawing.tell(site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None

@@ -105,7 +105,7 @@ class Job:
         network, device = self.network(), self.device()
         if self.recipe.engine.compile:
             network.compile()
-        return Predictor(network, self.layout, self.format, self.method.predict, device)
+        return Predictor(network, self.layout, self.format, device)
 
     def server(
         self,

@@ -59,10 +59,7 @@ class Round:
         plan = self.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
             self._survey(plan)
-            plan = self.method.revise(self.server, self.number, plan)
-        if plan.act:
-            acted = self._ask_all("act", self.sites_of(plan.act), plan, self.server.params)
-            self.method.digest(self.server, acted)
+            plan = self.method.plan(self.server, self.number)
         replies, params = self._fit(plan)
         try:
             self.server.layout.check(params)

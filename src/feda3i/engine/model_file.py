@@ -92,7 +92,7 @@ def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) 
         network.load_state_dict(tensors)
     except RuntimeError as error:
         raise RunError(f"'{path}' does not fit its own recipe: {error}") from None
-    return Predictor(network, job.layout, job.format, job.method.predict, job.device())
+    return Predictor(network, job.layout, job.format, job.device())
 
 
 def _shape(sides: Any) -> tuple[int, ...]:

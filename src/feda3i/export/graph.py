@@ -32,14 +32,14 @@ class MaskGraph(nn.Module):
     def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         self.form = predictor.format
-        self.network, self.logits = predictor.network, predictor.forward
+        self.network = predictor.network
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the mask of an image."""
         form = self.form
         small = shrunk(image.to(torch.float32), form.shape, takes_bytes(form))
         seen = as_seen(small, line_of(small, form.normalise))
-        found = torch.sigmoid(self.logits(self.network, seen[None]))[0]
+        found = torch.sigmoid(self.network(seen[None]))[0]
         return labelled(enlarged(found, form.shape, image))
 
 
@@ -117,7 +117,7 @@ class WindowGraph(MaskGraph):
             window = window.index_select(axis + 1, inside)
             length = traced_side(canvas, axis + 1).to(torch.int64)
             flat = (flat * length)[..., None] + inside
-        found = self.logits(self.network, window[None])[0].flatten(1)
+        found = self.network(window[None])[0].flatten(1)
         index = flat.flatten()
         spread = index[None].expand(found.shape[0], -1)
         weight: Any = self.weight

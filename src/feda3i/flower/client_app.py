@@ -1,4 +1,4 @@
-"""The site's side: a ``ClientApp`` that answers hello, survey, act, fit and score.
+"""The site's side: a ``ClientApp`` that answers hello, offsets, survey, fit and score.
 
 A new process runs for every message, so nothing is kept in memory: cases are read again (from the
 packed copy in the state folder), and site memory lies on disk. What leaves the site is built by
@@ -134,7 +134,6 @@ WORK: dict[str, Callable[[Request], RecordDict]] = {
     "query.hello": _hello,
     "query.offsets": _order,
     "query.survey": _order,
-    "query.act": _order,
     "train": _order,
     "evaluate": _score,
 }

@@ -159,7 +159,7 @@ class ADELE(Method):
         chosen = torch.tensor(due, device=site.device).reshape(-1, *[1] * len(site.shape))
         current = []
         for batch, logits in site.predict():
-            kept = self.targets(site, batch)
+            kept = current_masks(site, batch)
             with torch.inference_mode():
                 given = batch.masks > 0
                 counts += _counts(logits > 0, given)
@@ -170,13 +170,9 @@ class ADELE(Method):
             remember_masks(site, current)
         return {name: row.tolist() for name, row in zip(self.wire.fit, counts, strict=True)}
 
-    def targets(self, site: Site, batch: Batch) -> Tensor:
-        """Return the current masks: the corrected ones once there are some."""
-        return current_masks(site, batch)
-
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the mean cross-entropy over the scales and their disagreement."""
-        targets = self.targets(site, batch)
+        targets = current_masks(site, batch)
         views = [at_scale(site.network, batch.images, scale) for scale in self.scales]
         total = torch.stack([self.criterion(z, targets) for z in views]).sum()
         if self.lam > 0:

@@ -6,9 +6,9 @@ read. It knows no files, sockets, devices or engines. What it must remember live
 same object run on both engines. What leaves a site is declared in ``wire`` and enforced on both
 sides.
 
-One round, in order: ``plan`` (server) -> for surveyed sites ``survey`` (site), ``digest`` and
-``revise`` (server) -> for sites that act first ``act`` (site), ``digest`` (server) -> ``fit``
-(site) -> ``merge`` (server), which by default averages with ``weights`` -> ``digest``.
+One round, in order: ``plan`` (server) -> if it names sites to survey: ``survey`` (site), ``digest``
+and ``plan`` again (server) -> ``fit`` (site) -> ``merge`` (server), which by default averages with
+``weights`` -> ``digest``.
 """
 
 from __future__ import annotations
@@ -48,15 +48,14 @@ class Method(BaseModel):
         """Prepare ``server.state`` before the first round; by default there is none."""
 
     def plan(self, server: Server, round: int) -> Plan:
-        """Return what is asked in this round (counted from 1); by default every site trains."""
+        """Return what is asked in this round (counted from 1); by default every site trains.
+
+        Asked again once a survey was digested; nobody is surveyed twice in a round.
+        """
         return Plan()
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Read the numbers of a survey (before the training) or of a fit (after the merge)."""
-
-    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
-        """Return the plan of the training after a survey was digested; the same by default."""
-        return plan
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site,)`` or ``(site, stage)`` weights; used when the plan gathers replies."""
@@ -84,17 +83,8 @@ class Method(BaseModel):
     # -- site -------------------------------------------------------------------------------------
 
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
-        """Return the network to train; ``build(i)`` makes one with the i-th initialisation."""
+        """Return the network that trains and predicts; ``build(i)`` has the i-th initialisation."""
         return build(0)
-
-    def predict(self, network: nn.Module, images: Tensor) -> Tensor:
-        """Return the logits that the finished model answers with."""
-        logits: Tensor = network(images)
-        return logits
-
-    def targets(self, site: Site, batch: Batch) -> Tensor:
-        """Return what the network should learn, ``(case, class, *space)``; the mask by default."""
-        return batch.masks
 
     def criterion(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of a batch as a scalar."""
@@ -104,18 +94,14 @@ class Method(BaseModel):
 
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the scalar that one optimiser step reduces."""
-        return self.criterion(site.network(batch.images), self.targets(site, batch))
+        return self.criterion(site.network(batch.images), batch.masks)
 
     def fit(self, site: Site) -> Numbers:
         """Train on the site's cases and return the numbers declared on the wire."""
         return site.train(lambda batch: self.step(site, batch))
 
-    def act(self, site: Site) -> None:
-        """Do something before the training that sends nothing back (``Plan.act``)."""
-        raise TypeError(f"{type(self).__name__} plans to act but does not say how")
-
     def survey(self, site: Site) -> Numbers:
-        """Answer a survey: look at the received network without training it."""
+        """Do what ``Plan.survey`` asks before the training; return the numbers on the wire."""
         raise TypeError(f"{type(self).__name__} plans a survey but does not define one")
 
 

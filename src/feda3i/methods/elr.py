@@ -60,7 +60,7 @@ class ELR(Method):
     def step(self, site: Site, batch: Batch) -> Tensor:
         """Return the loss with the regulariser; the memory of these cases is updated first."""
         logits = site.network(batch.images)
-        loss = self.criterion(logits, self.targets(site, batch))
+        loss = self.criterion(logits, batch.masks)
         if self.lam == 0:
             return loss
         t1, total = self.remember(site, batch, logits)

@@ -42,7 +42,7 @@ Departures
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -118,17 +118,14 @@ class FedA3I(Method):
         if t1 is None or round <= t1 or self.weighting == "fedavg":
             return Plan()
         state = server.state
-        if round == t1 + 1:
+        if "early" not in state:
             state["surveys"], state["early"] = {}, server.params
         # Sites that were away or joined later are asked with the same early model as the others:
         # later models have begun to learn the noise, so that their answers could not be compared.
         unknown = tuple(site for site in sorted(server.sites) if site not in state["surveys"])
-        plan = Plan(survey=unknown, survey_params=state["early"], gather=True)
-        return self.revise(server, round, plan)
-
-    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
-        """Average as FedAvg does where the survey found no reason to change anybody's say."""
-        return replace(plan, gather=not server.state.get("keeps_shares", False))
+        # Averaged as FedAvg does where the survey found no reason to change anybody's weight.
+        gather = not state.get("keeps_shares", False)
+        return Plan(survey=unknown, survey_params=state["early"], gather=gather)
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Rate all sites after a survey; after a fit, see whether the warm-up has settled."""

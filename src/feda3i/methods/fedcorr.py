@@ -35,7 +35,7 @@ Departures
     gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
     the server drops that of clean sites: the same numbers without one more question. Corrections
     are made when the next order comes, by the network in it; noisy sites that do not train in phase
-    2 are asked to ``act``. Mean losses are scaled to 0..1 before the mixture. A site that missed
+    2 are surveyed for it. Mean losses are scaled to 0..1 before the mixture. A site that missed
     phase 1 is not known to be clean: it joins in phase 3 with its masks as given.
 """
 
@@ -104,7 +104,7 @@ class FedCorr(Method):
         server.state.update(sums={}, estimates={}, levels={}, noisy=[], pending={})
 
     def plan(self, server: Server, round: int) -> Plan:
-        """Say who trains, and who has corrections to make before."""
+        """Say who trains; who does not, but has corrections to make, is surveyed."""
         levels, pending = server.state["levels"], server.state["pending"]
         phase = self.phase(round)
         trains = self.trusted_sites(server) if phase == 2 else tuple(sorted(server.sites))
@@ -112,7 +112,7 @@ class FedCorr(Method):
         server.record(phase=phase, trains=len(trains))
         return Plan(
             sites=trains,
-            act=tuple(site for site in waiting if site not in trains),
+            survey=tuple(site for site in waiting if site not in trains),
             settings={"phase": phase, "noise_level": 0.0, "relabel": "nothing"},
             site_settings={
                 site: {
@@ -137,7 +137,7 @@ class FedCorr(Method):
         state, pending = server.state, server.state["pending"]
         for site in replies.sites:
             pending.pop(site, None)
-        if replies.task == "act":
+        if replies.task == "survey":
             return
         if self.phase(replies.round) == 1:
             self._detect(server, replies)
@@ -173,30 +173,31 @@ class FedCorr(Method):
 
     def fit(self, site: Site) -> Numbers:
         """Make corrections, train, and in phase 1 look at the result."""
-        self.act(site)
+        self.survey(site)
         numbers = self._train(site)
         judged = self._judge(site) if site.settings["phase"] == 1 else (0.0, 0.0)
         return {**numbers, "mean_loss": judged[0], "noise_level": judged[1]}
 
-    def targets(self, site: Site, batch: Batch) -> Tensor:
-        """Return the corrected masks once there are some."""
-        return current_masks(site, batch)
-
-    def act(self, site: Site) -> None:
-        """Put corrected masks into memory, by the received network."""
+    def survey(self, site: Site) -> Numbers:
+        """Put corrected masks into memory, by the received network; nothing leaves the site."""
         what = site.settings["relabel"]
         bits = site.memory.pop("highest", None)
         if what == "nothing" or (what == "highest" and (bits is None or not bits.any())):
-            return
+            return {}
         shapes = [(site.classes, *s) for s in site.shapes]
         current = []
         for batch, logits in site.predict():
             chosen = None
             if what == "highest" and bits is not None:
                 chosen = batch.cut(unpack_cases(bits, batch.positions, shapes))
-            before = self.targets(site, batch) > 0.5
+            before = current_masks(site, batch) > 0.5
             current.append(relabel(before, logits, chosen, self.theta))
         remember_masks(site, current)
+        return {}
+
+    def step(self, site: Site, batch: Batch) -> Tensor:
+        """Return the loss against the corrected masks, once there are some."""
+        return self.criterion(site.network(batch.images), current_masks(site, batch))
 
     def _train(self, site: Site) -> Numbers:
         draw = site.rng("mixup")
@@ -217,7 +218,7 @@ class FedCorr(Method):
     def _mixed(self, site: Site, batch: Batch, draw: np.random.Generator) -> Tensor:
         lam = float(draw.beta(self.alpha, self.alpha))
         partner = torch.from_numpy(draw.permutation(len(batch))).to(batch.images.device)
-        return self.mixed_loss(site.network, batch.images, self.targets(site, batch), lam, partner)
+        return self.mixed_loss(site.network, batch.images, current_masks(site, batch), lam, partner)
 
     def mixed_loss(
         self, network: nn.Module, images: Tensor, targets: Tensor, lam: float, partner: Tensor
@@ -231,7 +232,7 @@ class FedCorr(Method):
         """Return mean loss and noise level of the trained network; remember the highest losses."""
         parts = []
         for batch, logits in site.predict():
-            pixels = losses.pixel_cross_entropy(logits, self.targets(site, batch))
+            pixels = losses.pixel_cross_entropy(logits, current_masks(site, batch))
             parts.append(pixels.cpu().numpy())
         # Cases of one size are stacked; of several, each comes alone and is laid out flat.
         is_one_size = len({part.shape[1:] for part in parts}) == 1

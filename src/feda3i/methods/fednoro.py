@@ -80,21 +80,12 @@ class FedNoRo(Method):
         if round <= self.s1:
             return Plan()
         known = server.state.get("losses", {})
-        unknown = tuple(site for site in sorted(server.sites) if site not in known)
-        return self._second_phase(server, round, unknown)
-
-    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
-        """Let the survey act in the same round."""
-        return self._second_phase(server, round, ())
-
-    def _second_phase(self, server: Server, round: int, survey: tuple[str, ...]) -> Plan:
         noisy: list[str] = server.state.get("noisy", [])
-        share = self.teacher_share(round - 1)
         return Plan(
-            survey=survey,
+            survey=tuple(site for site in sorted(server.sites) if site not in known),
             survey_params=server.state.get("surveyed"),
             gather=bool(noisy),
-            settings={"is_noisy": False, "teacher_share": share},
+            settings={"is_noisy": False, "teacher_share": self.teacher_share(round - 1)},
             site_settings={site: {"is_noisy": True} for site in noisy},
         )
 
@@ -164,7 +155,7 @@ class FedNoRo(Method):
     ) -> Tensor:
         logits = site.network(batch.images)
         teacher = batch.follow(foreseen(taught, batch), smooth=True)
-        own = self.criterion(logits, self.targets(site, batch))
+        own = self.criterion(logits, batch.masks)
         return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
 
 

@@ -97,16 +97,9 @@ class FedSelect(Method):
 
     def plan(self, server: Server, round: int) -> Plan:
         """Draw the sites of the round; let the one with the largest g move V before."""
-        g, proxies = server.state["g"], server.state["proxies"]
-        best = max(proxies, key=lambda site: g[site], default=None)
-        return self._plan(server, round, () if best is None else (best,))
-
-    def revise(self, server: Server, round: int, plan: Plan) -> Plan:
-        """Train with the V that has just been moved."""
-        return self._plan(server, round, ())
-
-    def _plan(self, server: Server, round: int, survey: tuple[str, ...]) -> Plan:
         state = server.state
+        best = max(state["proxies"], key=lambda site: state["g"][site], default=None)
+        survey = () if best is None else (best,)
         moments = {"moments": state["moments"].tolist(), "steps": state["steps"]}
         return Plan(
             sites=self.drawn(server, round),

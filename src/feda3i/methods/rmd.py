@@ -75,9 +75,8 @@ class TwoNetworks(nn.Module):
             self.stages = tuple(f"{name}.{stage}" for name in ("a", "b") for stage in stages)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return A's logits; B passes as well, because stages are found by tracing a pass."""
+        """Return A's logits: network A makes the predictions."""
         logits: Tensor = self.a(images)
-        self.b(images)
         return logits
 
 
@@ -111,11 +110,6 @@ class RMD(Method):
     def network(self, build: Callable[[int], nn.Module]) -> nn.Module:
         """Return both networks; equal initialisations would make their exchange void."""
         return TwoNetworks(build(0), build(1))
-
-    def predict(self, network: nn.Module, images: Tensor) -> Tensor:
-        """Return the logits of network A."""
-        logits: Tensor = cast(TwoNetworks, network).a(images)
-        return logits
 
     def fit(self, site: Site) -> Numbers:
         """Train both networks; the loss sent is the mean of the two."""

@@ -26,7 +26,7 @@ from feda3i.methods.adele import (
     scaled_shape,
 )
 from feda3i.methods.base import make_method
-from feda3i.methods.corrected import pack_masks
+from feda3i.methods.corrected import current_masks, pack_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
 OFF = {"correct": [False]}
@@ -135,7 +135,7 @@ def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
             at_scale(station.predictor.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)
         ]
         expected = correct(batch.masks > 0, torch.sigmoid(torch.stack(views)).mean(0), 0.55)
-    current = station.job.method.targets(site, batch)
+    current = current_masks(site, batch)
     assert torch.equal(current > 0, expected)
     assert not torch.equal(current, batch.masks)
     np.testing.assert_array_equal(station.cases.masks, given)
@@ -150,11 +150,11 @@ def test_only_due_classes_are_corrected_and_others_are_kept(tmp_path):
     site = site_of(tmp_path, "adele", federation=federation, tau=0.5)
     batch = site.batch(np.arange(4))
     site.method.look(site, [False, True])
-    current = site.method.targets(site, batch)
+    current = current_masks(site, batch)
     assert torch.equal(current[:, 0], batch.masks[:, 0])
     assert not torch.equal(current[:, 1], batch.masks[:, 1])
     site.method.look(site, [True, False])
-    assert torch.equal(site.method.targets(site, batch)[:, 1], current[:, 1])
+    assert torch.equal(current_masks(site, batch)[:, 1], current[:, 1])
 
 
 def test_each_correction_begins_with_the_given_masks(tmp_path):
@@ -165,7 +165,7 @@ def test_each_correction_begins_with_the_given_masks(tmp_path):
     site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain
     numbers = site.method.look(site, [True])
     assert numbers["annotated"] == [int(batch.masks.sum())]
-    assert torch.equal(site.method.targets(site, batch), batch.masks)
+    assert torch.equal(current_masks(site, batch), batch.masks)
 
 
 # -- the switch -----------------------------------------------------------------------------------

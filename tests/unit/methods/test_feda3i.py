@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from feda3i import quality, testing
-from feda3i.core.messages import Plan, Replies, Reply
+from feda3i.core.messages import Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.methods.measured import edges_at
@@ -164,7 +164,7 @@ def test_by_default_nobody_is_silenced_or_crowned():
     )
     method = make_method("feda3i", {"t1": 1})
     method.digest(server, answered("survey", surveys))
-    assert method.revise(server, 2, Plan(gather=True)).gather
+    assert not server.state["keeps_shares"]
     weights = method.weights(server, answered("fit", [{"loss": 0.1}] * 8), None)
     assert np.allclose(weights.sum(axis=0), 1)
     assert np.allclose(weights[:, 0], 1 / 8)

@@ -72,7 +72,7 @@ def test_the_noisy_site_is_found_and_corrected_and_the_others_are_left(tmp_path)
     steps.play()  # phase 2: site-4 does not train, but corrects its doubtful pixels
     orders = [order for order in steps.transport.orders if order.round == 2]
     assert [(o.task, o.site) for o in orders] == [
-        ("act", "site-4"),
+        ("survey", "site-4"),
         *(("fit", f"site-{k}") for k in (1, 2, 3)),
     ]
     expected = np.where(highest, after_stage_1, given_masks(steps, "site-4"))
@@ -181,7 +181,7 @@ def test_a_lost_correction_is_asked_for_again(tmp_path):
     steps.play()
     assert steps.server.state["pending"] == {"site-4": "highest"}
     steps.play()
-    acts = [o.round for o in steps.transport.orders if o.task == "act"]
+    acts = [o.round for o in steps.transport.orders if o.task == "survey"]
     assert acts == [2, 3]
     assert steps.server.state["pending"] == {"site-4": "all"}
     steps.play()

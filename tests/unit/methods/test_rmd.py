@@ -63,7 +63,6 @@ def test_stages_are_those_of_both_networks():
 def test_network_a_answers():
     pair = TwoNetworks(UNet(width=2), UNet(width=2)).eval()
     x = torch.rand(1, 3, 32, 32) * 255
-    assert torch.equal(make_method("rmd", {}).predict(pair, x), pair.a(x))
     assert torch.equal(pair(x), pair.a(x))
     assert not torch.equal(pair(x), pair.b(x))
 
@@ -175,7 +174,7 @@ def test_networks_without_the_switch_pass_without_dropout(tmp_path, dimensions):
     strong = site.method.strong(site, batch, batch.images)
     assert all(torch.equal(s, z) for s, z in zip(strong, plain, strict=True))
     assert math.isfinite(site.method.fit(site)["loss"])
-    assert len(site.layout.stages) == 6
+    assert len(site.layout.stages) == 3  # B passes in training only; its tensors follow A's
 
 
 @pytest.mark.parametrize("round", [5, 11])
