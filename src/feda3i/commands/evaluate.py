@@ -14,7 +14,7 @@ from feda3i.errors import DataError
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases
     from feda3i.core.format import Format
-    from feda3i.reading.usage import Unused
+    from feda3i.reading.options import Unused
 
 
 def evaluate(

@@ -23,7 +23,7 @@ def tell_data(recipe: Recipe, quiet: bool) -> None:
         counts = [f"{site} {len(part)}" for site, part in sorted(plan.parts.items())]
         sites = f"{len(counts)} site{'s' * (len(counts) > 1)}"
         tests = f"{len(plan.wanted)} test cases"
-        lines += usage_lines(plan.listing.usage)
+        lines += usage_lines(plan.listing.fates)
         lines.append(f"{sites}, training cases: {_few(counts, 12)}; {tests}")
     for line in lines:
         print(line, file=sys.stderr)

@@ -14,9 +14,10 @@ from feda3i.data.division import Count
 from feda3i.data.folder import Card, Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
+from feda3i.reading.match import Pair
 from feda3i.reading.names import split_extension
 from feda3i.reading.options import Options
-from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.pairs import find_pairs
 from feda3i.reading.problems import Problem
 
 EXPECTED = {"busi": 647, "busis": 562, "udiat": 163}

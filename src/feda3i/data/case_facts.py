@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
@@ -12,12 +12,9 @@ from feda3i.data.duplicates import Fingerprint, fingerprint
 from feda3i.reading.decode import RawCase, read_pictures
 from feda3i.reading.file_list import read_file
 from feda3i.reading.listing import Listed, Listing
-from feda3i.reading.options import DEFAULT_CLASSES
 from feda3i.reading.picture import Note, mask_values
 from feda3i.reading.problems import CaseError
 
-ANY_CLASS = tuple(f"class-{value}" for value in range(1, 256))
-"""Names for all values that a mask may hold, until it is known which there are."""
 CLEARLY = 1.25
 """Times by which the edges as stored must be the stronger ones before it is told."""
 
@@ -33,12 +30,11 @@ class Facts:
     print: Fingerprint
     spacing: tuple[float, ...]
     notes: tuple[Note, ...]
-    is_cut: bool = False  # the mask held no classes, and was cut at half of its maximum
 
 
 def look_at(listing: Listing, case: Listed) -> Facts:
     """Return the facts of a case; ``CaseError`` if it cannot be read."""
-    raw, is_cut = _read(listing, case)
+    raw = listing.read(case)
     notes = list(raw.notes)
     if listing.options.whole:
         if raw.mask.ndim != 3:
@@ -49,10 +45,13 @@ def look_at(listing: Listing, case: Listed) -> Facts:
             text = "the file has no voxel size: distances are counted in voxels"
             notes.append(("spacing missing", text))
     else:
-        files = [read_file(entry.place) for entry in case.pair.masks]
-        values = frozenset(value for data in files for value in mask_values(data))
+        masks, classes = (
+            [read_file(file.place) for file in case.pair.masks],
+            listing.options.classes,
+        )
+        values = frozenset(v for data in masks for v in mask_values(data, len(classes)))
         if len(case.pair.images) == 1 and not case.pair.consensus:
-            notes += judge_orientation(raw, case, listing)
+            notes += _judge_orientation(raw, case, masks, listing)
     return Facts(
         shape=raw.mask.shape,
         channels=raw.image.shape[-1],
@@ -61,39 +60,12 @@ def look_at(listing: Listing, case: Listed) -> Facts:
         print=fingerprint(raw.image),
         spacing=raw.spacing,
         notes=tuple(notes),
-        is_cut=is_cut,
     )
 
 
-def _read(listing: Listing, case: Listed) -> tuple[RawCase, bool]:
-    """Return a case with the values of its mask, or else cut into foreground and background."""
-    try:
-        return listing.read(case), False
-    except CaseError as error:
-        if error.kind != "mask values" or listing.options.classes != ANY_CLASS:
-            raise
-        one = replace(listing, options=replace(listing.options, classes=DEFAULT_CLASSES))
-        return one.read(case), True
-
-
-def edge_evidence(image: Images, mask: Masks) -> float:
-    """Return how strong the edges along a mask's contour are, in those of the whole image.
-
-    >>> image = np.zeros((32, 32, 1), np.uint8)
-    >>> image[8:16, 8:16] = 200
-    >>> good, bad = (image[..., 0] > 0), np.roll(image[..., 0] > 0, 12, axis=0)
-    >>> edge_evidence(image, good) > 10 * edge_evidence(image, bad)
-    True
-    """
-    grey = ndimage.gaussian_filter(image.mean(axis=-1, dtype=np.float32), 1.0)
-    strength = ndimage.gaussian_gradient_magnitude(grey, 1.0)
-    drawn = mask > 0
-    border = ndimage.binary_dilation(drawn) & ~ndimage.binary_erosion(drawn)
-    usual = float(strength.mean())
-    return float(strength[border].mean()) / usual if border.any() and usual > 0 else 0.0
-
-
-def judge_orientation(raw: RawCase, case: Listed, listing: Listing) -> list[Note]:
+def _judge_orientation(
+    raw: RawCase, case: Listed, masks: list[bytes], listing: Listing
+) -> list[Note]:
     """Return a finding if a mask fits its picture as stored clearly better than turned upright.
 
     Reading turns pictures by their EXIF tag, and sizes cannot tell of a square or mirrored picture
@@ -101,11 +73,11 @@ def judge_orientation(raw: RawCase, case: Listed, listing: Listing) -> list[Note
     """
     if ("EXIF rotation", "turned upright") not in raw.notes:
         return []
-    files = [read_file(file.place) for file in (*case.pair.images, *case.pair.masks)]
-    flat = read_pictures(files[0], files[1:], listing.options, upright=False)
+    image = read_file(case.pair.images[0].place)
+    flat = read_pictures(image, masks, listing.options, upright=False)
     if flat.mask.shape != flat.image.shape[:2] or not flat.mask.any():
         return []
-    stored, upright = (edge_evidence(one.image, one.mask) for one in (flat, raw))
+    stored, upright = (_edge_evidence(one.image, one.mask) for one in (flat, raw))
     if stored < CLEARLY * upright:
         return []
     text = (
@@ -114,3 +86,13 @@ def judge_orientation(raw: RawCase, case: Listed, listing: Listing) -> list[Note
         "(exiftool -Orientation= FILE); reading turns it upright"
     )
     return [("mask drawn before EXIF rotation", text)]
+
+
+def _edge_evidence(image: Images, mask: Masks) -> float:
+    """Return how strong the edges along a mask's contour are, in those of the whole image."""
+    grey = ndimage.gaussian_filter(image.mean(axis=-1, dtype=np.float32), 1.0)
+    strength = ndimage.gaussian_gradient_magnitude(grey, 1.0)
+    drawn = mask > 0
+    border = ndimage.binary_dilation(drawn) & ~ndimage.binary_erosion(drawn)
+    usual = float(strength.mean())
+    return float(strength[border].mean()) / usual if border.any() and usual > 0 else 0.0

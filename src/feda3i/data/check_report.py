@@ -10,7 +10,7 @@ import numpy as np
 from feda3i.data.checkup import Checkup
 from feda3i.data.division import home
 from feda3i.reading.problems import errors_of, report_lines
-from feda3i.reading.usage import usage_lines
+from feda3i.reading.usage import IMAGE, MASK, not_used, usage_lines
 
 _MOST_SIZES = 10  # that are listed
 _MOST_VALUES = 6
@@ -26,16 +26,14 @@ def summary_text(report: Checkup) -> str:
     few += f", ... ({len(values)} values)" if len(values) > _MOST_VALUES else ""
     folders = Counter(home(c) for c, s in zip(report.cases, split, strict=True) if s == "train")
     sites = ", ".join(str(count) for _, count in sorted(folders.items()))
-    images, masks, unused = (
-        sum(getattr(usage, name) for usage in report.usage)
-        for name in ("images", "masks", "unused")
-    )
+    files = Counter(report.fates.values())
     lines = [
         f"fit for training   {'yes' if report.is_fit else 'NO'}",
         f"cases              {split.count('train')} train, {split.count('test')} test "
         f"({'as the folder says' if report.is_split_given else 'drawn, 8:2 in each source'})",
         f"per folder         {sites} training cases",
-        f"files              {images} images and {masks} masks used, {unused} not used",
+        f"files              {files[IMAGE]} images and {files[MASK]} masks used, "
+        f"{not_used(files)} not used",
         f"images             {max((f.channels for f in report.facts), default=1)} channel(s); "
         f"{_sizes(report)}",
         f"mask values        {few} for {len(report.classes)} class(es)",
@@ -53,7 +51,7 @@ def summary_text(report: Checkup) -> str:
 def report_text(report: Checkup) -> str:
     """Return the summary and, below it, the names, which stay at the site."""
     lines = [str(report.root), summary_text(report), ""]
-    lines += usage_lines(report.usage) if report.usage else []
+    lines += usage_lines(report.fates) if report.fates else []
     lines += ["", *_site_lines(report)]
     if report.problems:
         lines += ["", "contains file names; do not share"]

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from feda3i.data.case_facts import ANY_CLASS, Facts, look_at
+from feda3i.data.case_facts import Facts, look_at
 from feda3i.data.division import as_test, home
 from feda3i.data.duplicates import find_duplicates
 from feda3i.data.partition import split_cases
 from feda3i.data.run_lines import command_lines
 from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
-from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, check_size
-from feda3i.reading.pairs import Pair
-from feda3i.reading.problems import CaseError, Level, Problem, by, errors_of
-from feda3i.reading.usage import Unused, Usage, without
+from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, Unused, check_size
+from feda3i.reading.problems import CaseError, Problem, by, errors_of
+from feda3i.reading.usage import Fates
 
 _BATCH = 8  # cases that a worker takes at a time
 _MOST_SITES, _SITE_CASES = 12, 8  # simulated sites, and training cases of one
 _MOST_CLASSES = 32  # mask values above this are strays unless their classes are named
+_ANY_CLASS = tuple(f"class-{value}" for value in range(1, 256))  # until it is known which there are
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Checkup:
     problems: tuple[Problem, ...]
     classes: tuple[str, ...]
     duplicates: tuple[tuple[int, int], ...]
-    usage: tuple[Usage, ...]
+    fates: Fates
     commands: tuple[str, ...]  # to type next
 
     @property
@@ -68,12 +68,12 @@ def check_data(
     )
     listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
-        listing = replace(listing, options=replace(listing.options, classes=ANY_CLASS))
+        listing = replace(listing, options=replace(listing.options, classes=_ANY_CLASS))
     has_people = any(case.pair.annotators for case in listing.cases)
     listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
     good: list[Listed] = []
     facts: list[Facts] = []
-    spoilt: list[tuple[Pair, str]] = []
+    fates = dict(listing.fates)
     for case, found in zip(listing.cases, _look(listing), strict=True):
         if isinstance(found, Facts):
             good.append(case)
@@ -81,18 +81,24 @@ def check_data(
             problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
         else:
             problems.append(found)
-            spoilt.append((case.pair, found.kind))
+            fates |= {file.name: found.kind for file in case.pair.files}
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
-    names = _settle_classes(listing.options.classes, facts)
-    cases = [case.name for case in good]
-    problems += _judge_masks(cases, facts)
-    if are_volumes:
-        problems += _judge_classes(names, cases, facts)
-    elif size is None:
-        problems += _judge_sizes(cases, facts)
-    problems += _judge_pairs(cases, split, pairs) + _judge_set(split)
+    names, names_of_cases = listing.options.classes, [case.name for case in good]
+    if names == _ANY_CLASS:
+        names = _classes_of(facts)
+        problems += _judge_classes(len(names), names_of_cases, facts)
+    problems += _judge_masks(names_of_cases, facts)
+    if size is None and not are_volumes:
+        problems += _judge_sizes(names_of_cases, facts)
+    problems += _judge_pairs(names_of_cases, split, pairs)
+    if not good:
+        problems.append(Problem("error", "no cases", ".", "no case can be read"))
+    elif "train" not in split:
+        problems.append(Problem("error", "no train cases", ".", "there is nothing to train on"))
+    elif "test" not in split:
+        problems.append(Problem("note", "no test cases", ".", "there is nothing to score"))
     keys = [f"data.classes={json.dumps(names, separators=(',', ':'))}"] if len(names) > 1 else []
     keys += [f"data.group={group}"] if group else []
     keys += ["data.unused=allow"] if unused == "allow" else []
@@ -109,7 +115,7 @@ def check_data(
         problems=tuple(sorted(set(problems))),
         classes=names,
         duplicates=tuple(pairs),
-        usage=tuple(without(listing.usage, spoilt)),
+        fates=fates,
         commands=tuple(command_lines(root, facts, keys, size, simulated) if facts else ()),
     )
 
@@ -127,33 +133,20 @@ def _look(listing: Listing) -> Iterable[Facts | Problem]:
     return ordered_map(look, listing.cases, None, way="threads", batch=batch)
 
 
-def _settle_classes(names: Sequence[str], facts: Sequence[Facts]) -> tuple[str, ...]:
-    """Return the classes as named, or else as the masks of volumes have them."""
-    if tuple(names) != ANY_CLASS:
-        return tuple(names)
+def _classes_of(facts: Sequence[Facts]) -> tuple[str, ...]:
+    """Return the classes that the masks of volumes have."""
     values = {value for fact in facts for value in fact.values if value}
     most = max((value for value in values if value <= _MOST_CLASSES), default=1)
-    return DEFAULT_CLASSES if len(values) < 2 or most == 1 else ANY_CLASS[:most]
+    return DEFAULT_CLASSES if len(values) < 2 or most == 1 else _ANY_CLASS[:most]
 
 
-def _judge_classes(
-    classes: Sequence[str], names: Sequence[str], facts: Sequence[Facts]
-) -> list[Problem]:
-    held = {value for fact in facts for value in fact.values}
-    problems = [
-        Problem("note", "class in no mask", ".", f"no mask holds {name} (value {value})")
-        for value, name in enumerate(classes, start=1)
-        if len(classes) > 1 and value not in held
-    ]
+def _judge_classes(classes: int, names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Problem]:
     for name, fact in zip(names, facts, strict=True):
         drawn = fact.values - {0}
-        several = fact.is_cut or max(drawn, default=0) > len(classes)
-        if len(drawn) > 1 if len(classes) == 1 else several:
+        if len(drawn) > 1 if classes == 1 else max(drawn, default=0) > classes:
             other = ", ".join(map(str, sorted(fact.values)[:8]))
-            other = "values above 255 or between" if fact.is_cut else other
-            text = f"expected 0 to {len(classes)} (one per class), found {other}: relabel the mask"
-            problems.append(Problem("error", "mask values", name, text))
-    return problems
+            text = f"expected 0 to {classes} (one per class), found {other}: relabel the mask"
+            yield Problem("error", "mask values", name, text)
 
 
 def _judge_masks(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
@@ -172,41 +165,23 @@ def _judge_masks(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
     return problems
 
 
-def _judge_sizes(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
-    if not facts:
-        return []
-    usual = Counter(fact.shape for fact in facts).most_common(1)[0][0]
-    problems = []
+def _judge_sizes(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Problem]:
+    usual = Counter(fact.shape for fact in facts).most_common(1)
     for name, fact in zip(names, facts, strict=True):
         if min(fact.shape) < MIN_SIZE:
             text = f"{by(fact.shape)}: add --size {MIN_SIZE}"
-            problems.append(Problem("error", "image too small", name, text))
-        if fact.shape != usual:
-            text = f"{by(fact.shape)}, most have {by(usual)}: training needs one size: add --size N"
-            problems.append(Problem("error", "sizes differ between cases", name, text))
-    return problems
+            yield Problem("error", "image too small", name, text)
+        if fact.shape != usual[0][0]:
+            text = f"{by(fact.shape)}, most have {by(usual[0][0])}: training needs one size: "
+            yield Problem("error", "sizes differ between cases", name, f"{text}add --size N")
 
 
 def _judge_pairs(
     names: Sequence[str], split: Sequence[str], pairs: Sequence[tuple[int, int]]
-) -> list[Problem]:
-    problems = []
+) -> Iterator[Problem]:
     for i, j in pairs:
-        apart = split[i] != split[j]
-        kind = "near-duplicates across train and test" if apart else "near-duplicates"
-        text = f"looks like {names[j]}"
-        if apart:
+        kind, text = "near-duplicates", f"looks like {names[j]}"
+        if split[i] != split[j]:
+            kind += " across train and test"
             text += ": remove one, or give both one group (data.group, the column group of a table)"
-        problems.append(Problem("note", kind, names[i], text))
-    return problems
-
-
-def _judge_set(split: Sequence[str]) -> list[Problem]:
-    if not split:
-        return [Problem("error", "no cases", ".", "no case can be read")]
-    levels: dict[str, Level] = {"train": "error", "test": "note"}
-    return [
-        Problem(level, f"no {side} cases", ".", f"the folder has no {side} cases")
-        for side, level in levels.items()
-        if side not in split
-    ]
+        yield Problem("note", kind, names[i], text)

@@ -116,7 +116,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
 def list_folder(root: Path, options: Options, find: Finder | None = None) -> Listing:
     """Return the cases of a folder or table; raise an error that names what cannot be used."""
     listing, problems = list_cases(root, options, find)
-    raise_errors(problems, root, usage_lines(listing.usage))
+    raise_errors(problems, root, usage_lines(listing.fates))
     if not listing.cases:
         raise DataError(f"'{root}' holds no case")
     return listing

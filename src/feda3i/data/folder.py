@@ -16,9 +16,10 @@ from feda3i.data.packed import Packed, pack_cases
 from feda3i.errors import DataError
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import Listing, find_any
+from feda3i.reading.match import Pair
 from feda3i.reading.options import Options
-from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import Problem
+from feda3i.reading.usage import usage_of
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Folder(Dividing, Options):
             "seed": self.seed,
             "options": listing.options.record(),
             "mended": len(packed.notes),
-            "folders": {u.folder: u.record() for u in listing.usage},
+            "folders": usage_of(listing.fates),
         }
         if left := {name: count for name, count in plan.left_out().items() if count}:
             notes["left_out"] = left

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
@@ -14,10 +15,9 @@ from feda3i.data.division import Count
 from feda3i.data.folder import Card, Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
-from feda3i.reading.match import match
+from feda3i.reading.match import Pair, match
 from feda3i.reading.names import split_extension
 from feda3i.reading.options import Options
-from feda3i.reading.pairs import Pair
 from feda3i.reading.problems import Problem
 
 EXPECTED = {"training": 2000, "validation": 150, "test": 600}
@@ -77,5 +77,5 @@ def find_isic2017(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Proble
                 problems.append(Problem("error", "set incomplete", f"{part} {kind}", text))
         matched, wrong = match(images, masks)
         problems += wrong
-        pairs += [Pair(m.stem, m.images, m.masks, "isic2017", split=split) for m in matched]
+        pairs += [replace(pair, source="isic2017", split=split) for pair in matched]
     return pairs, problems

@@ -9,11 +9,9 @@ enter it. A cache that is cut short or from another version is built again.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -33,7 +31,6 @@ from feda3i.reading.problems import CaseError, Problem, raise_errors
 
 FORMAT = "feda3i-packed-5"
 FOLDER = ".feda3i-cache"
-_MAX_AGE = 30 * 24 * 3600  # seconds
 _BATCH = 16  # cases that a worker takes at a time
 _READERS = 4  # of volumes, at most: each holds several in memory
 
@@ -83,14 +80,11 @@ def _name(listing: Listing) -> str:
     cases = listing.cases
     options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
     family = hash_text(str(listing.root.resolve()), options, *(case.id for case in cases))
-    state = hash_text(*(_state(case) for case in cases))
-    return f"{family[:16]}-{state[:16]}"
-
-
-def _state(case: Listed) -> str:
-    files = [*case.pair.images, *case.pair.masks]
-    known = [(file.name, file.size, file.changed) for file in files]
-    return json.dumps([known, case.pair.consensus])
+    state = [
+        [[(f.name, f.size, f.changed) for f in case.pair.files], case.pair.consensus]
+        for case in cases
+    ]
+    return f"{family[:16]}-{hash_text(json.dumps(state))[:16]}"
 
 
 def _load(place: Path) -> Packed | None:
@@ -99,27 +93,27 @@ def _load(place: Path) -> Packed | None:
         header = json.loads((place / "header.json").read_text("utf-8"))
         images = np.memmap(place / "images.bin", np.dtype(header["dtype"]), mode="r")
         masks = np.memmap(place / "masks.bin", np.uint8, mode="r")
-        os.utime(place)  # still in use: see _sweep
         return _packed(header, np.asarray(images), np.asarray(masks))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _build(listing: Listing, place: Path) -> Packed | None:
-    """Decode all cases into a new cache; return nothing if there is no room for one."""
+    """Decode all cases into a new cache; return nothing if there is no room for one.
+
+    What an older state of the same files left behind is dropped.
+    """
     try:
         make_private(place.parent)
         with tempfile.TemporaryDirectory(
             prefix=PART, dir=place.parent, ignore_cleanup_errors=True
         ) as name:
             part = Path(name)
-            with (
-                open(part / "images.bin", "w+b") as images,
-                open(part / "masks.bin", "wb") as masks,
-            ):
+            with open(part / "images.bin", "wb") as images, open(part / "masks.bin", "wb") as masks:
                 header = _write(listing, images, masks)
             (part / "header.json").write_text(json.dumps(header), "utf-8")
-            _sweep(place)
+            for old in place.parent.glob(f"{place.name.split('-')[0]}-*"):
+                shutil.rmtree(old, ignore_errors=True)
             part.rename(place)
     except OSError:
         return None
@@ -151,10 +145,16 @@ def _stack(flat: NDArray[Any], shapes: NDArray[np.int64]) -> Stack:
     return flat.reshape(len(shapes), *shapes[0])
 
 
-def _write(listing: Listing, images: IO[bytes], masks: IO[bytes]) -> Header:
-    """Write the pixels of all cases one after the other; return what else is known of them."""
+def _write(
+    listing: Listing, images: IO[bytes], masks: IO[bytes], kind: np.dtype[Any] | None = None
+) -> Header:
+    """Write the pixels of all cases one after the other; return what else is known of them.
+
+    ``kind`` is the type of all images; not known at first, so a folder that holds several types is
+    read twice.
+    """
     shapes: list[tuple[int, ...]] = []
-    types: list[np.dtype[Any]] = []
+    types: set[np.dtype[Any]] = set()
     sizes: dict[str, list[tuple[float, ...]]] = {"spacing": [], "zoom": []}
     problems: list[Problem] = []
     for case, found in zip(listing.cases, _read(listing), strict=True):
@@ -167,21 +167,24 @@ def _write(listing: Listing, images: IO[bytes], masks: IO[bytes]) -> Header:
             text = f"{shape[:-1]}, the first has {first[:-1]}: give a size"
             problems.append(Problem("error", "sizes differ between cases", case.name, text))
             continue
-        images.write(np.ascontiguousarray(found.image).data)
+        images.write(np.ascontiguousarray(found.image, kind).data)
         masks.write(np.ascontiguousarray(found.mask).data)
         shapes.append(shape)
-        types.append(found.image.dtype)
+        types.add(kind or found.image.dtype)
         sizes["spacing"].append(found.spacing)
         sizes["zoom"].append(found.zoom)
-        problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
+        problems += [Problem("note", what, case.name, text) for what, text in found.notes]
     raise_errors(problems, listing.root)
-    if len(set(types)) > 1:
-        _widen(images, [math.prod(shape) for shape in shapes], types)
+    if len(types) > 1:
+        for file in (images, masks):
+            file.seek(0)
+            file.truncate()
+        return _write(listing, images, masks, np.result_type(*types))
     if all(side == 1 for zoom in sizes["zoom"] for side in zoom):
         sizes["zoom"] = [()]  # no case was resized
     return {
         "shapes": shapes,
-        "dtype": np.result_type(*types).str,
+        "dtype": types.pop().str,
         **{name: _known(own, len(shapes[0]) - 1) for name, own in sizes.items()},
         "notes": [[p.level, p.kind, p.name, p.text] for p in problems],
     }
@@ -198,28 +201,6 @@ def _read(listing: Listing) -> Iterator[RawCase | Problem]:
     return ordered_map(read, listing.cases, readers, way="threads", batch=batch)
 
 
-def _widen(file: IO[bytes], counts: Sequence[int], types: Sequence[np.dtype[Any]]) -> None:
-    """Give images of several types the one that holds the values of all, in place, last first."""
-    wanted = np.result_type(*types)
-    widths = [kind.itemsize for kind in types]
-    ends = np.cumsum([count * width for count, width in zip(counts, widths, strict=True)])
-    new_ends = np.cumsum(counts) * wanted.itemsize
-    for k in reversed(range(len(counts))):
-        file.seek(int(ends[k]) - counts[k] * widths[k])
-        values = np.frombuffer(file.read(counts[k] * widths[k]), types[k])
-        file.seek(int(new_ends[k]) - counts[k] * wanted.itemsize)
-        file.write(values.astype(wanted).data)
-
-
 def _known(sizes: Sequence[tuple[float, ...]], dimensions: int) -> list[tuple[float, ...]] | None:
     """Return the sizes of all cases' pixels, or nothing if that of any case is unknown."""
     return list(sizes) if all(len(size) == dimensions for size in sizes) else None
-
-
-def _sweep(place: Path) -> None:
-    """Drop what an older state of the same files left behind, and what nobody used for a month."""
-    family = place.name.split("-")[0]
-    for other in place.parent.iterdir():
-        is_old = time.time() - other.stat().st_mtime > _MAX_AGE
-        if is_old or other.name.startswith(family):
-            shutil.rmtree(other, ignore_errors=True)

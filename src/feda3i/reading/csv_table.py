@@ -6,17 +6,16 @@ import csv
 import io
 import os
 import stat
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from feda3i.errors import DataError, printable
 from feda3i.reading.file_list import OUTSIDE, FileEntry, is_inside
+from feda3i.reading.match import Pair
 from feda3i.reading.names import SPLITS, group_of, split_extension
-from feda3i.reading.pairs import Pair, kind_of
+from feda3i.reading.pairs import kind_of
 from feda3i.reading.problems import Problem
 
-COLUMNS = ("image", "mask", "name", "source", "site", "split", "group")
-_ALIASES = {"patient": "group", "label": "mask", "hospital": "site"}
+_DELIMITERS = ",;\t"
 
 
 def read_table(
@@ -28,34 +27,39 @@ def read_table(
     source, site, split (train, test or validation) and group or patient. Commas, semicolons or
     tabs divide them.
     """
-    names, rows = _columns(table)
-    if not {"image", "mask"} <= set(names):
-        raise DataError(
-            "the table needs a first line with the columns image and mask, found "
-            f"{', '.join(map(printable, names[:8])) or 'nothing'}"
-        )
     pairs: list[Pair] = []
     problems: list[Problem] = []
-    for number, row in enumerate(rows, start=2):
-        given = zip(names, (cell.strip() for cell in row), strict=False)
-        cells = {**dict.fromkeys(COLUMNS, ""), **dict(given)}
-        if not any(cells.values()):
+    for number, row in enumerate(_rows(table), start=2):
+        if not any(row.values()):
             continue
-        paths = [cells["image"], *(part.strip() for part in cells["mask"].split("|"))]
+        paths = [row["image"], *(part.strip() for part in row["mask"].split("|"))]
         found = [_find(path, home, allow_outside) for path in paths]
         files = [file for file in found if isinstance(file, FileEntry)]
-        split = cells["split"].lower()
+        split = row.get("split", "").lower()
         if len(files) < len(found):
             path, wrong = next((p, f) for p, f in zip(paths, found, strict=True) if f not in files)
             kind = "file outside the folder" if OUTSIDE in str(wrong) else "file missing"
             name = printable(path or "?", 200)
             problems.append(Problem("error", kind, name, f"line {number}: {wrong}"))
-        elif split and split not in SPLITS:
-            text = "expected split train, test or validation, found"
-            text = f"line {number}: {text} '{printable(split, 80)}'"
+            continue
+        if split and split not in SPLITS:
+            text = f"line {number}: expected split train, test or validation, found "
+            text += f"'{printable(split, 80)}'"
             problems.append(Problem("error", "split unknown", files[0].name, text))
-        else:
-            pairs.append(_pair(cells, files, group))
+            continue
+        stem = split_extension(files[0].name)[0]
+        pairs.append(
+            Pair(
+                name=printable(row.get("name", "")) or stem,
+                images=(files[0],),
+                masks=tuple(files[1:]),
+                source=printable(row.get("source", "")),
+                site=row.get("site", ""),
+                split=SPLITS.get(split, ""),
+                group=row.get("group") or row.get("patient") or group_of(stem, group),
+                kind=kind_of(files[0].name),
+            )
+        )
     return pairs, problems
 
 
@@ -81,36 +85,23 @@ def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
     return FileEntry.of(name, place, info)
 
 
-def _pair(cells: dict[str, str], files: Sequence[FileEntry], group: str | None) -> Pair:
-    stem, extension = split_extension(files[0].name)
-    return Pair(
-        name=printable(cells["name"]) or stem,
-        images=(files[0],),
-        masks=tuple(files[1:]),
-        source=printable(cells["source"]),
-        site=cells["site"],
-        split=SPLITS.get(cells["split"].lower(), ""),
-        group=cells["group"] or group_of(stem, group),
-        kind=kind_of(extension),
-    )
-
-
-def _columns(table: bytes) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the names of a table's columns, and the rows below them."""
+def _rows(table: bytes) -> list[dict[str, str]]:
+    """Return the rows of a table by the names of its columns, in lower case."""
     text = table.decode("utf-8-sig", "replace")
-    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
-    rows = _rows(text, delimiter)
-    found = [name.strip().lower() for name in next(rows, [])]
-    names = [_ALIASES[n] if n in _ALIASES and _ALIASES[n] not in found else n for n in found]
-    return names, rows
-
-
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        yield from rows
+        names, *rows = [[cell.strip() for cell in line] for line in lines] or [[]]
     except csv.Error as error:  # e.g. a field of more than 128 KiB: a quote that is never closed
         raise DataError(
-            f"line {rows.line_num} of the table cannot be read ({error}): look for a quote that is "
-            "not closed"
+            f"line {lines.line_num} of the table cannot be read ({error}): look for a quote that "
+            "is not closed"
         ) from None
+    names = [name.lower() for name in names]
+    if not {"image", "mask"} <= set(names):
+        raise DataError(
+            "the table needs a first line with the columns image and mask, found "
+            f"{', '.join(map(printable, names[:8])) or 'nothing'}"
+        )
+    empty = dict.fromkeys(names, "")
+    return [empty | dict(zip(names, row, strict=False)) for row in rows]

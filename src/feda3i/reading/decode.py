@@ -12,9 +12,9 @@ from feda3i.core.cases import Images, Masks
 from feda3i.core.format import sides_at
 from feda3i.core.resize import resize_image, resize_mask, resize_spacing
 from feda3i.reading.file_list import read_file
+from feda3i.reading.match import Pair
 from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.options import Options
-from feda3i.reading.pairs import Pair
 from feda3i.reading.picture import (
     Note,
     as_kept,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from feda3i.errors import escaped, printable
@@ -37,8 +37,44 @@ class FileEntry:
 
 def list_files(root: Path, allow_outside: bool = False) -> tuple[list[FileEntry], list[Problem]]:
     """Return all files under a folder, sorted, and what cannot be opened or must not be."""
-    walk = _Walk(os.path.realpath(root), allow_outside)
-    return list(walk.files(str(root), "")), walk.problems
+    files: list[FileEntry] = []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+
+    def refuse(path: str, kind: str, text: str) -> None:
+        problems.append(Problem("error", kind, _name(path, root), text))
+
+    def is_wanted(path: str) -> bool:
+        name = os.path.basename(path)
+        if name.startswith(".") or name in _JUNK:
+            return False
+        if allow_outside or not os.path.islink(path) or is_inside(path, str(root)):
+            return True
+        text = f"it leads to {printable(os.path.realpath(path))}: {OUTSIDE}"
+        refuse(path, "link outside the folder", text)
+        return False
+
+    def unreadable(error: OSError) -> None:
+        refuse(error.filename, "unreadable file", f"{error.strerror}: repair or remove it")
+
+    for folder, below, names in os.walk(root, onerror=unreadable, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:  # by way of a link
+            below.clear()
+            continue
+        seen.add(real)
+        below[:] = [name for name in sorted(below) if is_wanted(os.path.join(folder, name))]
+        for path in (os.path.join(folder, name) for name in names):
+            if not is_wanted(path):
+                continue
+            try:
+                info = os.stat(path)
+            except OSError as error:  # a link to itself
+                unreadable(error)
+                continue
+            if stat.S_ISREG(info.st_mode):
+                files.append(FileEntry.of(_name(path, root), path, info))
+    return sorted(files, key=lambda file: file.name), problems
 
 
 def unpack_command(name: str, folder: Path) -> str:
@@ -58,8 +94,7 @@ def is_inside(path: str, folder: str) -> bool:
     >>> is_inside("/data/a.png", "/data"), is_inside("/data/../etc/passwd", "/data")
     (True, False)
     """
-    real, home = os.path.realpath(path), os.path.realpath(folder)
-    return real == home or real.startswith(home.rstrip(os.sep) + os.sep)
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def read_file(place: str | Path) -> bytes:
@@ -74,62 +109,14 @@ def read_file(place: str | Path) -> bytes:
 
 
 def check_bytes(size: int) -> None:
-    """Raise ``CaseError`` for a file of no bytes, or of too many.
-
-    >>> check_bytes(1000)
-    """
+    """Raise ``CaseError`` for a file of no bytes, or of too many."""
     if size == 0:
         raise CaseError("empty file", "the file has 0 bytes: copy it again")
     if size > MAX_FILE_BYTES:
         raise CaseError("file too large", f"{size} bytes; at most {MAX_FILE_BYTES} are read")
 
 
-@dataclass
-class _Walk:
-    root: str
-    allow_outside: bool
-    problems: list[Problem] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-
-    def files(self, folder: str, prefix: str) -> Iterator[FileEntry]:
-        """Yield the files below a folder."""
-        try:
-            real = os.path.realpath(folder)
-            with os.scandir(folder) as found:
-                items = sorted(found, key=lambda item: item.name)
-        except OSError as error:
-            self._unreadable(prefix.rstrip("/") or ".", error)
-            return
-        if real in self.seen:  # by way of a link
-            return
-        self.seen.add(real)
-        for item in items:
-            if item.name.startswith(".") or item.name in _JUNK:
-                continue
-            name = prefix + _readable(item.name)
-            try:
-                if self._leads_outside(item, name):
-                    continue
-                if item.is_dir():
-                    yield from self.files(item.path, f"{name}/")
-                elif item.is_file():
-                    yield FileEntry.of(name, item.path, item.stat())
-            except OSError as error:  # a link to itself
-                self._unreadable(name, error)
-
-    def _leads_outside(self, item: os.DirEntry[str], name: str) -> bool:
-        if self.allow_outside or not item.is_symlink() or is_inside(item.path, self.root):
-            return False
-        text = f"it leads to {printable(os.path.realpath(item.path))}: {OUTSIDE}"
-        self.problems.append(Problem("error", "link outside the folder", name, text))
-        return True
-
-    def _unreadable(self, name: str, error: OSError) -> None:
-        text = f"{error.strerror}: repair or remove it"
-        self.problems.append(Problem("error", "unreadable file", name, text))
-
-
-def _readable(name: str) -> str:
+def _name(path: str, root: Path) -> str:
     """Return the name in composed Unicode (macOS stores accents apart), odd characters escaped."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
-    return escaped(unicodedata.normalize("NFC", text))
+    text = os.fsencode(os.path.relpath(path, root)).decode("utf-8", "backslashreplace")
+    return escaped(unicodedata.normalize("NFC", text.replace(os.sep, "/")))

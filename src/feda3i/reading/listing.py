@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,14 +13,15 @@ from feda3i.reading.consensus import consensus_of
 from feda3i.reading.csv_table import is_table, read_table
 from feda3i.reading.decode import RawCase, decode_pair
 from feda3i.reading.file_list import FileEntry, list_files, read_file, unpack_command
+from feda3i.reading.match import Pair
 from feda3i.reading.names import DICOM, VOLUMES, split_extension, unique_ids
 from feda3i.reading.nnunet import nnunet_classes
 from feda3i.reading.options import DEFAULT_CLASSES, Options
-from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.pairs import find_pairs, kind_of
 from feda3i.reading.picture import is_grey
 from feda3i.reading.problems import UNUSED, CaseError, Problem
 from feda3i.reading.several_annotators import choose_masks, find_annotated
-from feda3i.reading.usage import Usage, usage_of
+from feda3i.reading.usage import EMPTY, IMAGE, MASK, OTHER, Fates
 from feda3i.reading.volume import count_slices
 
 LAYOUT = (
@@ -53,7 +54,7 @@ class Listing:
     root: Path
     cases: tuple[Listed, ...]
     options: Options
-    usage: tuple[Usage, ...] = ()
+    fates: Fates = field(default_factory=dict)  # of every file
 
     def read(self, case: Listed) -> RawCase:
         """Return a case as the options ask for it."""
@@ -74,46 +75,57 @@ def list_cases(
     root: Path, options: Options, find: Finder | None = None
 ) -> tuple[Listing, list[Problem]]:
     """List a folder or table by its pairs of files, settle its options, and say what is wrong."""
-    _need_data(root)
-    home = root.parent if is_table(root) else root
-    if home != root:
-        entries: list[FileEntry] = []
+    command = unpack_command(root.name, root.parent)
+    if command and root.is_file():
+        raise DataError(f"'{root}' is an archive: unpack it first, e.g. {command}")
+    is_list = is_table(root)
+    if not root.is_dir() and not is_list:
+        raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
+    home = root.parent if is_list else root
+    entries: list[FileEntry] = []
+    if is_list:
         pairs, problems = read_table(read_file(root), home, options.group, options.allow_outside)
     else:
         entries, problems = list_files(root, options.allow_outside)
         pairs, wrong = (find or find_any)(entries, options)
-        problems += wrong + _packed(root, entries)
+        problems += wrong + _archives(root, entries)
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
     if options.volumes is None:
         _need_pictures(root, pairs, entries)
-    options = settle(options.reading(), entries, pairs)
+    options = _settle(options.reading(), entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     cases: list[Listed] = []
     for i, p in zip(ids, pairs, strict=True):
         case = Listed(i, p.name, p.source, p.site, p.split, p.group, p)
         cases += _cut(case, p, options, problems)
     cases.sort(key=lambda case: case.id)
-    usage = usage_of(entries, pairs, problems, None if home != root else root)
+    fates = _fates(entries, pairs, problems) | ({} if is_list else _empty_folders(root, entries))
     if options.unused == "allow":
         problems = [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
-    return Listing(home, tuple(cases), options, tuple(usage)), problems
+    return Listing(home, tuple(cases), options, fates), problems
 
 
-def _need_data(root: Path) -> None:
-    command = unpack_command(root.name, root.parent)
-    if command and root.is_file():
-        raise DataError(f"'{root}' is an archive: unpack it first, e.g. {command}")
-    if not root.is_dir() and not is_table(root):
-        raise DataError(f"there is no folder or table '{root}': {LAYOUT}")
+def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
+    """Pair files by their folders and names."""
+    annotated, told, entries = find_annotated(entries, options)
+    pairs, problems = find_pairs(entries, options.group)
+    return annotated + pairs, told + problems
 
 
-def _packed(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
+def holds_volumes(root: Path) -> bool:
+    """Return whether there is a volume or DICOM file in a folder or table."""
+    if is_table(root):
+        text = root.read_bytes().lower()
+        return any(ending.encode() in text for ending in (*VOLUMES, *DICOM))
+    return root.is_dir() and any(kind_of(file.name) != "picture" for file in list_files(root)[0])
+
+
+def _archives(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
     """Return the archives of a folder: unpacked already, or an error with the command to do so."""
     found = []
     for entry in entries:
-        command = unpack_command(entry.name, root)
-        stem = entry.name.split(".")[0]
+        command, stem = unpack_command(entry.name, root), entry.name.split(".")[0]
         if command and any(other.name.startswith(f"{stem}/") for other in entries):
             text = f"the folder '{stem}' beside it is used"
             found.append(Problem("note", "archive skipped", entry.name, text))
@@ -122,15 +134,25 @@ def _packed(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
     return found
 
 
-def holds_volumes(root: Path) -> bool:
-    """Return whether there is a volume or DICOM file in a folder or table."""
-    if is_table(root):
-        text = root.read_bytes().lower()
-        return any(ending.encode() in text for ending in (*VOLUMES, *DICOM))
-    if not root.is_dir():
-        return False
-    found = (split_extension(entry.name)[1] for entry in list_files(root)[0])
-    return any(ending in (*VOLUMES, *DICOM) for ending in found)
+def _fates(
+    entries: Iterable[FileEntry], pairs: Sequence[Pair], problems: Iterable[Problem]
+) -> dict[str, str]:
+    """Return what became of every file."""
+    fates = {
+        entry.name: "belongs to no case" if split_extension(entry.name)[1] else OTHER
+        for entry in entries
+    }
+    reasons = {problem.name: problem.kind for problem in problems}
+    fates |= {name: reasons[name] for name in fates if name in reasons}
+    images = {file.name for pair in pairs for file in pair.images}
+    masks = {file.name for pair in pairs for file in pair.files} - images
+    return fates | dict.fromkeys(images, IMAGE) | dict.fromkeys(masks, MASK)
+
+
+def _empty_folders(root: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
+    held = {entry.name.split("/")[0] for entry in entries}
+    found = (item.name for item in root.iterdir() if item.is_dir() and item.name[0] != ".")
+    return {f"{name}/": EMPTY for name in found if name not in held}
 
 
 def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) -> list[Listed]:
@@ -163,13 +185,6 @@ def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
     return tuple(_decoded(pair, options))
 
 
-def find_any(entries: Sequence[FileEntry], options: Options) -> tuple[list[Pair], list[Problem]]:
-    """Pair files by their folders and names."""
-    annotated, told, entries = find_annotated(entries, options)
-    pairs, problems = find_pairs(entries, options.group)
-    return annotated + pairs, told + problems
-
-
 def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntry]) -> None:
     volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
     volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
@@ -181,7 +196,7 @@ def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntr
         )
 
 
-def settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:
+def _settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:
     """Fill in what the options leave to the files: classes, and the number of channels."""
     if not options.classes:
         options = replace(options, classes=nnunet_classes(entries) or DEFAULT_CLASSES)
@@ -200,10 +215,8 @@ def _is_colour(pairs: Sequence[Pair]) -> bool:
     """Return whether any picture has colour, by the headers of the files."""
     for pair in pairs:
         try:
-            if pair.kind == "picture":
-                with open(pair.images[0].place, "rb") as file:
-                    if not is_grey(file):
-                        return True
+            if pair.kind == "picture" and not is_grey(pair.images[0].place):
+                return True
         except (CaseError, OSError):
             continue  # named when it is read
     return False

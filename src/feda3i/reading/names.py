@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from feda3i.reading.patterns import match_group
-
 Role = Literal["images", "masks"]
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 VOLUMES = (".nii.gz", ".nii", ".nrrd", ".mha")
@@ -20,7 +18,7 @@ UNREAD = (
     *(".gif", ".webp", ".jp2", ".j2k", ".heic", ".heif", ".tga", ".ppm", ".pgm", ".psd", ".svs"),
     *(".ndpi", ".mhd", ".nhdr", ".ima"),
 )
-# Names of folders of images and of masks; parts of names may be these and more.
+# Names of folders of images and of masks.
 FOLDERS: dict[Role, str] = {
     "images": "images?|imgs?|originals?",
     "masks": "masks?|segmentations?|gts?|ground[_ -]?truth|labels?|annotations?",
@@ -36,15 +34,10 @@ SPLITS = {
 GROUP = r"(?P<group>.+)(?:-[lrs]|(?<=\d)O[DS])"
 
 _MASK_WORDS = f"{FOLDERS['masks']}|seg|lesions?|contours?"
-_IMAGE_WORDS = f"{FOLDERS['images']}|pics?|pictures?|photos?|orig|raw|scans?"
 _MASK_ENDING = re.compile(rf"[-_ .]+(?:{_MASK_WORDS})(?:[-_ ]?\d+)?$", re.IGNORECASE)
 _MASK_START = re.compile(rf"^(?:{_MASK_WORDS})[-_ .]+", re.IGNORECASE)
 _MASK_ONLY = re.compile(rf"(?:{_MASK_WORDS})(?:[-_ ]?\d+)?", re.IGNORECASE)
-_IMAGE_WORD = re.compile(
-    rf"^(?:{_IMAGE_WORDS})[-_ .]+|[-_ .]+(?:{_IMAGE_WORDS})$|^(?:{_IMAGE_WORDS})$", re.IGNORECASE
-)
 _FREE_WORDS = (re.compile(r"^[A-Za-z]+[-_ .]+"), re.compile(r"[-_ .]+[A-Za-z]+$"))
-_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
 
 def split_extension(name: str) -> tuple[str, str]:
@@ -76,33 +69,15 @@ def mask_keys(stem: str) -> list[str]:
     return [folder + slash + key for key in keys]
 
 
-def mask_word(stem: str) -> str:
-    """Return the word that marks a stem as a mask, without its number; empty if there is none.
+def image_keys(stem: str) -> list[str]:
+    """Return the stem of an image without the word at its beginning or end.
 
-    >>> mask_word("a_mask_2"), mask_word("Lesion-7"), mask_word("a")
-    ('mask', 'lesion', '')
-    """
-    name = stem.rpartition("/")[2]
-    for pattern in (_MASK_ENDING, _MASK_START, _MASK_ONLY):
-        found = pattern.search(name)
-        if found:
-            return re.sub(r"[^a-z]", "", found[0].lower())
-    return ""
-
-
-def image_keys(stem: str) -> tuple[list[str], list[str]]:
-    """Return the stem without a word for image (``img_7``), and without any word (``bus_7``).
-
-    >>> image_keys("img_7"), image_keys("bus_0001-l"), image_keys("a")
-    ((['7'], ['7']), ([], ['0001-l', 'bus_0001']), ([], []))
+    >>> image_keys("bus_7"), image_keys("bus_0001-l"), image_keys("a")
+    (['7'], ['0001-l', 'bus_0001'], [])
     """
     folder, slash, name = stem.rpartition("/")
-    worded = [_IMAGE_WORD.sub("", name, count=1)]
-    free = [pattern.sub("", name) for pattern in _FREE_WORDS]
-    return (
-        [folder + slash + key for key in worded if key != name],
-        [folder + slash + key for key in free if key != name],
-    )
+    left = [pattern.sub("", name) for pattern in _FREE_WORDS]
+    return [folder + slash + key for key in left if key != name]
 
 
 def group_of(name: str, pattern: str | None = None) -> str:
@@ -111,14 +86,12 @@ def group_of(name: str, pattern: str | None = None) -> str:
     >>> group_of("bus_0358-l"), group_of("RET002OD"), group_of("ISIC_0000001")
     ('bus_0358', 'RET002', 'ISIC_0000001')
     """
-    if pattern:
-        return match_group(pattern, name) or name
-    found = re.fullmatch(GROUP, name)  # ours ends for sure
-    return found.group("group") if found else name
+    found = re.fullmatch(pattern or GROUP, name)
+    return found["group"] or name if found else name
 
 
 def safe_name(name: str) -> str:
-    """Return an ASCII name that every file system takes; names that had to change get a hash.
+    """Return an ASCII name that every file system takes; names that lost letters get a hash.
 
     >>> safe_name("Muttermal 7"), safe_name("benign (4)")
     ('Muttermal_7', 'benign_4')
@@ -127,8 +100,7 @@ def safe_name(name: str) -> str:
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"[^A-Za-z0-9.-]+", "_", plain).strip("._-")[:80]
-    lost = not name.isascii() or _DEVICES.fullmatch(safe) is not None or not safe
-    return f"{safe or 'case'}-{hash_tag(name)}" if lost else safe
+    return safe if safe and name.isascii() else f"{safe or 'case'}-{_hash_tag(name)}"
 
 
 def folder_name(site: str) -> str:
@@ -137,16 +109,8 @@ def folder_name(site: str) -> str:
     >>> folder_name("Mercy"), folder_name("../x").startswith("x-")
     ('Mercy', True)
     """
-    return site if is_id(site) else f"{safe_name(site)}-{hash_tag(site)}"
-
-
-def is_id(text: object) -> bool:
-    """Return whether a text can be one of our ids: a file name that never leads elsewhere.
-
-    >>> is_id("benign_4"), is_id("../x"), is_id(".hidden"), is_id("")
-    (True, False, False, False)
-    """
-    return isinstance(text, str) and bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}", text))
+    is_safe = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}", site)
+    return site if is_safe else f"{safe_name(site)}-{_hash_tag(site)}"
 
 
 def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list[str]:
@@ -186,12 +150,12 @@ def _told_apart(made: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return what was made of names, with a hash of the name where two look the same."""
     taken = Counter(one.casefold() for one in made)
     return [
-        one if taken[one.casefold()] == 1 else f"{one}-{hash_tag(name)}"
+        one if taken[one.casefold()] == 1 else f"{one}-{_hash_tag(name)}"
         for one, name in zip(made, names, strict=True)
     ]
 
 
-def hash_tag(name: str) -> str:
-    """Return eight hexadecimal digits of the name's hash; composed and decomposed accents agree."""
+def _hash_tag(name: str) -> str:
+    """Return the start of the name's hash; composed and decomposed accents agree."""
     text = unicodedata.normalize("NFC", name)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]

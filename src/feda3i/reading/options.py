@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
@@ -10,13 +11,12 @@ from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from feda3i.errors import RecipeError, check_option
-from feda3i.reading.patterns import compile_group
-from feda3i.reading.usage import Unused
 from feda3i.values import mistakes
 
 MIN_SIZE, MAX_SIZE = 16, 4096  # of cases that a network is trained on, in pixels
 DEFAULT_CLASSES = ("lesion",)
 
+Unused = Literal["error", "allow"]
 Millimetres = Annotated[float, Field(gt=0, lt=1e6)]
 
 
@@ -57,7 +57,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.group is not None:
-            compile_group(self.group)
+            _check_group(self.group)
         if self.spacing is not None and self.size is not None:
             raise RecipeError(
                 f"expected a size in pixels or a spacing in millimetres, found both: size "
@@ -96,6 +96,18 @@ class Options:
             for name, value in asdict(self.reading()).items()
             if value != usual[name] and name not in quiet
         }
+
+
+def _check_group(pattern: str) -> None:
+    try:
+        named, wrong = re.compile(pattern).groupindex, ""
+    except (re.error, OverflowError, RecursionError) as error:
+        named, wrong = {}, f" ({error})"
+    if "group" not in named:
+        raise RecipeError(
+            "group: expected a regular expression with a part (?P<group>...), for example "
+            f"'(?P<group>[^_]+)_.*', found '{pattern}'{wrong}"
+        )
 
 
 def check_size(size: int | None) -> None:

@@ -3,51 +3,63 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from feda3i.reading.file_list import FileEntry
-from feda3i.reading.match import Files, Matched, match
+from feda3i.reading.match import Files, Pair, match
 from feda3i.reading.names import (
     DICOM,
+    FOLDERS,
     PICTURES,
+    SPLITS,
     UNREAD,
     VOLUMES,
+    Role,
     group_of,
     mask_keys,
     split_extension,
 )
 from feda3i.reading.nnunet import join_channels
-from feda3i.reading.places import Place, choose, place_of, places_of
 from feda3i.reading.problems import Problem
+
+# nnU-Net writes role and split in one word.
+_NNUNET: dict[str, tuple[Role, str]] = {
+    "imagestr": ("images", "train"),
+    "labelstr": ("masks", "train"),
+    "imagests": ("images", "test"),
+    "labelsts": ("masks", "test"),
+}
+# "images", "x_images" or "images_x": what is left names the source
+_FOLDERS = {
+    role: re.compile(rf"(?:(.+)[-_ ])?(?:{words})|(?:{words})[-_ ](.+)", re.IGNORECASE)
+    for role, words in FOLDERS.items()
+}
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Files of one case (or of one volume that is cut into several)."""
+class Place:
+    """One way to read the folders of a file."""
 
-    name: str  # the case's own name, unique in the set: folders and stem as its owner calls them
-    # One file each, as a rule; several masks are merged, several images are the channels of a case
-    # (nnU-Net) or the slices of a DICOM series
-    images: tuple[FileEntry, ...]
-    masks: tuple[FileEntry, ...]
-    source: str = ""
-    site: str = ""
-    split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
-    group: str = ""  # cases of one group stay on the same side of the split
-    kind: str = "picture"  # ``"picture"``, ``"volume"`` or ``"series"`` (of DICOM slices)
-    annotators: tuple[tuple[str, tuple[FileEntry, ...]], ...] = ()
-    """Who has drawn it, and the masks of each."""
-    consensus: Literal["", "majority", "staple"] = ""
-    """How the masks of all annotators become one."""
+    branch: str
+    """The folders that images and masks have in common: they name site or source, and split."""
+    role: Role
+    inner: str = ""  # folders below the one that says the role
+    is_nnunet: bool = False
+    may_be_case: bool = False  # whether the branch may stand for a case
 
-    @property
-    def short(self) -> str:
-        """Return the source and the last part of the name, from which the id is made."""
-        stem = posixpath.basename(self.name)
-        return f"{self.source}/{stem}" if self.source else stem
+
+@dataclass
+class _Branch:
+    """Images and masks by stem."""
+
+    images: Files = field(default_factory=lambda: defaultdict(list))
+    masks: Files = field(default_factory=lambda: defaultdict(list))
+    is_nnunet: bool = False
+    may_be_case: bool = False
+    is_beside: bool = False  # masks lie beside their images
 
 
 def find_pairs(
@@ -60,66 +72,126 @@ def find_pairs(
     """
     files, problems = _readable(entries)
     files, slices = _fold_series(files)
-    tree = _sorted_into_branches(files)
     pairs: list[Pair] = []
-    for branch in sorted({*tree.images, *tree.masks}):
-        images, masks = tree.images[branch], tree.masks[branch]
-        if branch in tree.channelled:
+    branches = _branches(files)
+    for name, branch in sorted(branches.items()):
+        images, masks = branch.images, branch.masks
+        if branch.is_nnunet:
             images, wrong = join_channels(images, masks)
             problems += wrong
-        matched, lost = match(
-            images, masks, named=branch in tree.beside, channels=branch in tree.channelled
-        )
+        found, lost = match(images, masks, named=branch.is_beside, channels=branch.is_nnunet)
         problems += lost
-        pairs += [_pair(branch, one, group) for one in matched]
-    pairs = _free_of_split(pairs, {place_of(branch)[0] for branch in tree.channelled})
-    pairs = _fold_case_folders(pairs, {place_of(branch)[0] for branch in tree.loose})
-    return _unfold_series(pairs, problems, slices)
+        source, split = place_of(name)
+        pairs += [
+            replace(
+                pair,
+                name=posixpath.join(name, pair.name),
+                source=source,
+                split=split,
+                group=posixpath.join(source, group_of(pair.name, group)),
+                kind=kind_of(pair.images[0].name),
+            )
+            for pair in found
+        ]
+    pairs = _free_of_split(pairs, {place_of(b)[0] for b, own in branches.items() if own.is_nnunet})
+    loose = {place_of(b)[0] for b, own in branches.items() if own.may_be_case}
+    return _unfold_series(_fold_case_folders(pairs, loose), problems, slices)
 
 
-@dataclass
-class _Tree:
-    """Images and masks by branch and stem, and how the branches are laid out."""
-
-    images: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    masks: dict[str, Files] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
-    loose: set[str] = field(default_factory=set)  # a folder may stand for a case
-    channelled: set[str] = field(default_factory=set)
-    beside: set[str] = field(default_factory=set)
-
-    def add(self, entry: FileEntry, place: Place) -> None:
-        """Put a file where its folders say."""
-        side = self.images if place.role == "images" else self.masks
-        stem = posixpath.basename(split_extension(entry.name)[0])
-        side[place.branch][posixpath.join(place.inner, stem)].append(entry)
-        if place.how in ("worded", "plain"):
-            self.loose.add(place.branch)
-        if place.how == "nnunet":
-            self.channelled.add(place.branch)
-
-
-def _sorted_into_branches(files: Sequence[FileEntry]) -> _Tree:
-    """Sort files by their folders, or by their names where the folders say nothing."""
-    tree = _Tree()
-    places = choose(entry.name for entry in files)
-    unsaid: dict[str, list[FileEntry]] = defaultdict(list)
-    for entry in files:
-        folder = posixpath.dirname(entry.name)
-        place = places[entry.name]
-        if place is not None:
-            tree.add(entry, place)
-        else:
-            unsaid[folder].append(entry)
-    for folder, found in unsaid.items():
-        _part_by_name(found, tree.images[folder], tree.masks[folder])
-        tree.beside.add(folder)
-        tree.loose.add(folder)
-    return tree
-
-
-def kind_of(extension: str) -> str:
+def kind_of(name: str) -> str:
     """Return the kind of file by its ending."""
-    return "volume" if extension in VOLUMES else "series" if extension in DICOM else "picture"
+    ending = split_extension(name)[1]
+    return "volume" if ending in VOLUMES else "series" if ending in DICOM else "picture"
+
+
+def place_of(branch: str) -> tuple[str, str]:
+    """Return source and split that the folders of a branch stand for.
+
+    >>> place_of("train"), place_of("clinic/test"), place_of("busi/images")
+    (('', 'train'), ('clinic', 'test'), ('busi', ''))
+    """
+    parts = [part for part in branch.split("/") if part]
+    splits = [SPLITS[part.lower()] for part in parts if part.lower() in SPLITS]
+    images = re.compile(FOLDERS["images"], re.IGNORECASE)
+    source = [p for p in parts if p.lower() not in SPLITS and not images.fullmatch(p)]
+    return "/".join(source), splits[-1] if splits else ""
+
+
+def places_of(name: str) -> list[Place]:
+    """Return all ways to read a file's path, the deepest folder first.
+
+    >>> places_of("north/images/deep/a.png")[0]
+    Place(branch='north', role='images', inner='deep', is_nnunet=False, may_be_case=False)
+    >>> [p.branch for p in places_of("X/labelsTr/a.nii.gz")]
+    ['X/train', 'X/labelsTr']
+    """
+    folder = posixpath.dirname(name)
+    folders = folder.split("/") if folder else []
+    found = []
+    for depth, own in reversed(list(enumerate(folders))):
+        above, inner = folders[:depth], "/".join(folders[depth + 1 :])
+        if own.lower() in _NNUNET:
+            role, split = _NNUNET[own.lower()]
+            found.append(Place("/".join([*above, split]), role, inner, is_nnunet=True))
+            continue
+        for role, words in _FOLDERS.items():
+            if match := words.fullmatch(own):
+                more = [part for part in match.groups() if part]
+                branch = "/".join([*above, *more])
+                found.append(Place(branch, role, inner, may_be_case=bool(more)))
+    return [*found, Place(folder, "images", may_be_case=True)]
+
+
+def _branches(files: Sequence[FileEntry]) -> dict[str, _Branch]:
+    """Sort files by their folders, or by their names where the folders say nothing.
+
+    A file is read by the deepest of its folders whose branch has both images and masks.
+    """
+    ways = {entry: places_of(entry.name) for entry in files}
+    known = {(place.branch, place.role) for places in ways.values() for place in places}
+    branches: dict[str, _Branch] = defaultdict(_Branch)
+    unsaid: dict[str, Files] = defaultdict(lambda: defaultdict(list))
+    for entry, places in ways.items():
+        folder, stem = posixpath.split(split_extension(entry.name)[0])
+        for place in places:
+            if {(place.branch, "images"), (place.branch, "masks")} <= known:
+                branch = branches[place.branch]
+                side = branch.images if place.role == "images" else branch.masks
+                side[posixpath.join(place.inner, stem)].append(entry)
+                branch.is_nnunet |= place.is_nnunet
+                branch.may_be_case |= place.may_be_case
+                break
+        else:
+            unsaid[folder][stem].append(entry)
+    for folder, stems in unsaid.items():
+        branch = branches[folder]
+        worded = _worded(stems)
+        for stem, entries in stems.items():
+            (branch.masks if stem in worded else branch.images)[stem] += entries
+        branch.is_beside = branch.may_be_case = True
+    return branches
+
+
+def _worded(stems: Files) -> set[str]:
+    """Return the stems in one folder that are masks by name: ``a_mask``, ``mask_a``, ``mask``."""
+    keys = {stem: mask_keys(stem) for stem in stems}
+    # 'lesion_7' is a mask by its name, but not if there is a 'lesion_7_mask'.
+    bases = {key.casefold() for own in keys.values() for key in own}
+    worded = {stem for stem in stems if keys[stem] and stem.casefold() not in bases}
+    # A folder of 'lesion_1', 'lesion_2', ...: the word says nothing.
+    return set() if len(worded) == len(stems) else worded
+
+
+def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
+    """Return pictures and volumes; report those of formats that are not read."""
+    files, problems = [], []
+    for entry in entries:
+        if split_extension(entry.name)[1]:
+            files.append(entry)
+        elif entry.name.lower().endswith(UNREAD):
+            text = f"save it as one of {', '.join((*PICTURES, *VOLUMES))}"
+            problems.append(Problem("error", "format not read", entry.name, text))
+    return files, problems
 
 
 def _fold_series(files: Sequence[FileEntry]) -> tuple[list[FileEntry], dict[str, list[FileEntry]]]:
@@ -134,8 +206,8 @@ def _fold_series(files: Sequence[FileEntry]) -> tuple[list[FileEntry], dict[str,
     slices = {}
     for folder, own in held.items():
         found = [entry for entry in own if split_extension(entry.name)[1] in DICOM]
-        place = places_of(own[0].name)[0]
-        if len(found) < 2 or (place.how != "plain" and not place.inner):
+        places = places_of(own[0].name)
+        if len(found) < 2 or (len(places) > 1 and not places[0].inner):
             folded += own
             continue
         rest = [entry for entry in own if entry not in found]
@@ -154,63 +226,17 @@ def _unfold_series(
         return tuple(one for file in files for one in slices.get(file.name, [file]))
 
     whole = [replace(p, images=unfold(p.images), masks=unfold(p.masks)) for p in pairs]
-    said = [
+    told = [
         replace(problem, name=name)
         for problem in problems
         for name in [file.name for file in slices.get(problem.name, ())] or [problem.name]
     ]
-    return whole, said
-
-
-def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Problem]]:
-    """Return pictures and volumes; report files that look like one but cannot be read."""
-    files, problems = [], []
-    for entry in entries:
-        extension = split_extension(entry.name)[1]
-        if extension:
-            files.append(entry)
-        elif entry.name.lower().endswith(UNREAD):
-            text = f"save it as one of {', '.join((*PICTURES, *VOLUMES))}"
-            problems.append(Problem("error", "format not read", entry.name, text))
-        elif not extension and any(place.how == "exact" for place in places_of(entry.name)):
-            text = "not a picture or volume by its ending"
-            problems.append(Problem("note", "file skipped", entry.name, text))
-    return files, problems
-
-
-def _part_by_name(found: Sequence[FileEntry], images: Files, masks: Files) -> None:
-    """Separate masks from images in one folder by name: ``a_mask``, ``mask_a``, ``mask``."""
-    stems: Files = defaultdict(list)
-    for entry in found:
-        stems[posixpath.basename(split_extension(entry.name)[0])].append(entry)
-    keys = {stem: mask_keys(stem) for stem in stems}
-    # 'lesion_7' is a mask by its name, but not if there is a 'lesion_7_mask'.
-    folded = {stem.casefold() for stem in stems}
-    bases = {key.casefold() for own in keys.values() for key in own if key.casefold() in folded}
-    worded = {stem for stem in stems if keys[stem] and stem.casefold() not in bases}
-    if len(worded) == len(stems):
-        worded = set()  # a folder of 'lesion_1', 'lesion_2', ...: the word says nothing
-    for stem, entries in stems.items():
-        (masks if stem in worded else images)[stem] += entries
-
-
-def _pair(branch: str, one: Matched, group: str | None) -> Pair:
-    source, split = place_of(branch)
-    return Pair(
-        name=posixpath.join(branch, one.stem),
-        images=one.images,
-        masks=one.masks,
-        source=source,
-        split=split,
-        group=posixpath.join(source, group_of(one.stem, group)),
-        kind=kind_of(split_extension(one.images[0].name)[1]),
-    )
+    return whole, told
 
 
 def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
     """Let test cases be drawn in nnU-Net sets without ``labelsTs``: all masks are in Tr."""
-    tested = {pair.source for pair in pairs if pair.split == "test"}
-    free = sources - tested
+    free = sources - {pair.source for pair in pairs if pair.split == "test"}
     return [replace(pair, split="") if pair.source in free else pair for pair in pairs]
 
 

@@ -1,4 +1,4 @@
-"""Read images and masks from PNG, JPEG, TIFF and BMP, whatever way they were saved.
+"""Read images and masks from PNG, JPEG, TIFF and BMP.
 
 What had to be corrected is returned as notes; what cannot be corrected raises ``CaseError``.
 
@@ -34,13 +34,10 @@ _BACK = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_270,
 }
-_DEEP = ("I;16", "LA;16", "RGB;16", "RGBA;16", "RGBX;16")  # how Pillow unpacks 16 bits per channel
 # Masks with more than two values are cut at half of their maximum, if that is at least this bright:
 # JPEG smears 0/255, but 0, 1, 2, 3 are classes or instances and must be declared.
 _BRIGHT = 128
-# Parts of 255 by which the hue of one colour may vary, and the share of pixels that may lie beyond:
-# rounding in files that keep colours; JPEG stores colours at half the resolution.
-_EXACT, _LOSSY = (4, 0.0), (96, 0.1)
+_HUE = 4  # parts of 255 by which rounding may change the hue of one colour
 _COLOURS = (
     "found {} colours where one class is declared: declare all classes, and save the mask as "
     "0, 1, 2, ... or with a palette"
@@ -74,9 +71,10 @@ def open_picture(file: IO[bytes]) -> ImageFile.ImageFile:
     return picture
 
 
-def is_grey(file: IO[bytes]) -> bool:
+def is_grey(place: str) -> bool:
     """Return whether a picture has one channel, from its header."""
-    return open_picture(file).mode in GREY
+    with open(place, "rb") as file:
+        return open_picture(file).mode in GREY
 
 
 def read_image(
@@ -91,10 +89,7 @@ def read_image(
     notes: list[Note] = []
     if keep and picture.mode in DEEP:
         return Decoded(_kept(decode(picture, upright, notes), channels), tuple(notes))
-    if any(tag in str(tile.args) for tile in picture.tile for tag in _DEEP):
-        notes.append(("16-bit image", "scaled to 8 bits"))
-    decoded = decode(picture, upright, notes)
-    array = _to_bytes(decoded, notes)
+    array = _to_bytes(decode(picture, upright, notes), notes)
     found = array.shape[-1]
     if channels == 3 and found == 1:
         notes.append(("grey where colour is due", "the one channel was repeated"))
@@ -187,23 +182,16 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded
     several classes the values (of a palette: the indices) 0..classes are taken as they are and any
     other value is refused.
     """
-    opened = open_picture(io.BytesIO(data))
-    tolerance = _LOSSY if opened.format == "JPEG" else _EXACT
     notes: list[Note] = []
-    picture = decode(opened, upright, notes)
-    if classes > 1:
-        values = np.asarray(picture) if picture.mode == "P" else _levels(picture, None, notes)
-        return Decoded(exact_classes(values, classes), tuple(notes))
-    values = _from_palette(picture) if picture.mode == "P" else _levels(picture, tolerance, notes)
-    return Decoded(binarise(values, notes), tuple(notes))
+    picture = decode(open_picture(io.BytesIO(data)), upright, notes)
+    values = _levels(picture, classes, notes)
+    made = exact_classes(values, classes) if classes > 1 else binarise(values, notes)
+    return Decoded(made, tuple(notes))
 
 
-def mask_values(data: bytes) -> tuple[int, ...]:
+def mask_values(data: bytes, classes: int = 1) -> tuple[int, ...]:
     """Return the values that a mask file holds, before they are mapped to classes."""
-    picture = decode(open_picture(io.BytesIO(data)), False, [])
-    values = np.asarray(picture)
-    if values.ndim == 3:
-        values = _visible(_common(picture), []).max(axis=-1)
+    values = _levels(decode(open_picture(io.BytesIO(data)), False, []), classes, [])
     return tuple(int(v) for v in np.unique(values))
 
 
@@ -244,83 +232,68 @@ def exact_classes(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
     return values.astype(np.uint8)
 
 
-def _from_palette(picture: Image.Image) -> NDArray[np.uint8]:
-    """Return 0 and 1, or grey levels, of a mask with one class that is stored with a palette.
-
-    The index 0 is background and any other one foreground. If all colours are grey it may also be
-    a grey picture that some program has stored in this way, whose bright pixels are foreground;
-    where the two readings differ the file is refused: only its author knows which is right.
-    """
-    index = np.asarray(picture)
-    used, first, place = np.unique(index, return_index=True, return_inverse=True)
-    with reading("corrupt picture"):
-        colours = np.asarray(picture.convert("RGBA")).reshape(-1, 4)[first].astype(int)
-    alpha = colours[:, 3]
-    levels = alpha if len(set(alpha.tolist())) > 1 else colours[:, 0]
-    table = np.array(picture.getpalette("RGB")).reshape(-1, 3)  # unused entries tell its kind, too
-    is_grey = levels is alpha or (table == table[:, :1]).all()
-    if is_grey and len(set(levels.tolist())) == len(used):
-        by_sight = levels > levels.max() / 2
-        differs = by_sight[0] if used[0] == 0 else len(used) == 1 and not by_sight[0]
-        if differs or (used[0] == 0 and levels[0] != levels.min()):
-            raise CaseError(
-                "mask palette",
-                "by its index the background is bright (or visible), by its colours dark: save "
-                "the mask without palette, as 0 and 255",
-            )
-        return np.asarray(levels[place.reshape(index.shape)], np.uint8)
-    if np.count_nonzero(used) > 1:
-        raise CaseError("mask values", _COLOURS.format(np.count_nonzero(used)))
-    return np.asarray(index != 0, np.uint8)
-
-
-def _levels(
-    picture: Image.Image, tolerance: tuple[int, float] | None, notes: list[Note]
-) -> NDArray[Any]:
-    """Return a mask's values ``(height, width)``; colours must be shades of one (or of grey).
-
-    ``tolerance`` says how far hues may differ, and which share of pixels more than that; ``None``:
-    grey only.
-    """
+def _levels(picture: Image.Image, classes: int, notes: list[Note]) -> NDArray[Any]:
+    """Return a mask's values ``(height, width)``; colours must be shades of one (or of grey)."""
+    if picture.mode == "P":
+        return np.asarray(picture) if classes > 1 else _from_palette(picture)
     values = np.asarray(picture)
-    if values.ndim == 2 and picture.mode != "P":
+    if values.ndim == 2:
         return values.astype(np.uint8) if values.dtype == bool else values
-    values = _visible(_common(picture), notes)
+    if picture.mode not in ("LA", "RGB", "RGBA"):
+        with reading("corrupt picture"):
+            picture = picture.convert("RGBA" if picture.mode[-1] in "aA" else "RGB")
+        values = np.asarray(picture)
+    if picture.mode[-1] == "A":
+        values = _visible(values[..., :-1], values[..., -1:], notes)
     if (values == values[..., :1]).all():
         return np.asarray(values[..., 0])
+    if classes > 1:
+        text = "found colours: save classes as 0, 1, 2, ... or with a palette"
+        raise CaseError("mask values", text)
     top = values.max(axis=-1)
-    if tolerance is None:
-        raise CaseError(
-            "mask values", "found colours: save classes as 0, 1, 2, ... or with a palette"
-        )
     bright = top > top.max() / 2 if top.max() >= _BRIGHT else top > 0
     hues = np.rint(values[bright] * (255.0 / top[bright])[:, None])
-    apart = (np.abs(hues - np.median(hues, axis=0)) > tolerance[0]).any(axis=-1)
-    if apart.mean() > tolerance[1]:
+    if (np.abs(hues - np.median(hues, axis=0)) > _HUE).any():
         raise CaseError("mask values", _COLOURS.format("several"))
     return np.asarray(top)
 
 
-def _common(picture: Image.Image) -> Image.Image:
-    """Return the picture with grey or red, green and blue channels, and perhaps alpha."""
-    if picture.mode in ("LA", "RGB", "RGBA"):
-        return picture
-    with reading("corrupt picture"):
-        return picture.convert("RGBA" if picture.mode[-1] in "aA" else "RGB")
-
-
-def _visible(picture: Image.Image, notes: list[Note]) -> NDArray[np.uint8]:
-    """Return ``(height, width, 1 or 3)`` with black for what the alpha channel hides."""
-    values = np.asarray(picture)
-    if picture.mode not in ("LA", "RGBA"):
-        return values
-    colour, alpha = values[..., :-1], values[..., -1]
+def _visible(
+    colour: NDArray[np.uint8], alpha: NDArray[np.uint8], notes: list[Note]
+) -> NDArray[np.uint8]:
+    """Return the colours of a mask, or its alpha channel if that alone tells what is drawn."""
     if (alpha == alpha[0, 0]).all():
         notes.append(("alpha channel", "dropped"))
         return colour
-    shown = colour[alpha > alpha.max() / 2]
-    if (shown == shown[0]).all():  # some annotation tools paint the alpha channel only
-        notes.append(("alpha channel", "the mask was taken from it"))
-        return alpha[..., None]
-    notes.append(("alpha channel", "what it hides is background"))
-    return np.where(alpha[..., None] > 127, colour, 0).astype(np.uint8)
+    shown = colour[alpha[..., 0] > alpha.max() / 2]
+    if (shown != shown[0]).any():
+        text = "its alpha channel hides a part: save the mask without it, as 0 and 255"
+        raise CaseError("mask values", text)
+    notes.append(("alpha channel", "the mask was taken from it"))
+    return alpha
+
+
+def _from_palette(picture: Image.Image) -> NDArray[Any]:
+    """Return 0 and 1, or grey levels, of a mask with one class that is stored with a palette.
+
+    The index 0 is background and any other one foreground. If all colours are grey it may also be
+    a grey picture, whose bright pixels are foreground: where the two readings differ the file is
+    refused, as only its author knows which is right.
+    """
+    index = np.asarray(picture)
+    used = np.unique(index)
+    table = np.array(picture.getpalette("RGB")).reshape(-1, 3)
+    with reading("corrupt picture"):
+        levels = table[used, 0]
+    if (table == table[:, :1]).all() and len(set(levels.tolist())) == len(used):
+        bright = levels > levels.max() / 2
+        if bright[0] if used[0] == 0 else not bright.any():
+            raise CaseError(
+                "mask palette",
+                "by its index the background is bright, by its colours dark: save the mask "
+                "without palette, as 0 and 255",
+            )
+        return np.asarray(table[index, 0], np.uint8)
+    if np.count_nonzero(used) > 1:
+        raise CaseError("mask values", _COLOURS.format(np.count_nonzero(used)))
+    return np.asarray(index != 0, np.uint8)

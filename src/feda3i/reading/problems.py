@@ -22,11 +22,8 @@ UNUSED = ("mask missing", "image missing", "format not read", "archive not read"
 class Problem:
     """One finding about one file or case."""
 
-    level: Level
-    """``"error"``: the case is left out, or the folder is not fit for training; ``"note"``: it was
-    mended or is merely worth knowing."""
-    kind: str
-    """A few words that are the same for all findings of this sort, e.g. ``"mask missing"``."""
+    level: Level  # "error": left out, or not fit for training; "note": mended, or worth knowing
+    kind: str  # the same for all findings of this sort, such as "mask missing"
     name: str  # the file or case
     text: str  # what was expected, what was found
 
@@ -102,14 +99,12 @@ def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] 
     ``files`` are lines that say what became of all files.
     """
     errors = errors_of(problems)
-    if errors:
-        first = min(errors)
-        lines = "\n  ".join(report_lines(errors))
-        advice = f"'feda3i check {where}' names them all"
-        if all(error.kind in UNUSED for error in errors):
-            advice += "; data.unused=allow (--allow-unused) leaves them out"
-        raise DataError(
-            f"{where}: {len(errors)} files or cases cannot be used\n  {lines}\n"
-            + "".join(f"  {line}\n" for line in files)
-            + f"first: {first.name}: {first.text}\n{advice}"
-        )
+    if not errors:
+        return
+    first = min(errors)
+    advice = f"'feda3i check {where}' names them all"
+    if all(error.kind in UNUSED for error in errors):
+        advice += "; data.unused=allow (--allow-unused) leaves them out"
+    head = f"{where}: {len(errors)} files or cases cannot be used"
+    lines = "\n  ".join([head, *report_lines(errors), *files])
+    raise DataError(f"{lines}\nfirst: {first.name}: {first.text}\n{advice}")

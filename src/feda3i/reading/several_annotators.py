@@ -11,9 +11,10 @@ from fnmatch import fnmatch
 from feda3i.errors import DataError
 from feda3i.reading.consensus import Consensus
 from feda3i.reading.file_list import FileEntry
+from feda3i.reading.match import Pair
 from feda3i.reading.names import split_extension
 from feda3i.reading.options import Options
-from feda3i.reading.pairs import Pair, find_pairs
+from feda3i.reading.pairs import find_pairs
 from feda3i.reading.problems import Problem
 
 FOLDER = "annotators"

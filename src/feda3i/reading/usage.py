@@ -1,137 +1,67 @@
-"""What became of every file of a folder: used as image, as mask, or not used, and why."""
+"""What became of every file of a folder: an image, a mask, or not used, and why."""
 
 from __future__ import annotations
 
 import posixpath
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Mapping
 
-from feda3i.reading.file_list import FileEntry
-from feda3i.reading.names import split_extension
-from feda3i.reading.pairs import Pair
-from feda3i.reading.problems import Problem
-
-Unused = Literal["error", "allow"]
-_MANY = 4  # this many folders of one case side by side are summed up in one line
+Fates = Mapping[str, str]
+"""File -> ``"images"``, ``"masks"``, ``"other files"``, or why it is in no case. A folder without
+files is in it, too: perhaps a site whose data has not arrived."""
+IMAGE, MASK, OTHER, EMPTY = "images", "masks", "other files", "empty"
+_MANY = 4  # this many folders of one case side by side are one row
+_FOLDERS = "folders"
+_NEUTRAL = (IMAGE, MASK, OTHER, EMPTY, _FOLDERS)
 
 
-@dataclass
-class Usage:
-    """The files of one folder (or of many small ones beside each other)."""
+def not_used(fates: Counter[str]) -> int:
+    """Return how many pictures and volumes are in no case.
 
-    folder: str
-    images: int = 0
-    masks: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    others: int = 0
-    folders: int = 1
-
-    @property
-    def unused(self) -> int:
-        """Return how many pictures and volumes are in no case."""
-        return sum(self.reasons.values())
-
-    def record(self) -> dict[str, Any]:
-        """Return the counts as JSON values, without those that are 0."""
-        counts = {"images": self.images, "masks": self.masks, "not_used": self.reasons}
-        return {name: count for name, count in counts.items() if count}
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.folder,
-            self.images + other.images,
-            self.masks + other.masks,
-            self.reasons + other.reasons,
-            self.others + other.others,
-            self.folders + other.folders,
-        )
-
-
-def usage_of(
-    entries: Iterable[FileEntry],
-    pairs: Sequence[Pair],
-    problems: Iterable[Problem],
-    root: Path | None = None,
-) -> list[Usage]:
-    """Count the files of every folder that holds any, sorted by folder.
-
-    With a root its empty folders are listed, too: perhaps a site whose data has not arrived.
+    >>> not_used(Counter({"images": 4, "mask missing": 2}))
+    2
     """
-    images = {file.name for pair in pairs for file in pair.images}
-    masks = {file.name for pair in pairs for file in pair.masks}
-    masks |= {file.name for pair in pairs for _, files in pair.annotators for file in files}
-    reasons = {problem.name: problem.kind for problem in problems}
-    found: dict[str, Usage] = {}
-    for name in sorted({entry.name for entry in entries} | images | masks):
-        folder = posixpath.dirname(name) or "."
-        own = found.setdefault(folder, Usage(folder))
-        if name in images or name in masks:
-            own.images += name in images
-            own.masks += name in masks
-        elif split_extension(name)[1]:
-            own.reasons[reasons.get(name, "belongs to no case")] += 1
-        else:
-            own.others += 1
-    held = {folder.split("/")[0] for folder in found}
-    for item in root.iterdir() if root is not None else ():
-        if item.is_dir() and not item.name.startswith(".") and item.name not in held:
-            found[item.name] = Usage(item.name)
-    return _joined(list(found.values()))
+    return sum(count for fate, count in fates.items() if fate not in _NEUTRAL)
 
 
-def without(usages: Sequence[Usage], spoilt: Sequence[tuple[Pair, str]]) -> list[Usage]:
-    """Count the files of pairs that could not be read as not used, by the kind of finding."""
-    copies = [replace(usage, reasons=usage.reasons.copy()) for usage in usages]
-    found = {(usage.folder, usage.folders > 1): usage for usage in copies}
-    for pair, kind in spoilt:
-        for is_image, files in ((True, pair.images), (False, pair.masks)):
-            for file in files:
-                own = posixpath.dirname(file.name) or "."
-                above = posixpath.dirname(own) or "."
-                usage = found.get((own, False)) or found.get((above, True))
-                if usage is not None:
-                    usage.images -= is_image
-                    usage.masks -= not is_image
-                    usage.reasons[kind] += 1
-    return copies
+def usage_of(fates: Fates) -> dict[str, Counter[str]]:
+    """Count the fates in every folder; many folders of one case side by side are summed up.
+
+    >>> usage_of({"north/a.png": "images", "north/a_mask.png": "masks", "west/": "empty"})
+    {'north': Counter({'images': 1, 'masks': 1}), 'west': Counter({'empty': 1})}
+    """
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, fate in fates.items():
+        found[posixpath.dirname(name) or "."][fate] += 1
+    sisters: dict[str, list[str]] = defaultdict(list)
+    for folder, counts in found.items():
+        if counts[IMAGE] == 1 and not not_used(counts) and folder != ".":
+            sisters[posixpath.dirname(folder)].append(folder)
+    for above, folders in sisters.items():
+        if len(folders) >= _MANY:
+            own = sum((found.pop(folder) for folder in folders), Counter[str]())
+            found[posixpath.join(above, "*")] = own + Counter({_FOLDERS: len(folders)})
+    return dict(sorted(found.items()))
 
 
-def usage_lines(usages: Sequence[Usage], show: int = 40) -> list[str]:
+def usage_lines(fates: Fates, show: int = 40) -> list[str]:
     r"""Return a table: folder, files used as images and as masks, files not used, why.
 
-    >>> print("\n".join(usage_lines([Usage("north", 2, 2), Usage("west", 0, 0, {"no mask": 3})])))
+    >>> print("\n".join(usage_lines({"west/a.png": "mask missing", "west/b.txt": "other files"})))
     folder  images  masks  not used
-    north        2      2         0
-    west         0      0         3  no mask: 3
+    west         0      0         1  mask missing: 1, other files: 1
     """
-    names = [f"{u.folder}/*" if u.folders > 1 else u.folder for u in usages]
-    width = max((len(name) for name in [*names, "folder"]), default=6)
+    usage = usage_of(fates)
+    width = max(map(len, [*usage, "folder"]))
     lines = [f"{'folder':{width}}  images  masks  not used"]
-    for name, usage in list(zip(names, usages, strict=True))[:show]:
-        why = [f"{kind}: {count}" for kind, count in sorted(usage.reasons.items())]
-        why += [f"{usage.folders} folders"] if usage.folders > 1 else []
-        why += ["empty"] if not (usage.images + usage.masks + usage.unused + usage.others) else []
-        why += [f"other files: {usage.others}"] if usage.others else []
-        text = f"{name:{width}}  {usage.images:6}  {usage.masks:5}  {usage.unused:8}"
+    for name, counts in list(usage.items())[:show]:
+        text = f"{name:{width}}  {counts[IMAGE]:6}  {counts[MASK]:5}  {not_used(counts):8}"
+        why = [
+            fate if fate == EMPTY else f"{fate}: {count}"
+            for fate, count in sorted(counts.items())
+            if fate not in (IMAGE, MASK)
+        ]
         lines.append(f"{text}  {', '.join(why)}".rstrip())
-    if len(usages) > show:
-        lines.append(f"... and {len(usages) - show} more folders")
+    if len(usage) > show:
+        lines.append(f"... and {len(usage) - show} more folders")
     return lines
-
-
-def _joined(usages: Sequence[Usage]) -> list[Usage]:
-    """Join neighbouring folders that hold one case each."""
-    sisters: dict[str, list[Usage]] = defaultdict(list)
-    for usage in usages:
-        if usage.images == 1 and not usage.unused and usage.folder != ".":
-            sisters[posixpath.dirname(usage.folder)].append(usage)
-    many = {parent: own for parent, own in sisters.items() if len(own) >= _MANY}
-    small = {usage.folder for own in many.values() for usage in own}
-    joined = [replace(reduce(add, own), folder=parent or ".") for parent, own in many.items()]
-    kept = [usage for usage in usages if usage.folder not in small]
-    return sorted([*kept, *joined], key=lambda usage: (usage.folder, usage.folders))

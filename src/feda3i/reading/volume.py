@@ -11,7 +11,7 @@ import math
 import os
 import re
 import tempfile
-import zlib
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from feda3i.errors import DataError
 from feda3i.reading.file_list import check_bytes
 from feda3i.reading.names import DICOM, split_extension
-from feda3i.reading.picture import MAX_PIXELS
 from feda3i.reading.problems import CaseError, by, reading
 
 Floats = NDArray[np.float64]
@@ -41,14 +40,16 @@ _NIFTI = np.dtype(
 )
 _VALUE_BYTES = {2: 1, 256: 1, 4: 2, 512: 2, 8: 4, 16: 4, 768: 4, 64: 8, 1024: 8, 1280: 8}
 """Bytes of a voxel by the code of its type in NIfTI, for types of one number per voxel."""
-_LAST_START = 2**24  # bytes of a NIfTI file before its numbers: header and extensions
-_CHUNK = 2**20
+_FLOATS = (16, 64)  # codes
+_NIFTI_1 = 348  # bytes of its header
+_MOST_ELSE = 2**22  # bytes of a NIfTI file that are no numbers: header, extensions, filling
 _META_BYTES = 4096
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
 _PIXEL_SPACING = ("0028|0030", "0018|1164")  # of a slice
 _PLACE_CODES = ("qform_code", "sform_code")  # of NIfTI; 0: the header does not say
 _NOT_FINITE = "found voxels that are not finite (NaN or infinite): correct the file"
 _ELSEWHERE = "its numbers are in another file: save all in one (.nrrd, .mha or .nii.gz)"
+_ALONE = threading.Lock()  # SimpleITK reading in several threads at a time has aborted a process
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,10 @@ def read_volume(places: Sequence[str], axis: int) -> Volume:
     """Return the volume in a file, or in the slices of a DICOM series."""
     with reading("corrupt volume"), _in_words():
         given = [check_file(place) for place in places]
-        reader, first = _open(places)
-        image = reader.Execute()
-        values = np.asarray(_itk().GetArrayFromImage(image).T, np.float32)
+        with _ALONE:
+            reader, first = _open(places)
+            image = reader.Execute()
+            values = np.asarray(_itk().GetArrayFromImage(image).T, np.float32)
         is_bare = len(places) > 1 and not any(map(first.HasMetaDataKey, _PIXEL_SPACING))
         codes = [first.GetMetaData(c) for c in _PLACE_CODES if first.HasMetaDataKey(c)]
     if not np.isfinite(values).all():
@@ -103,7 +105,7 @@ def read_volume(places: Sequence[str], axis: int) -> Volume:
 
 def count_slices(places: Sequence[str], axis: int) -> int:
     """Return how many slices a volume has along an axis, from its header."""
-    with reading("corrupt volume"), _in_words():
+    with reading("corrupt volume"), _in_words(), _ALONE:
         sides = list(_open(places)[1].GetSize())
         sides[2] *= len(places)
         return int(sides[axis])
@@ -174,7 +176,8 @@ def check_file(place: str) -> tuple[float, ...]:
             if re.search(rb"^data ?file:", start, re.MULTILINE | re.IGNORECASE):
                 raise CaseError("format not read", _ELSEWHERE)
         elif place.lower().endswith(".mha"):
-            _check_metaimage(start, file)
+            if not re.search(rb"^ElementDataFile *= *LOCAL\r?\n", start, re.MULTILINE):
+                raise CaseError("format not read", _ELSEWHERE)
         elif start.startswith(b"\x1f\x8b"):
             with gzip.open(file) as unpacked:
                 return _check_nifti(unpacked)
@@ -184,15 +187,14 @@ def check_file(place: str) -> tuple[float, ...]:
 
 
 def _check_nifti(file: BinaryIO | gzip.GzipFile) -> tuple[float, ...]:
-    """Read to the end: Python checks the sum of a packed file there."""
+    """Check header and numbers to the end: Python checks the sum of a packed file there."""
     start = file.read(_NIFTI.itemsize).ljust(_NIFTI.itemsize, b"\0")
     header = np.frombuffer(start, _NIFTI)[0]
-    if header["size"] not in (348, 540):
+    if header["size"] != _NIFTI_1:
         header = np.frombuffer(start, _NIFTI.newbyteorder())[0]
-    if header["size"] == 540:
-        raise CaseError("format not read", "NIfTI-2: save it as NIfTI-1, NRRD or MetaImage")
-    if header["size"] != 348 or header["magic"] != b"n+1":
-        raise CaseError("corrupt volume", "not a NIfTI file: copy it again")
+    if header["size"] != _NIFTI_1 or header["magic"] != b"n+1":
+        text = "not a NIfTI-1 file: copy it again, or save it as NIfTI-1, NRRD or MetaImage"
+        raise CaseError("corrupt volume", text)
     count, *sides = header["sides"].tolist()
     if not 3 <= count <= 7 or min(sides[:count]) < 1 or math.prod(sides[3:count]) != 1:
         text = f"expected three dimensions, found {by(sides[: max(count, 0)]) or 'none'}"
@@ -204,39 +206,21 @@ def _check_nifti(file: BinaryIO | gzip.GzipFile) -> tuple[float, ...]:
     _check_count(sides[:3])
     if not abs(header["slope"]) > 0 and abs(header["offset"]) > 0:
         raise CaseError("volume values", "its scale has an offset and no slope: correct the header")
-    first = float(header["start"])
-    if not _NIFTI.itemsize <= first <= _LAST_START:
-        raise CaseError("corrupt volume", f"its numbers cannot begin at byte {first:g}")
-    file.read(int(first) - _NIFTI.itemsize)
-    order = header["slope"].dtype.byteorder
-    kind = f"{order}f{width}" if int(header["type"]) in (16, 64) else None
-    need, found = math.prod(sides[:3]) * width, 0
-    while chunk := file.read(_CHUNK):
-        numbers = chunk[: max(0, need - found)]
-        whole = numbers[: len(numbers) // width * width]
-        if kind is not None and not np.isfinite(np.frombuffer(whole, kind)).all():
-            raise CaseError("volume values", _NOT_FINITE)  # SimpleITK would make them 0
-        found += len(chunk)
-        if found > need + _CHUNK:
-            raise CaseError("corrupt volume", f"expected {need} bytes of numbers, found more")
-    if found < need:
+    before = float(header["start"]) - _NIFTI.itemsize
+    if not 0 <= before <= _MOST_ELSE:
+        raise CaseError("corrupt volume", f"its numbers cannot begin at byte {header['start']:g}")
+    file.read(int(before))
+    need = math.prod(sides[:3]) * width
+    numbers, rest = file.read(need), file.read(_MOST_ELSE)
+    if len(numbers) < need or len(rest) == _MOST_ELSE:
+        found = f"{len(numbers)}" if len(numbers) < need else "more"
         text = f"expected {need} bytes of numbers, found {found}: copy the file again"
         raise CaseError("corrupt volume", text)
+    if int(header["type"]) in _FLOATS:
+        kind = np.dtype(f"f{width}").newbyteorder(header["slope"].dtype.byteorder)
+        if not np.isfinite(np.frombuffer(numbers, kind)).all():
+            raise CaseError("volume values", _NOT_FINITE)  # SimpleITK would make them 0
     return tuple(float(side) for side in header["spacing"][1:4])
-
-
-def _check_metaimage(start: bytes, file: BinaryIO) -> None:
-    """Check that the numbers are in the file, and their sum if they are packed."""
-    found = re.search(rb"^ElementDataFile *= *LOCAL\r?\n", start, re.MULTILINE)
-    if found is None:
-        raise CaseError("format not read", _ELSEWHERE)
-    if re.search(rb"^CompressedData *= *True", start[: found.start()], re.MULTILINE):
-        file.seek(found.end())
-        unpacking = zlib.decompressobj()
-        while not unpacking.eof and (chunk := file.read(_META_BYTES)):
-            unpacking.decompress(chunk)
-        if not unpacking.eof:
-            raise CaseError("corrupt volume", "its numbers are cut short: copy the file again")
 
 
 def _open(places: Sequence[str]) -> tuple[Any, Any]:
@@ -254,9 +238,6 @@ def _open(places: Sequence[str]) -> tuple[Any, Any]:
         found = itk.GetPixelIDValueAsString(first.GetPixelID())
         raise CaseError("volume values", f"expected one number per voxel, found {found}")
     _check_count((*first.GetSize(), len(places)))
-    if split_extension(places[0])[1] in DICOM and math.prod(first.GetSize()[:2]) > MAX_PIXELS:
-        text = f"slices of {by(first.GetSize()[:2])}; at most {MAX_PIXELS} pixels are decoded"
-        raise CaseError("volume too large", text)
     if len(places) == 1:
         return first, first
     reader = itk.ImageSeriesReader()

@@ -121,15 +121,6 @@ def test_errors_leave_no_file(tree):
     assert caches(tree) == []
 
 
-def test_what_nobody_used_for_a_month_is_dropped(tree):
-    load_folder(tree, size=16)
-    (old,) = caches(tree)
-    os.utime(old, (0, 0))
-    load_folder(tree)
-    assert not old.exists()
-    assert len(caches(tree)) == 1
-
-
 @pytest.mark.parametrize("kind", ["images", "masks"])
 def test_a_file_of_the_same_size_and_date_is_noticed(tree, kind):
     before = load_folder(tree)

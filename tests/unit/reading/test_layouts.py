@@ -90,8 +90,9 @@ TREES = {
         "images/d.png masks/d.png masks/d.bmp images/notes.txt",
         {},
         {("mask missing", "images/a.png"), ("image missing", "masks/b.png")}
-        | {("two images of one name", "images/c.png"), ("two masks of one name", "masks/d.png")}
-        | {("file skipped", "images/notes.txt")},
+        | {("two images of one name", f"{k}.png") for k in ("images/c", "masks/c")}
+        | {("two masks of one name", f"{k}.png") for k in ("images/d", "masks/d")}
+        | {("two images of one name", "images/c.jpg"), ("two masks of one name", "masks/d.bmp")},
     ),
     "a mask of its own": (
         "p1_02_b.png p1_02_b_mask.png mask_02.png bus_02.png",
@@ -103,14 +104,6 @@ TREES = {
         {"n/a": "n/masks/a.png"},
         {("format not read", "n/images/b.webp"), ("format not read", "s/scan.mhd")},
     ),
-    "folders named after their case": (
-        " ".join(
-            f"set/{i}/{i}_Dermoscopic_Image/{i}.bmp set/{i}/{i}_lesion/{i}_lesion.bmp"
-            for i in ("IMD003", "IMD004")
-        ),
-        {f"set/{i}": f"set/{i}/{i}_lesion/{i}_lesion.bmp" for i in ("IMD003", "IMD004")},
-        set(),
-    ),
 }
 
 
@@ -120,8 +113,7 @@ def test_a_tree_is_read_as_expected(tree):
     pairs, problems = find_pairs(entries(*files.split()))
     assert {pair.name: " ".join(mask.name for mask in pair.masks) for pair in pairs} == cases
     assert {(problem.kind, problem.name) for problem in problems} == findings
-    notes = {problem.kind for problem in problems if problem.level == "note"}
-    assert notes == {"file skipped"} & {kind for kind, _ in findings}
+    assert all(problem.level == "error" for problem in problems)
 
 
 def test_a_folder_per_case_or_patient_is_no_site():
@@ -171,12 +163,9 @@ def test_ids_are_safe_and_unique_whatever_the_names(names):
     assert all(len(i) < 120 for i in ids)
 
 
-def test_an_id_does_not_depend_on_the_order_and_is_no_device_of_windows():
+def test_an_id_does_not_depend_on_the_order():
     assert unique_ids(["Mole", "mole", "x"]) == unique_ids(["x", "mole", "Mole"])[::-1]
     assert unique_ids(["a/1", "b/1"], ["1", "1"])[0] != "1"
-    con, nul = unique_ids(["con", "nul.2"])
-    assert con.startswith("con-")
-    assert nul.startswith("nul.2-")
 
 
 words = st.sampled_from(["a", "b", "mask", "img", "lesion", "7", "seg", "images", "masks", "test"])
@@ -196,35 +185,23 @@ def test_every_picture_is_in_a_case_or_in_a_finding(names):
     assert all(name in used or name in told for name in files)
 
 
-def nnunet(root, channels=2, labels=None):
-    """Write four training and two test cases the way nnU-Net keeps them, as pictures."""
+def test_nnunet_channels_and_labels(tmp_path):
     for split, numbers in (("Tr", range(4)), ("Ts", range(4, 6))):
         for number in numbers:
             image, mask = lesion(number, colour=False)
-            for channel in range(channels):
+            for channel in range(2):
                 shifted = np.roll(image, channel, axis=0)
-                save(root / f"images{split}" / f"c_{number}_{channel:04d}.png", shifted)
-            save(root / f"labels{split}" / f"c_{number}.png", mask.astype(np.uint8))
-    described = {"labels": labels or {"background": 0, "mole": 1}, "file_ending": ".png"}
-    (root / "dataset.json").write_text(json.dumps(described))
-    return root
-
-
-def test_nnunet_channels_and_labels(tmp_path):
-    root = nnunet(tmp_path / "Dataset001_Mole")
-    federation = folder(root, sites=2, partition="iid", cache=False)
+                save(tmp_path / f"images{split}" / f"c_{number}_{channel:04d}.png", shifted)
+            save(tmp_path / f"labels{split}" / f"c_{number}.png", mask.astype(np.uint8))
+    (tmp_path / "dataset.json").write_text('{"labels": {"background": 0, "mole": 1}}')
+    federation = folder(tmp_path, sites=2, partition="iid", cache=False)
     assert federation.classes == ("mole",)
-    assert federation.train.channels == 2
     assert (len(federation.train), len(federation.test)) == (4, 2)
     image, _ = lesion(4, colour=False)
-    np.testing.assert_array_equal(federation.test.images[0][..., :1], image)
-    np.testing.assert_array_equal(federation.test.images[0][..., 1:], np.roll(image, 1, axis=0))
-
-
-def test_a_case_without_one_of_its_channels_is_named(tmp_path):
-    root = nnunet(tmp_path / "D")
-    (root / "imagesTr" / "c_2_0001.png").unlink()
-    _, problems = list_cases(root, Options())
+    expected = np.concatenate([image, np.roll(image, 1, axis=0)], axis=-1)
+    np.testing.assert_array_equal(federation.test.images[0], expected)
+    (tmp_path / "imagesTr" / "c_2_0001.png").unlink()
+    _, problems = list_cases(tmp_path, Options())
     assert [(p.kind, p.name) for p in problems] == [("channels differ", "imagesTr/c_2_0000.png")]
 
 

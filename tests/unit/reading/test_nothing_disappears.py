@@ -10,6 +10,7 @@ from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError
 from feda3i.reading.listing import list_cases
 from feda3i.reading.options import Options
+from feda3i.reading.usage import usage_of
 
 
 @pytest.fixture
@@ -30,19 +31,15 @@ def hospitals(tmp_path):
     return root
 
 
-def usage(listing):
-    return {u.folder: (u.images, u.masks, u.reasons) for u in listing.usage}
-
-
 def test_every_folder_is_listed_with_what_is_used_and_why_not(hospitals):
     listing, problems = list_cases(hospitals, Options(size=32))
-    assert usage(listing) == {
-        "empty": (0, 0, {}),
-        "north": (0, 0, {}),
-        "north/images": (6, 0, {}),
-        "north/masks": (0, 6, {}),
-        "south": (5, 5, {"mask missing": 1}),
-        "west": (5, 5, {}),
+    assert usage_of(listing.fates) == {
+        "empty": {"empty": 1},
+        "north": {"other files": 1},
+        "north/images": {"images": 6},
+        "north/masks": {"masks": 6},
+        "south": {"images": 5, "masks": 5, "mask missing": 1},
+        "west/*": {"images": 5, "masks": 5, "folders": 5},
     }
     assert [(p.level, p.name) for p in problems] == [("error", "south/lost.png")]
 
@@ -56,7 +53,7 @@ def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
     assert "west/*" in text  # the table of all folders is part of the message
     federation = folder(hospitals, size=32, cache=False, unused="allow")
     assert federation.names() == ["north", "south", "west"]
-    assert federation.notes["folders"]["south"]["not_used"] == {"mask missing": 1}
+    assert federation.notes["folders"]["south"]["mask missing"] == 1
     with pytest.raises(DataError, match="lost"):
         load_folder(hospitals, size=32, cache=False)
 
@@ -64,7 +61,7 @@ def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
 def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
     code, out, _ = feda3i("check", hospitals, "--size", 32)
     assert code == 1
-    for line in ("south              5      5         1  mask missing: 1", "5 folders", "empty"):
+    for line in ("south              5      5         1  mask missing: 1", "folders: 5", "empty"):
         assert line in out
     assert "16 images and 16 masks used, 1 not used" in out
     code, out, _ = feda3i("check", hospitals, "--size", 32, "--allow-unused")
@@ -82,10 +79,11 @@ def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
     ):
         place.write_bytes(place.read_bytes()[:300])
     report = check_data(hospitals, size=32)
-    found = {u.folder: (u.images, u.masks, u.reasons) for u in report.usage}
-    assert found["north/images"] == (5, 0, {"corrupt picture": 1})
-    assert found["north/masks"] == (0, 5, {"corrupt picture": 1})
-    assert found["west"] == (4, 4, {"corrupt picture": 2})
+    found = usage_of(report.fates)
+    assert found["north/images"] == {"images": 5, "corrupt picture": 1}
+    assert found["north/masks"] == {"masks": 5, "corrupt picture": 1}
+    assert found["west/*"] == {"images": 4, "masks": 4, "folders": 4}
+    assert found["west/case_2"] == {"corrupt picture": 2}
 
 
 def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_path):

@@ -14,6 +14,7 @@ from feda3i.errors import DataError
 from feda3i.reading.consensus import consensus_of
 from feda3i.reading.listing import list_cases
 from feda3i.reading.options import Options
+from feda3i.reading.usage import usage_of
 
 SHIFTS = {"ann": 0, "bob": 3, "eve": -3}  # rows by which each one's masks are moved
 
@@ -120,13 +121,12 @@ def test_masks_beside_the_annotators_are_the_reference_and_not_trained_on(clinic
 
 def test_every_file_is_accounted_for_and_a_pattern_must_fit(clinic):
     listing, problems = list_cases(clinic, Options(annotators_of="[abe]*"))
-    used = {u.folder: (u.images, u.masks, dict(u.reasons)) for u in listing.usage}
-    assert used == {
-        "annotators/ann": (0, 24, {}),
-        "annotators/bob": (0, 24, {}),
-        "annotators/cup": (0, 0, {"left aside": 24}),
-        "annotators/eve": (0, 22, {}),
-        "images": (24, 0, {}),
+    assert usage_of(listing.fates) == {
+        "annotators/ann": {"masks": 24},
+        "annotators/bob": {"masks": 24},
+        "annotators/cup": {"left aside": 24},
+        "annotators/eve": {"masks": 22},
+        "images": {"images": 24},
     }
     assert {p.level for p in problems} == {"note"}
     with pytest.raises(DataError, match="has ann, bob, cup, eve"):

@@ -34,7 +34,7 @@ PAIR = ("x/1", ("y/1a.png",), "", "", "x/1")
             f"{HEAD}\nx/1.png,y/1a.png|y/1b.png,north,train,p1",
             ("x/1", ("y/1a.png", "y/1b.png"), "north", "train", "p1"),
         ),
-        ("\ufeffImage;Label;Hospital\nx/1.png;y/1a.png;a", (*PAIR[:2], "a", "", "x/1")),
+        ("\ufeffImage;Mask;Site\nx/1.png;y/1a.png;a", (*PAIR[:2], "a", "", "x/1")),
         ("image\tmask\tpatient\n\nx/1.png\ty/1a.png\tp\n\n", (*PAIR[:4], "p")),
         ("image,mask\nx/../x/1.png,y/1a.png", PAIR),
         ("image,mask\nin.png,y/1a.png", ("in", *PAIR[1:4], "in")),
@@ -74,7 +74,7 @@ def test_what_a_name_hides_is_shown(files):
 
 
 def test_a_table_is_data_for_every_command(tmp_path, feda3i):
-    lines = ["Image;Mask;Hospital;Split;Patient"]
+    lines = ["Image;Mask;Site;Split;Patient"]
     for number in range(12):
         place = tmp_path / ("disk a" if number % 2 else "disk b")
         save_pair(place, f"x{number}", number, images="pics", masks="drawn")
