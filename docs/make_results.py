@@ -16,7 +16,7 @@ from pathlib import Path
 from feda3i.bench.board import Board, boards_of
 from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
 from feda3i.bench.grid import built_in_grids, load_grid
-from feda3i.bench.result import RunResult, collect
+from feda3i.bench.result import Machine, RunResult, collect
 from feda3i.bench.stats import interval, spearman
 from feda3i.bench.tables import FLOOR, REFERENCE, missing_lines, ordering, tables_of, to_markdown
 from feda3i.errors import RecipeError
@@ -147,7 +147,7 @@ class Page:
                 lines.append(
                     f"| {name} | {data} | {board.count} | {len(board.missing)} | {spent} |"
                 )
-        machines = sorted({result.machine.in_words() for result in self._known.values()})
+        machines = sorted({in_words(result.machine) for result in self._known.values()})
         return "\n".join([*lines, "", *(f"Machine: {text}." for text in machines)])
 
     def _gain(self) -> str:
@@ -212,7 +212,16 @@ def figure_name(board: Board) -> str:
 def core_seconds(board: Board) -> float:
     """Return the seconds that one core took for the rounds of these runs, shared ones once."""
     unique = {id(r): r.machine for found in board.found.values() for r in found.values()}
-    return sum(m.rounds_played * m.seconds_per_round * m.cores for m in unique.values())
+    return sum(
+        m.rounds_played * m.seconds_per_round * (m.workers if isinstance(m.workers, int) else 1)
+        for m in unique.values()
+    )
+
+
+def in_words(machine: Machine) -> str:
+    """Return processor and library in words."""
+    name, kind = (machine.processor.get(key, "?") for key in ("name", "instructions"))
+    return f"{name} ({kind}), {machine.machine}, torch {machine.packages.get('torch', '?')}"
 
 
 def made() -> Page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,12 @@ from feda3i.bench.stats import Spread, spread
 from feda3i.errors import RunError
 from feda3i.values import flat_items
 
-Place = tuple[str, str]
-"""Column and row."""
-
-SAME_FOR_ALL = ("test", "partition", "weights", "order")
-SAME_MASKS = ("data", "masks")
+SAME = ("test", "partition", "weights", "order", "data", "masks")
+"""What all methods of a column have in common, for each seed."""
+NOISY = ("data", "masks")
+"""What rows on clean masks do not share with the others."""
+FIXED = ("test", "partition", *NOISY)
+"""What the paper's protocol has in common for all seeds."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,18 @@ class Board:
     name: str
     title: str
     data: tuple[str, ...]
-    columns: tuple[str, ...]
+    points: Mapping[str, tuple[str, GridPoint]]  # setting and point of each column
     rows: tuple[str, ...]
-    found: Mapping[Place, Mapping[int, RunResult]]  # ``{(column, row): {seed: result}}``
+    found: Mapping[tuple[str, str], Mapping[int, RunResult]]  # {(column, row): {seed: result}}
     missing: tuple[GridCell, ...] = ()
-    points: Mapping[str, tuple[str, GridPoint]] = field(default_factory=dict)  # by column
     is_sweep: bool = False  # whether the first key of the points is the axis of a figure
     reference: str = ""  # the row that others are compared with; empty: FedA3I with the same loss
     labels: Mapping[str, str] = field(default_factory=dict)  # what rows are called, by row
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return tuple(self.points)
 
     @property
     def settings(self) -> list[str]:
@@ -48,10 +53,7 @@ class Board:
     def score(
         self, column: str, row: str, rounds: int = 1, seeds: Collection[int] | None = None
     ) -> Spread | None:
-        """Return mean and standard deviation of the last rounds' Dice over all or these seeds.
-
-        Runs that collapsed have no score.
-        """
+        """Return the last rounds' Dice over all or these seeds, without runs that collapsed."""
         found = self.results(column, row).items()
         chosen = [r for seed, r in found if seeds is None or seed in seeds]
         values = [r.last(rounds) for r in chosen if not r.is_collapsed]
@@ -66,7 +68,7 @@ class Board:
         return self.labels.get(row) or label(row)
 
     def named(self, row: str) -> str:
-        """Return a row's name with the loss where the board has both families."""
+        """Return a row's label with the loss where the board has both."""
         both = len({loss(other) for other in self.rows}) > 1
         return f"{self.label(row)}, {loss(row)}" if both else self.label(row)
 
@@ -93,29 +95,46 @@ def boards_of(grid: Grid, known: Mapping[str, RunResult]) -> list[Board]:
 
 
 def _board(grid: Grid, cells: Sequence[GridCell], known: Mapping[str, RunResult]) -> Board:
-    found: dict[Place, dict[int, RunResult]] = {}
+    found: dict[tuple[str, str], dict[int, RunResult]] = {}
     missing: dict[str, GridCell] = {}
-    points: dict[str, tuple[str, GridPoint]] = {}
     for cell in cells:
-        column = column_of(cell)
-        points[column] = (cell.setting, cell.point)
         if cell.digest in known:
-            found.setdefault((column, cell.row), {})[cell.seed] = known[cell.digest]
+            found.setdefault((cell.column, cell.row), {})[cell.seed] = known[cell.digest]
         else:
             missing.setdefault(cell.digest, cell)
-    data = tuple(dict.fromkeys(cell.data for cell in cells))
     board = Board(
-        *(grid.name, grid.title, data, tuple(points), grid.rows, found, tuple(missing.values())),
-        *(points, grid.kind == "sweep", grid.reference, grid.labels),
+        name=grid.name,
+        title=grid.title,
+        data=tuple(dict.fromkeys(cell.data for cell in cells)),
+        points={cell.column: (cell.setting, cell.point) for cell in cells},
+        rows=grid.rows,
+        found=found,
+        missing=tuple(missing.values()),
+        is_sweep=grid.kind == "sweep",
+        reference=grid.reference,
+        labels=grid.labels,
     )
-    check_shared(board, is_fixed=grid.protocol == "paper")
+    _check_shared(board, is_fixed=grid.protocol == "paper")
     return board
 
 
-def column_of(cell: GridCell) -> str:
-    """Return the name of a cell's column: the setting, and the values that vary."""
-    values = [f"{key.rpartition('.')[2]} {value}" for key, value in cell.point]
-    return ", ".join([cell.setting, *values])
+def _check_shared(board: Board, is_fixed: bool) -> None:
+    """Raise ``RunError`` unless all methods of a column saw the same things."""
+    first: dict[tuple[str, str, int | None], tuple[str, str]] = {}
+    for (column, row), results in board.found.items():
+        for seed, result in results.items():
+            is_clean = result.recipe.method.name.lower() == CLEAN
+            for key in SAME:
+                if key not in result.hashes or (is_clean and key in NOISY):
+                    continue
+                place = column, key, None if is_fixed and key in FIXED else seed
+                mine = result.hashes[key], f"{row}, seed {seed}"
+                other = first.setdefault(place, mine)
+                if other[0] != mine[0]:
+                    raise RunError(
+                        f"{column}: expected the same {key} for all methods, found {other[0][:12]} "
+                        f"({other[1]}) and {mine[0][:12]} ({mine[1]}); run one of them again"
+                    )
 
 
 def board_of_results(known: Mapping[str, RunResult]) -> Board:
@@ -123,36 +142,25 @@ def board_of_results(known: Mapping[str, RunResult]) -> Board:
 
     Both are named by the values in which they differ, and only by those.
     """
-    results = list(known.values())
-    data_names = [
-        f"{r.recipe.data.name} {r.recipe.noise.setting or r.recipe.noise.name}" for r in results
-    ]
-    conditions = [_conditions(result) for result in results]
-    columns = _told_apart(data_names, conditions, ", ", " ")
-    methods = [result.recipe.method for result in results]
-    rows = _told_apart([m.name for m in methods], [m.options() for m in methods], ",", "=")
-    found: dict[Place, dict[int, RunResult]] = {}
-    for column, row, result in zip(columns, rows, results, strict=True):
-        found.setdefault((column, row), {})[result.recipe.seed] = result
-    data = tuple(sorted({result.recipe.data.name for result in results}))
-    ordered = tuple(sorted(set(columns))), tuple(sorted({row for _, row in found}))
-    return Board("results", "All results", data, *ordered, found)
-
-
-def _conditions(result: RunResult) -> dict[str, Any]:
-    """Return all of a recipe that methods of one column have in common."""
+    recipes = [result.recipe for result in known.values()]
+    data = [f"{r.data.name} {r.noise.setting or r.noise.name}" for r in recipes]
     left_out = ("title", "seed", "method", "methods", "engine")
-    values = result.recipe.shared().items()
-    return dict(flat_items({key: value for key, value in values if key not in left_out}))
+    conditions = [{k: v for k, v in r.shared().items() if k not in left_out} for r in recipes]
+    columns = _told_apart(data, [dict(flat_items(one)) for one in conditions], ", ", " ")
+    methods = [recipe.method for recipe in recipes]
+    rows = _told_apart([m.name for m in methods], [m.options() for m in methods], ",", "=")
+    found: dict[tuple[str, str], dict[int, RunResult]] = {}
+    for column, row, result in zip(columns, rows, known.values(), strict=True):
+        found.setdefault((column, row), {})[result.recipe.seed] = result
+    names = tuple(sorted({recipe.data.name for recipe in recipes}))
+    points: dict[str, tuple[str, GridPoint]] = {name: (name, ()) for name in sorted({*columns})}
+    return Board("results", "All results", names, points, tuple(sorted({*rows})), found)
 
 
 def _told_apart(
     names: Sequence[str], options: Sequence[Mapping[str, Any]], between: str, sign: str
 ) -> list[str]:
-    """Return each name with those of its values in which things of this name differ.
-
-    The loss is always told: methods are compared within its family.
-    """
+    """Return each name with the loss and the values in which things of this name differ."""
     told = []
     for name, own in zip(names, options, strict=True):
         alike = [values for other, values in zip(names, options, strict=True) if other == name]
@@ -163,44 +171,3 @@ def _told_apart(
         ]
         told.append(between.join([name, *shown]))
     return told
-
-
-# -- may they be compared? ------------------------------------------------------------------------
-
-
-def check_shared(board: Board, is_fixed: bool) -> None:
-    """Raise ``RunError`` unless all methods of a column saw the same things.
-
-    That is for each seed the same test cases, partition, initial weights and order of cases, and
-    the same noisy masks (reference rows on clean masks excepted); in the paper's protocol also the
-    same cases, masks and partition for all seeds.
-    """
-    for column in board.columns:
-        named = [
-            (row, seed, result)
-            for row in board.rows
-            for seed, result in board.results(column, row).items()
-        ]
-        noisy = [one for one in named if one[2].recipe.method.name.lower() != CLEAN]
-        for seed in {seed for _, seed, _ in named}:
-            _check_same(column, [one for one in named if one[1] == seed], SAME_FOR_ALL)
-            _check_same(column, [one for one in noisy if one[1] == seed], SAME_MASKS)
-        if is_fixed:
-            _check_same(column, noisy, (*SAME_MASKS, "test", "partition"))
-
-
-def _check_same(
-    column: str, named: Sequence[tuple[str, int, RunResult]], keys: Iterable[str]
-) -> None:
-    for key in keys:
-        found = {
-            result.hashes[key]: f"{row}, seed {seed}"
-            for row, seed, result in named
-            if key in result.hashes
-        }
-        if len(found) > 1:
-            (first, one), (second, two) = list(found.items())[:2]
-            raise RunError(
-                f"{column}: expected the same {key} for all methods, found {first[:12]} ({one}) "
-                f"and {second[:12]} ({two}); run one of them again"
-            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from feda3i.files import write_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Line = list[tuple[float, float, float]]
-"""Value, mean and standard deviation along a sweep."""
 REFERENCES = (*FLOOR.values(), *CEILING.values())
 """Rows that mark where others begin and where they could end."""
-ENDINGS = (".svg", ".png")
 # Okabe and Ito's colours: distinct for readers who do not tell red from green.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#6f6f6f")
 AXES = {
@@ -47,7 +44,12 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
     key = next(point[0][0] for _, point in board.points.values())
     palette = dict(zip(board.settings, cycle(COLOURS), strict=False))
     for (setting, row), line in sweep_lines(board).items():
-        _draw_line(axes, line, f"{setting}, {board.named(row)}", palette[setting], row)
+        x, mean, std = np.array(line).T
+        is_level = float(np.ptp(mean)) == 0.0 and row in REFERENCES
+        style, marker = ("--", "") if is_level else ("-", ".")
+        label, colour = f"{setting}, {board.named(row)}", palette[setting]
+        axes.plot(x, mean, label=label, marker=marker, color=colour, linestyle=style)
+        axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=AXES.get(key, key), ylabel="test Dice, last round")
     axes.grid(alpha=0.25)
     most = max(len(board.common_seeds(setting)) for setting in board.settings)
@@ -56,12 +58,12 @@ def draw_sweep(board: Board, folder: Path, name: str = "") -> list[Path]:
     return _save(figure, folder / (name or board.name))
 
 
-def sweep_lines(board: Board) -> dict[tuple[str, str], Line]:
-    """Return the lines of a sweep by setting and row, where there are two points or more.
+def sweep_lines(board: Board) -> dict[tuple[str, str], list[tuple[float, float, float]]]:
+    """Return value, mean and standard deviation by setting and row, where there are two or more.
 
     They are means over the seeds that all points of a setting have.
     """
-    found: dict[tuple[str, str], Line] = {}
+    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for column, (setting, point) in board.points.items():
         for row in board.rows:
             score = board.score(column, row, seeds=board.common_seeds(setting))
@@ -71,24 +73,16 @@ def sweep_lines(board: Board) -> dict[tuple[str, str], Line]:
     return {name: sorted(line) for name, line in found.items() if len(line) > 1}
 
 
-def _draw_line(axes: Any, line: Line, name: str, colour: str, row: str) -> None:
-    x, mean, std = (np.array(part) for part in zip(*line, strict=True))
-    is_level = float(np.ptp(mean)) == 0.0 and row in REFERENCES
-    style = {"color": colour, "linestyle": "--" if is_level else "-"}
-    axes.plot(x, mean, label=name, marker="" if is_level else ".", **style)
-    axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
-
-
 def draw_gain(boards: Iterable[Board], folder: Path, name: str = "gain") -> list[Path]:
     """Draw what FedA3I gains over FedAvg against the bias that its weights take away."""
     figure = _figure()
     axes = figure.subplots()
     groups: dict[str, list[tuple[float, float]]] = {}
-    for label, x, y in gains(boards):
-        groups.setdefault(label, []).append((x, y))
-    for (label, values), colour in zip(groups.items(), cycle(COLOURS), strict=False):
+    for setting, taken, gain in gains(boards):
+        groups.setdefault(setting, []).append((taken, gain))
+    for (setting, values), colour in zip(groups.items(), cycle(COLOURS), strict=False):
         x, y = np.array(values).T
-        axes.scatter(x, y, s=22, color=colour, label=label, alpha=0.8, linewidths=0)
+        axes.scatter(x, y, s=22, color=colour, label=setting, alpha=0.8, linewidths=0)
     axes.axhline(0, color=COLOURS[-1], linewidth=0.8)
     axes.axvline(0, color=COLOURS[-1], linewidth=0.8)
     axes.set(
@@ -106,10 +100,9 @@ def gains(boards: Iterable[Board]) -> list[tuple[str, float, float]]:
     for board in boards:
         for column, _, _, result, gain in surveyed_runs(board):
             if gain is not None:
-                setting = board.points.get(column, (column, ()))[0]
                 before, after = map(result.fact, ("residual_bias_fedavg", "residual_bias"))
                 taken = abs(before or 0.0) - abs(after or 0.0)
-                found.setdefault(id(result), (setting, taken, gain))
+                found.setdefault(id(result), (board.points[column][0], taken, gain))
     return list(found.values())
 
 
@@ -120,7 +113,7 @@ def _figure() -> Figure:
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
-    made = [stem.with_name(f"{stem.name}{ending}") for ending in ENDINGS]
+    made = [stem.with_name(f"{stem.name}{ending}") for ending in (".svg", ".png")]
     for path in made:
         write_figure(path, figure, dpi=130)
     return made

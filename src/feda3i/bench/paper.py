@@ -8,11 +8,8 @@ from typing import Any
 
 from feda3i.bench.stats import Spread
 
-FILE = Path(__file__).with_name("published.toml")
-SEEDS = 5
-
-
-CONTENT: dict[str, Any] = tomllib.loads(FILE.read_text(encoding="utf-8"))
+_PAPER: dict[str, Any] = tomllib.loads(Path(__file__).with_name("published.toml").read_text())
+_SEEDS = 5
 
 
 def published(row: str, setting: str) -> Spread | None:
@@ -21,26 +18,19 @@ def published(row: str, setting: str) -> Spread | None:
     >>> published("feda3i", "SKIN N_S")
     Spread(mean=0.7269, std=0.0128, count=5)
     """
-    found = CONTENT["rows"].get(row)
-    if found is None or setting not in CONTENT["settings"] or not found["dice"]:
+    dice = _PAPER["rows"].get(row, {}).get("dice")
+    if not dice or setting not in _PAPER["settings"]:
         return None
-    mean, std = found["dice"][CONTENT["settings"].index(setting)]
-    return Spread(round(mean / 100, 6), round(std / 100, 6), SEEDS)
+    mean, std = dice[_PAPER["settings"].index(setting)]
+    return Spread(round(mean / 100, 6), round(std / 100, 6), _SEEDS)
 
 
 def label(row: str) -> str:
     """Return what a row is called in tables; rows of the user's own keep their words."""
-    found = CONTENT["rows"].get(row)
-    return row if found is None else str(found["label"])
+    return str(_PAPER["rows"].get(row, {}).get("label", row))
 
 
 def loss(row: str) -> str:
-    """Return the family of the row's loss: CE, or DC where Dice is part of it.
-
-    >>> loss("fedmix"), loss("mine,loss=dc"), loss("mine")
-    ('DC', 'DC', 'CE')
-    """
-    found = CONTENT["rows"].get(row)
-    if found is not None:
-        return str(found["loss"])
-    return "DC" if "loss=dc" in row.split(",") else "CE"
+    """Return the family of the row's loss: CE, or DC where Dice is part of it."""
+    own = "DC" if "loss=dc" in row.split(",") else "CE"
+    return str(_PAPER["rows"].get(row, {}).get("loss", own))

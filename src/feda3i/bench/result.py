@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -23,7 +23,7 @@ from pydantic import (
 
 from feda3i import quality
 from feda3i.bench.grid import identity
-from feda3i.engine.events import Event, read_events
+from feda3i.engine.events import Event, last_rows, read_events
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import FedA3IError, RecipeError, RunError
 from feda3i.files import write_file
@@ -36,14 +36,10 @@ Dice = Annotated[float, Field(ge=0, le=1)]
 
 
 def _recipe_in(values: Any) -> Recipe:
-    if isinstance(values, Recipe):
-        return values
-    if not isinstance(values, dict):
-        raise ValueError("expected a recipe")
     try:
-        return validate(values)
-    except RecipeError as error:
-        raise ValueError(str(error)) from None
+        return values if isinstance(values, Recipe) else validate(values)
+    except (RecipeError, TypeError, AttributeError) as error:
+        raise ValueError(f"expected a recipe: {error}") from None
 
 
 def _plain(recipe: Recipe) -> dict[str, Any]:
@@ -62,16 +58,6 @@ class Machine(BaseModel):
     processor: dict[str, Any] = {}
     packages: dict[str, Any] = {}
     machine: str = ""
-
-    @property
-    def cores(self) -> int:
-        """Return how many cores it used."""
-        return self.workers if isinstance(self.workers, int) else 1
-
-    def in_words(self) -> str:
-        """Return processor and library in words."""
-        name, kind = self.processor.get("name", "?"), self.processor.get("instructions", "?")
-        return f"{name} ({kind}), {self.machine}, torch {self.packages.get('torch', '?')}"
 
 
 class RunResult(BaseModel):
@@ -136,48 +122,35 @@ def result_of(path: Path) -> RunResult:
     if not folder.is_done:
         raise RunError(f"'{path}' is not finished: feda3i resume {path}")
     manifest, recipe = folder.manifest(), folder.recipe()
-    data: Mapping[str, Any] = manifest["data"]
-    rounds = list(read_events(folder.events, "round"))
-    played = rounds[int(manifest.get("branched", 0)) :]
-    scored = {e["split"]: e["rows"] for e in read_events(folder.events, "score")}
-    why = reasons_of(rounds, data["sites"], offsets_of(data["notes"].get("annotators", {})))
-    return RunResult(
-        recipe=recipe,
-        hashes=_hashes(manifest, folder.done.read_text(encoding="utf-8").strip()),
-        dice={int(e["round"]): round(e["dice"], 6) for e in rounds if e.get("dice") is not None},
-        cases=_by_case(scored["test"]),
-        why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
-        machine=Machine.model_validate(
-            {
-                "rounds_played": len(played),
-                "seconds_per_round": sum(e["seconds"] for e in played) / max(len(played), 1),
-                "workers": recipe.engine.workers,
-                **{key: manifest[key] for key in ("packages", "processor", "machine")},
-            }
-        ),
-    )
-
-
-def _hashes(manifest: Mapping[str, Any], model: str) -> dict[str, str]:
     data, start = manifest["data"], manifest.get("start", {})
-    found = {
+    hashes = {
         "data": data["sha256"],
         "test": data["test_sha256"],
         "partition": data["sites_sha256"],
         "masks": data["notes"].get("masks_sha256"),
         "weights": start.get("weights_sha256"),
         "order": start.get("order_sha256"),
-        "model": model,
+        "model": folder.done.read_text(encoding="utf-8").strip(),
     }
-    return {key: str(value) for key, value in found.items() if value}
-
-
-def _by_case(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the Dice by case; the mean where a case has several classes or models."""
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        found.setdefault(str(row["case"]), []).append(float(row["dice"]))
-    return {case: round(sum(values) / len(values), 4) for case, values in found.items()}
+    rounds = list(read_events(folder.events, "round"))
+    played = rounds[int(manifest.get("branched", 0)) :]
+    cases: dict[str, list[float]] = {}  # several rows where a case has several classes or models
+    for row in last_rows(folder.events):
+        cases.setdefault(str(row["case"]), []).append(float(row["dice"]))
+    why = reasons_of(rounds, data["sites"], offsets_of(data["notes"].get("annotators", {})))
+    return RunResult(
+        recipe=recipe,
+        hashes={key: str(value) for key, value in hashes.items() if value},
+        dice={int(e["round"]): round(e["dice"], 6) for e in rounds if e.get("dice") is not None},
+        cases={case: round(sum(values) / len(values), 4) for case, values in cases.items()},
+        why={k: round(v, 4) if isinstance(v, float) else v for k, v in why.items()},
+        machine=Machine(
+            rounds_played=len(played),
+            seconds_per_round=sum(e["seconds"] for e in played) / max(len(played), 1),
+            workers=recipe.engine.workers,
+            **{key: manifest[key] for key in ("packages", "processor", "machine")},
+        ),
+    )
 
 
 # -- why: how sites were grouped, and what bias their weights leave --------------------------------
@@ -186,14 +159,11 @@ def _by_case(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 def offsets_of(annotators: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return the true mean offset of each site, where known, in pixels at 256 px a side.
 
-    >>> offsets_of({"a": {"mu": 1.5, "sigma": 1.0, "scale": 0.25}})
+    >>> offsets_of({"a": {"mu": 1.5, "sigma": 1.0, "scale": 0.25}, "b": {}})
     {'a': 6.0}
     """
-    return {
-        site: float(one["mu"]) / float(one.get("scale", 1.0))
-        for site, one in annotators.items()
-        if "mu" in one
-    }
+    known = {site: one for site, one in annotators.items() if "mu" in one}
+    return {site: float(one["mu"]) / float(one.get("scale", 1.0)) for site, one in known.items()}
 
 
 def bias_of(weights: Mapping[str, float], mu: Mapping[str, float]) -> float:
@@ -212,16 +182,13 @@ def reasons_of(
 
     ``mu`` is the true mean offset of each site's annotator; empty if unknown.
     """
+    found: dict[str, Any] = {"residual_bias_fedavg": bias_of(sites, mu)} if mu else {}
     surveys = [event for event in rounds if event.get("survey")]
-    found: dict[str, Any] = {}
-    if mu:
-        found["residual_bias_fedavg"] = bias_of(sites, mu)
     if not surveys:
         return found
     event = surveys[-1]
     rating = quality.Rating.from_dict(event["survey"])
-    cases = [float(sites[site]) for site in rating.sites]
-    weights = rating.weights(rating.sites, cases)
+    weights = rating.weights(rating.sites, [float(sites[site]) for site in rating.sites])
     found["effective_sites"] = float(quality.effective_sites(weights))
     before = [e["dice"] for e in rounds if e["round"] < event["round"] and "dice" in e]
     found["warm_up_dice"] = before[-1] if before else None
@@ -229,21 +196,14 @@ def reasons_of(
     if grouping.get("agreement") is not None:
         found["agreement"] = grouping["agreement"]
     if mu:
-        say = dict(zip(rating.sites, weights.tolist(), strict=True))
-        found["residual_bias"] = bias_of(say, mu)
-        found["grouped_right"] = _grouped_right(rating, mu)
+        found["residual_bias"] = bias_of(dict(zip(rating.sites, weights.tolist(), strict=True)), mu)
+        right = [
+            (label == "larger") == (mu[site] > 0)
+            for site, label in zip(rating.sites, rating.parts[0].grouping.labels, strict=True)
+            if label in ("larger", "smaller")
+        ]
+        found["grouped_right"] = fmean(right) if right else None
     return found
-
-
-def _grouped_right(rating: quality.Rating, mu: Mapping[str, float]) -> float | None:
-    """Return the share of the rated sites whose group is the sign of their annotator's offset."""
-    groups = rating.parts[0].grouping.labels
-    right = [
-        (label == "larger") == (mu[site] > 0)
-        for site, label in zip(rating.sites, groups, strict=True)
-        if label in ("larger", "smaller")
-    ]
-    return float(np.mean(right)) if right else None
 
 
 # -- many results ---------------------------------------------------------------------------------
@@ -274,10 +234,9 @@ def _candidates(place: Path) -> list[Path]:
     if place.is_file() or (place / "manifest.json").is_file():
         return [place]
     runs = sorted(path.parent for path in place.rglob("DONE"))
-    inside = set(runs)
     files = [
         path
         for path in sorted(place.rglob(f"*{SUFFIX}"))
-        if not (path.parent / "manifest.json").exists() and inside.isdisjoint(path.parents)
+        if not (path.parent / "manifest.json").exists() and set(runs).isdisjoint(path.parents)
     ]
     return [*runs, *files]

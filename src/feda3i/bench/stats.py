@@ -26,22 +26,12 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return mean and standard deviation (n in the denominator, as the paper has it).
-
-    >>> spread([1.0, 3.0])
-    Spread(mean=2.0, std=1.0, count=2)
-    """
-    array = np.asarray(values, dtype=np.float64)
-    return Spread(float(array.mean()), float(array.std()), len(array))
+    """Return mean and standard deviation (n in the denominator, as the paper has it)."""
+    return Spread(float(np.mean(values)), float(np.std(values)), len(values))
 
 
 def bootstrap(values: ArrayLike, draws: int = DRAWS) -> tuple[float, float]:
-    """Return the 95 % percentile interval of the mean when cases are drawn again with replacement.
-
-    >>> low, high = bootstrap([0.0, 1.0] * 50)
-    >>> low < 0.5 < high
-    True
-    """
+    """Return the 95 % percentile interval of the mean when cases are drawn again."""
     array = np.asarray(values, dtype=np.float64)
     index = rng(0, "bootstrap", len(array)).integers(len(array), size=(draws, len(array)))
     low, high = np.quantile(array[index].mean(axis=1), [0.025, 0.975])
@@ -63,8 +53,7 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 def wilcoxon(differences: ArrayLike) -> float:
     """Return the two-sided p of Wilcoxon's signed-rank test; 1 if nothing differs.
 
-    Zeros are left out. The test is exact for few differences without ties; otherwise the normal
-    approximation with a correction for continuity.
+    Exact for few differences without ties, otherwise normal with a correction for continuity.
     """
     array = np.asarray(differences, dtype=np.float64)
     array = array[array != 0]
@@ -86,25 +75,17 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def mean_ranks(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean rank of each method over the settings that have all of them; 1 is best.
-
-    >>> mean_ranks({"a": {"x": 0.9, "y": 0.8}, "b": {"x": 0.7, "y": 0.6}})
-    {'x': 1.0, 'y': 2.0}
-    """
+    """Return the mean rank of each method over the settings that have all of them; 1 is best."""
     methods = list(dict.fromkeys(name for found in scores.values() for name in found))
     whole = [found for found in scores.values() if set(found) == set(methods)]
     if not whole:
         return {}
     ranks = [stats.rankdata([-found[name] for name in methods]) for found in whole]
-    return {name: float(np.mean([one[k] for one in ranks])) for k, name in enumerate(methods)}
+    return dict(zip(methods, map(float, np.mean(ranks, axis=0)), strict=True))
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the rank correlation; not a number if one side has no order or there are too few.
-
-    >>> spearman([1, 2, 3], [10, 30, 20])
-    0.5
-    """
+    """Return the rank correlation; not a number if one side has no order or there are too few."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return math.nan
     return float(round(stats.spearmanr(first, second).statistic, 12))
@@ -123,8 +104,7 @@ class Paired:
 
 
 def compare(
-    this: Mapping[int, Mapping[str, float]],
-    other: Mapping[int, Mapping[str, float]],
+    this: Mapping[int, Mapping[str, float]], other: Mapping[int, Mapping[str, float]]
 ) -> Paired | None:
     """Compare two methods by ``{seed: {case: Dice}}`` on what both have; ``None`` if nothing."""
     seeds = sorted(set(this) & set(other))
@@ -133,7 +113,6 @@ def compare(
         return None
     table = np.array([[other[s][c] - this[s][c] for c in cases[0]] for s in seeds])
     over_cases = table.mean(axis=0)
+    by_seed = dict(zip(seeds, map(float, table.mean(axis=1)), strict=True))
     low, high = bootstrap(over_cases)
-    means = table.mean(axis=1)
-    by_seed = {seed: float(value) for seed, value in zip(seeds, means, strict=True)}
     return Paired(by_seed, float(over_cases.mean()), low, high, wilcoxon(over_cases))

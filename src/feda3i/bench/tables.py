@@ -5,50 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from feda3i.bench.board import Board, column_of
+from feda3i.bench.board import Board
 from feda3i.bench.paper import loss, published
 from feda3i.bench.result import RunResult
-from feda3i.bench.stats import (
-    Paired,
-    Spread,
-    compare,
-    holm,
-    interval,
-    mean_ranks,
-    spearman,
-)
+from feda3i.bench.stats import Spread, compare, holm, interval, mean_ranks, spearman
 from feda3i.bench.text_table import Table
 
 NAMED = 6
 """Missing runs that are named; of further ones, the number."""
 LAST = 5
 """Rounds of the second score: single rounds jump."""
-FAMILIES = ("CE", "DC")
 REFERENCE = {"CE": "feda3i", "DC": "feda3i,loss=dc"}
 """The row that the others of a loss family are compared with."""
 FLOOR = {"CE": "fedavg", "DC": "fedavg,loss=dc"}
 CEILING = {"CE": "clean", "DC": "clean,loss=dc"}
 """Training on clean masks: what a method of the same loss could reach."""
+FACTS = {
+    "warm_up_dice": ".2f",
+    "grouped_right": ".2f",
+    "residual_bias": "+.1f",
+    "residual_bias_fedavg": "+.1f",
+    "effective_sites": ".1f",
+    "agreement": ".2f",
+}
+"""What a result knows of its survey, and how it is printed."""
 
 
 def tables_of(board: Board) -> list[Table]:
     """Return all tables that a board has results for."""
     if board.is_sweep:
-        return [table for table in (sweep_table(board), why_table(board)) if table.rows]
-    made = [
-        scores(board, 1),
-        scores(board, LAST),
-        beside_paper(board),
-        ordering(board),
-        differences(board),
-        why_table(board),
-    ]
+        made = [sweep_table(board), why_table(board)]
+    else:
+        made = [scores(board, 1), scores(board, LAST), beside_paper(board), ordering(board)]
+        made += [differences(board), why_table(board)]
     return [table for table in made if table.rows]
 
 
 def scores(board: Board, rounds: int) -> Table:
     """Return Dice (%) as mean and standard deviation over seeds; the best of a column is bold."""
-    best = {column: best_of(board, column, rounds) for column in board.columns}
+    best = {column: _best_of(board, column, rounds) for column in board.columns}
     rows = []
     for row in board.rows:
         cells = [_cell(board, c, row, rounds, row in best[c]) for c in board.columns]
@@ -84,13 +79,11 @@ def _counts(board: Board) -> str:
     return f"Fewer than {most} seeds: {'; '.join(fewer)}." if fewer else ""
 
 
-def best_of(board: Board, column: str, rounds: int = 1) -> list[str]:
+def _best_of(board: Board, column: str, rounds: int) -> list[str]:
     """Return the rows with the highest score of a column, without the ceiling; none if alone."""
-    rows = [row for row in board.rows if row not in CEILING.values()]
-    found = {row: board.score(column, row, rounds) for row in rows}
+    found = {r: board.score(column, r, rounds) for r in board.rows if r not in CEILING.values()}
     there = {row: cell.mean for row, cell in found.items() if cell is not None}
-    highest = max(there.values(), default=0.0)
-    return [row for row, mean in there.items() if mean == highest] if len(there) > 1 else []
+    return [row for row, mean in there.items() if mean == max(there.values()) and len(there) > 1]
 
 
 def _percent(cell: Spread | None, is_bold: bool = False) -> str:
@@ -143,7 +136,7 @@ def ordering(board: Board) -> Table:
     """Return mean ranks, and per column whether the paper's winner wins here."""
     rows = []
     for column in board.columns:
-        for family in FAMILIES:
+        for family in REFERENCE:
             ours = _means(board, column, family)
             paper = {r: p.mean for r in ours if (p := published(r, column))}
             if len(paper) < 2:
@@ -167,7 +160,7 @@ def ordering(board: Board) -> Table:
 def _ranks(board: Board) -> str:
     """Say the mean rank of each method over the columns."""
     texts = []
-    for family in FAMILIES:
+    for family in REFERENCE:
         ours = {column: _means(board, column, family) for column in board.columns}
         ranks = mean_ranks({column: found for column, found in ours.items() if found})
         best = sorted(ranks.items(), key=lambda item: item[1])
@@ -187,7 +180,7 @@ def _means(board: Board, column: str, family: str) -> dict[str, float]:
     return {row: sum(r.last() for r in runs) / len(runs) for row, runs in found.items() if runs}
 
 
-def reference_of(board: Board, family: str) -> str:
+def _reference_of(board: Board, family: str) -> str:
     """Return the row that the others of a loss family are compared with."""
     has_usual = any(board.results(column, REFERENCE[family]) for column in board.columns)
     return board.reference or (REFERENCE if has_usual else FLOOR)[family]
@@ -195,26 +188,27 @@ def reference_of(board: Board, family: str) -> str:
 
 def differences(board: Board) -> Table:
     """Return the reference row minus each other one, by seed and over test cases."""
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for column in board.columns:
         found = []
         for row in board.rows:
-            reference = reference_of(board, loss(row))
+            reference = _reference_of(board, loss(row))
             if row in (reference, CEILING[loss(row)]) or board.collapsed(column, row):
                 continue
             pair = compare(*(_cases(board, column, one) for one in (row, reference)))
             if pair is not None:
                 found.append((row, pair))
         for (row, pair), p in zip(found, holm([pair.p for _, pair in found]), strict=True):
-            by_seed = ", ".join(f"{100 * value:+.1f}" for value in pair.by_seed.values())
-            rows.append(
-                (
-                    *(column, board.named(row), by_seed, _over_seeds(pair)),
-                    f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]",
-                    "< 0.001" if p < 0.001 else f"{p:.3f}",
-                )
-            )
-    whom = board.label(reference_of(board, "CE"))
+            points = [100 * value for value in pair.by_seed.values()]
+            ends = interval(points)
+            cells = [
+                ", ".join(f"{value:+.1f}" for value in points),
+                "-" if ends is None else f"[{ends[0]:+.1f}, {ends[1]:+.1f}]",
+                f"{100 * pair.mean:+.2f} [{100 * pair.low:+.2f}, {100 * pair.high:+.2f}]",
+                "< 0.001" if p < 0.001 else f"{p:.3f}",
+            ]
+            rows.append((column, board.named(row), *cells))
+    whom = board.label(_reference_of(board, "CE"))
     family = "" if board.reference else " of the same loss family"
     return Table(
         f"{board.name}-differences",
@@ -231,22 +225,6 @@ def differences(board: Board) -> Table:
 
 def _cases(board: Board, column: str, row: str) -> dict[int, dict[str, float]]:
     return {seed: result.cases for seed, result in board.results(column, row).items()}
-
-
-def _over_seeds(pair: Paired) -> str:
-    ends = interval([100 * value for value in pair.by_seed.values()])
-    return "-" if ends is None else f"[{ends[0]:+.1f}, {ends[1]:+.1f}]"
-
-
-FACTS = {
-    "warm_up_dice": ".2f",
-    "grouped_right": ".2f",
-    "residual_bias": "+.1f",
-    "residual_bias_fedavg": "+.1f",
-    "effective_sites": ".1f",
-    "agreement": ".2f",
-}
-"""What a result knows of its survey, and how it is printed."""
 
 
 def why_table(board: Board) -> Table:
@@ -286,7 +264,7 @@ def surveyed_runs(board: Board) -> Iterator[tuple[str, str, int, RunResult, floa
 
 def missing_lines(board: Board) -> list[str]:
     """Return in words which runs have no result yet; none if all have."""
-    names = [f"{column_of(c)} {board.named(c.row)} seed {c.seed}" for c in board.missing]
+    names = [f"{cell.column} {board.named(cell.row)} seed {cell.seed}" for cell in board.missing]
     shown = names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])
     return [f"Missing runs: {len(names)} ({'; '.join(shown)})."] if names else []
 

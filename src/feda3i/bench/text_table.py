@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from feda3i.files import csv_text
@@ -27,24 +26,16 @@ class Table:
     note: str = ""
 
     def to_markdown(self) -> str:
-        """Return a Markdown table under its title.
-
-        >>> print(Table("t", "A title.", ("a", "b"), (("1", "2"),)).to_markdown())
-        A title.
-        <BLANKLINE>
-        | a | b |
-        |---|---|
-        | 1 | 2 |
-        """
-        lines = [self.title, "", _row(self.header), "|" + "---|" * len(self.header)]
-        lines += [_row(row) for row in self.rows]
+        """Return a Markdown table under its title."""
+        cells = [[cell.replace("|", "/") for cell in row] for row in (self.header, *self.rows)]
+        header, *body = [f"| {' | '.join(row)} |" for row in cells]
+        lines = [self.title, "", header, "|" + "---|" * len(self.header), *body]
         return "\n".join(lines + (["", self.note] if self.note else []))
 
     def to_csv(self) -> str:
         """Return comma-separated values without the bold marks."""
-        return csv_text(
-            self.header, [[cell.replace("**", "") for cell in row] for row in self.rows]
-        )
+        plain = [[cell.replace("**", "") for cell in row] for row in self.rows]
+        return csv_text(self.header, plain)
 
     def to_latex(self) -> str:
         """Return a table environment in the style of booktabs."""
@@ -68,7 +59,3 @@ def latex(text: str) -> str:
     """
     text = _SIGNS.sub(lambda found: _LATEX[found[0]], text)
     return re.sub(r"\*\*(.+?)\*\*", r"\\textbf{\1}", text)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ from feda3i.errors import RunError
 
 if TYPE_CHECKING:
     from feda3i.bench.board import Board
-    from feda3i.bench.result import RunResult
     from feda3i.bench.text_table import Table
 
 
@@ -30,13 +29,17 @@ def tables(
     ] = None,
 ) -> None:
     """Make tables and figures of results, with statistics and the paper's numbers beside."""
+    from feda3i.bench.board import board_of_results, boards_of
+    from feda3i.bench.grid import built_in_grids, load_grid
     from feda3i.bench.result import collect
     from feda3i.bench.tables import tables_of, to_markdown
 
     known, unusable = collect(places)
     for line in unusable:
         print(f"NOTE: {line}", file=sys.stderr)
-    boards = boards_of_all(known, grid or [])
+    boards = [one for name in grid or built_in_grids() for one in boards_of(load_grid(name), known)]
+    if known and not boards and not grid:
+        boards = [board_of_results(known)]
     if not boards:
         raise RunError(
             f"expected results of finished runs in {', '.join(map(str, places))}, found none"
@@ -46,19 +49,6 @@ def tables(
         print(to_markdown(board, made))
         if out is not None:
             _write(board, made, out)
-
-
-def boards_of_all(known: Mapping[str, RunResult], grids: Sequence[str]) -> list[Board]:
-    """Return the boards of these grids, or of all built-in ones, or of whatever there is."""
-    from feda3i.bench.board import board_of_results, boards_of
-    from feda3i.bench.grid import built_in_grids, load_grid
-
-    found = [
-        board for name in grids or built_in_grids() for board in boards_of(load_grid(name), known)
-    ]
-    if found or grids or not known:
-        return found
-    return [board_of_results(known)]
 
 
 def _write(board: Board, made: Sequence[Table], out: Path) -> None:

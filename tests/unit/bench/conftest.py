@@ -29,18 +29,28 @@ class Here:
     def submit(self, order):
         Here.orders.append(order)
         future = Future()
-        future.set_result(play_order(order))
+        try:
+            future.set_result(play_order(order))
+        except Exception as error:
+            future.set_exception(error)
         return future
 
     def close(self):
         pass
 
 
-@pytest.fixture(scope="module")
-def grid_file(tmp_path_factory):
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Return what loads the tiny grid with changes."""
     path = tmp_path_factory.mktemp("grid") / "tiny.toml"
     path.write_text(GRID)
-    return path
+    return lambda *changes: load_grid(str(path), changes)
+
+
+@pytest.fixture(scope="session")
+def agenda(tiny):
+    """Return what makes an agenda of the tiny grid with changes."""
+    return lambda results, *changes: agenda_of(expand(tiny(*changes)), results)
 
 
 @pytest.fixture
@@ -56,12 +66,12 @@ def play():
     return played
 
 
-@pytest.fixture(scope="module")
-def played(grid_file, tmp_path_factory):
+@pytest.fixture(scope="session")
+def played(agenda, tmp_path_factory):
     """Return a folder with the grid's results, ``res``, and its runs, ``out``."""
     folder = tmp_path_factory.mktemp("played")
-    agenda = agenda_of(expand(load_grid(str(grid_file))), folder / "res")
     said = []
-    assert not conduct(agenda, folder / "out", folder / "res", said.append, 2, new_worker=Here)
+    places = folder / "out", folder / "res"
+    assert not conduct(agenda(folder / "res"), *places, said.append, 2, new_worker=Here)
     assert said[-1].startswith("[5/5] ")
     return folder

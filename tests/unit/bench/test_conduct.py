@@ -2,49 +2,32 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
-
-from feda3i.bench.conduct import agenda_of, rounds_to_train
-from feda3i.bench.grid import expand, load_grid
+from feda3i.bench.conduct import rounds_to_train
 from feda3i.engine.run import run
 from feda3i.recipe import validate
 
 
-@pytest.fixture
-def agenda(grid_file):
-    """Return what makes an agenda of the tiny grid with changes."""
-
-    def made(results, *changes):
-        return agenda_of(expand(load_grid(str(grid_file), changes)), results)
-
-    return made
-
-
-def copied(played, folder, without=""):
+def copied(played, folder, without):
     """Copy the results of a bench but those with a text in their name."""
     folder.mkdir()
     for path in (played / "res").iterdir():
-        if not without or without not in path.name:
+        if without not in path.name:
             (folder / path.name).write_bytes(path.read_bytes())
 
 
 def test_a_bench_gives_what_its_runs_give_one_by_one(agenda, played, tmp_path):
     done = agenda(played / "res")
-    assert len(done.done) == len(done.tasks) == 5
-    assert not done.missing()
+    assert len(done.tasks) == 5
+    assert not done.missing
     cell = next(task.cell for task in done.tasks.values() if task.cell.row == "feda3i")
     engine = cell.recipe.engine.model_copy(update={"workers": 1})
     alone = run(cell.recipe.model_copy(update={"engine": engine}), tmp_path / "alone")
     assert done.known[cell.digest].hashes["model"] == alone.sha256
     manifest = json.loads((played / "out" / cell.name / "manifest.json").read_text("utf-8"))
     assert manifest["branched"] == 2
-
-
-def test_methods_of_a_setting_share_all_that_they_start_from(agenda, played):
-    known = agenda(played / "res").known.values()
     for key in ("data", "test", "partition", "masks", "weights", "order"):
-        assert len({result.hashes[key] for result in known}) == 1
-    assert len({result.hashes["model"] for result in known}) == 5
+        assert len({result.hashes[key] for result in done.known.values()}) == 1
+    assert len({result.hashes["model"] for result in done.known.values()}) == 5
 
 
 def test_what_is_done_is_not_run_again_and_what_is_missing_is(agenda, played, play, tmp_path):
@@ -60,14 +43,14 @@ def test_what_is_done_is_not_run_again_and_what_is_missing_is(agenda, played, pl
 
 def test_a_run_that_fails_is_told_and_stops_no_other(agenda, play, tmp_path):
     given = agenda(tmp_path / "res", "rows=['fedavg', 'gce']", "rounds=1")
-    name, other = given.tasks
-    values = given.tasks[name].cell.recipe.to_dict()
+    first, other = given.tasks
+    values = given.tasks[first].cell.recipe.to_dict()
     values["data"]["colour"] = "red"
-    cell = replace(given.tasks[name].cell, recipe=validate(values))
-    given.tasks[name] = replace(given.tasks[name], cell=cell)
+    cell = replace(given.tasks[first].cell, recipe=validate(values))
+    given.tasks[first] = replace(given.tasks[first], cell=cell)
     _, failed = play(given, tmp_path)
-    assert list(failed) == [name]
-    assert "has no option 'colour'" in failed[name]
+    assert list(failed) == [cell.name]
+    assert "has no option 'colour'" in failed[cell.name]
     assert (tmp_path / "res" / f"{other}.json").exists()
 
 
@@ -91,7 +74,7 @@ def test_results_on_other_test_cases_are_noticed(agenda, played, play, tmp_path)
 
 
 def test_a_family_begins_with_its_longest_run_and_shared_rounds_count_once(agenda, tmp_path):
-    missing = agenda(tmp_path).missing()
+    missing = agenda(tmp_path).missing
     rows = [task.cell.row for task in missing]
     assert rows == ["fedavg", "feda3i,weighting=intra", "feda3i", "gce", "clean"]
     assert len({task.family for task in missing}) == 3

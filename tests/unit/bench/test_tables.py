@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from feda3i.bench.board import boards_of
+from feda3i.bench.board import board_of_results, boards_of
 from feda3i.bench.figures import draw_gain, draw_sweep, gains, sweep_lines
-from feda3i.bench.grid import expand, load_grid
+from feda3i.bench.grid import expand
 from feda3i.bench.result import bias_of, collect, offsets_of, read, result_of
 from feda3i.bench.tables import differences, missing_lines, tables_of, to_markdown
 from feda3i.bench.text_table import Table
-from feda3i.commands.tables import boards_of_all, tables
 from feda3i.errors import RunError
 
 
@@ -22,14 +21,14 @@ def known(played):
 
 
 @pytest.fixture(scope="module")
-def board(grid_file, known):
-    return boards_of(load_grid(str(grid_file)), known)[0]
+def board(tiny, known):
+    return boards_of(tiny(), known)[0]
 
 
 @pytest.fixture(scope="module")
-def swept(grid_file, known):
+def swept(tiny, known):
     changes = ["rows=['fedavg', 'feda3i']", "vary={'feda3i.power'=[1, 2]}", "kind=sweep"]
-    return boards_of(load_grid(str(grid_file), changes), known)[0]
+    return boards_of(tiny(*changes), known)[0]
 
 
 def test_tables_hold_the_numbers_of_the_results(board):
@@ -59,21 +58,20 @@ def test_all_formats_hold_the_same_cells(board):
         assert not re.search(r"(?<!\\)[%#]", latex)
 
 
-def test_tables_come_from_run_folders_as_well(played, grid_file, known):
+def test_tables_come_from_run_folders_as_well(played, tiny, known):
     from_folders = collect([played / "out"])[0]
-    assert set(from_folders) == set(known)
-    for digest, result in from_folders.items():
-        assert result.cases == known[digest].cases
-        assert result.dice == known[digest].dice
-    again = boards_of(load_grid(str(grid_file)), from_folders)[0]
-    kept = boards_of(load_grid(str(grid_file)), known)[0]
-    assert to_markdown(again, tables_of(again)) == to_markdown(kept, tables_of(kept))
+    assert {d: (r.cases, r.dice) for d, r in from_folders.items()} == {
+        digest: (result.cases, result.dice) for digest, result in known.items()
+    }
+    made = [boards_of(tiny(), results)[0] for results in (from_folders, known)]
+    assert len({to_markdown(board, tables_of(board)) for board in made}) == 1
 
 
-def test_results_without_a_grid_have_statistics_and_short_names(known, capsys, played):
-    tables([played / "res"], [], None)
-    assert "| GCE |" in capsys.readouterr().out
-    made = {table.name: table for table in tables_of(boards_of_all(known, [])[0])}
+def test_results_without_a_grid_have_statistics_and_short_names(known, feda3i, played):
+    code, out, _ = feda3i("tables", played / "res")
+    assert code == 0
+    assert "| GCE |" in out
+    made = {table.name: table for table in tables_of(board_of_results(known))}
     assert {row[0] for row in made["results-last1"].rows} == {
         *("FedAvg", "FedA3I", "FedAvg + IntraGW", "GCE", "clean masks (ceiling)"),
     }
@@ -81,10 +79,9 @@ def test_results_without_a_grid_have_statistics_and_short_names(known, capsys, p
     assert against == {"FedAvg", "FedAvg + IntraGW", "GCE"}
 
 
-def test_a_grid_names_its_own_rows(grid_file, known):
+def test_a_grid_names_its_own_rows(tiny, known):
     rows = "rows=['fedavg', 'feda3i', 'feda3i,weighting=intra']"
-    labels = 'labels={"feda3i,weighting=intra"="Mine"}'
-    board = boards_of(load_grid(str(grid_file), [rows, labels]), known)[0]
+    board = boards_of(tiny(rows, 'labels={"feda3i,weighting=intra"="Mine"}'), known)[0]
     assert [row[0] for row in tables_of(board)[0].rows] == ["FedAvg", "FedA3I", "Mine"]
 
 
@@ -123,23 +120,27 @@ def test_a_probability_in_latex_is_mathematics():
     assert r"50 \% of \{a\}" in text
 
 
+def changed(**values):
+    return lambda result: result | values
+
+
 ODD = {
     "not JSON": b"{",
     "nothing": b"{}",
     "deep": b"[" * 100_000,
     "a list": b"[]",
     "other version": b'{"format": 2}',
-    "Dice of text": lambda v: v | {"dice": {"1": "high"}},
-    "Dice beyond 1": lambda v: v | {"dice": {"1": 9}},
-    "no round": lambda v: v | {"dice": {}},
-    "a round of words": lambda v: v | {"dice": {"first": 0.5}},
-    "cases as list": lambda v: v | {"cases": [1]},
-    "recipe of text": lambda v: v | {"recipe": "fedavg"},
+    "Dice of text": changed(dice={"1": "high"}),
+    "Dice beyond 1": changed(dice={"1": 9}),
+    "no round": changed(dice={}),
+    "a round of words": changed(dice={"first": 0.5}),
+    "cases as list": changed(cases=[1]),
+    "recipe of text": changed(recipe="fedavg"),
+    "recipe of a list": changed(recipe=[1]),
+    "recipe of lists": changed(recipe={"engine": []}),
     "unknown section": lambda v: v | {"recipe": v["recipe"] | {"more": {}}},
-    "recipe of lists": lambda v: v | {"recipe": {"engine": []}},
-    "engine of text": lambda v: v | {"recipe": v["recipe"] | {"engine": "fast"}},
-    "hashes": lambda v: v | {"hashes": {"test": 3}},
-    "machine": lambda v: v | {"machine": {"seconds_per_round": "long"}},
+    "hashes": changed(hashes={"test": 3}),
+    "machine": changed(machine={"seconds_per_round": "long"}),
 }
 
 
@@ -157,33 +158,40 @@ def test_an_odd_file_among_results_costs_itself_alone(known, tmp_path, kind):
     assert list(found) == [first.digest]
     assert len(left) == 1
     assert "odd.json' is not the result of a run" in left[0]
-    assert boards_of_all(found, [])
 
 
-def test_missing_runs_are_named(grid_file, known):
-    grid = load_grid(str(grid_file), ["seeds=[0, 1]"])
-    board = boards_of(grid, known)[0]
+def test_missing_runs_are_named(tiny, known):
+    board = boards_of(tiny("seeds=[0, 1]"), known)[0]
     assert missing_lines(board)[0].startswith("Missing runs: 5 (SKIN N_S FedAvg seed 1;")
 
 
-def test_a_grid_may_name_the_row_to_compare_with(grid_file, known):
-    usual = boards_of(load_grid(str(grid_file)), known)[0]
-    other = boards_of(load_grid(str(grid_file), ["reference=fedavg"]), known)[0]
-    ours = {row[1]: row[2] for row in differences(usual).rows}["FedAvg"]
+def test_a_grid_may_name_the_row_to_compare_with(board, tiny, known):
+    other = boards_of(tiny("reference=fedavg"), known)[0]
+    ours = {row[1]: row[2] for row in differences(board).rows}["FedAvg"]
     turned = {row[1]: row[2] for row in differences(other).rows}["FedA3I"]
     assert [float(x) for x in ours.split(",")] == [-float(x) for x in turned.split(",")]
     assert differences(other).title.startswith("FedAvg minus each method,")
 
 
 @pytest.mark.parametrize("key", ["masks", "weights", "order", "partition", "test"])
-def test_results_that_do_not_share_their_start_are_refused(grid_file, known, key):
-    changed = dict(known)
-    cell = next(cell for cell in expand(load_grid(str(grid_file))) if cell.row == "gce")
-    result = changed[cell.digest]
-    hashes = {**result.hashes, key: "0" * 64}
-    changed[cell.digest] = result.model_copy(update={"hashes": hashes})
+def test_results_that_do_not_share_their_start_are_refused(tiny, known, key):
+    cell = next(cell for cell in expand(tiny()) if cell.row == "gce")
+    result = known[cell.digest]
+    odd = result.model_copy(update={"hashes": {**result.hashes, key: "0" * 64}})
     with pytest.raises(RunError, match=f"expected the same {key} for all methods"):
-        boards_of(load_grid(str(grid_file)), changed)
+        boards_of(tiny(), {**known, cell.digest: odd})
+
+
+@pytest.mark.parametrize("key", ["masks", "partition"])
+def test_in_the_papers_protocol_seeds_share_cases_and_masks(tiny, known, key):
+    more = {}
+    for cell in expand(tiny("seeds=[1]", "rows=['gce', 'clean']")):
+        first = next(r for r in known.values() if r.recipe.method.name == cell.row)
+        hashes = first.hashes if cell.row == "clean" else {**first.hashes, key: "0" * 64}
+        more[cell.digest] = first.model_copy(update={"hashes": hashes, "recipe": cell.recipe})
+    changes = ("seeds=[0, 1]", "rows=['gce', 'clean']")
+    with pytest.raises(RunError, match=f"expected the same {key} for all methods"):
+        boards_of(tiny(*changes), known | more)
 
 
 def test_an_unfinished_run_has_no_result(played, tmp_path):
