@@ -206,4 +206,4 @@ def conduct(
 def _reason(error: Exception) -> str:
     if isinstance(error, BrokenProcessPool):
         return "its process died; start the bench again to continue from there"
-    return message_of(error, "bench")[0]
+    return message_of(error)[0]
