@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 def run(
     recipe: Annotated[
         str | None,
-        typer.Argument(
-            help="A .toml file or the name of a built-in recipe; none: list them.",
-        ),
+        typer.Argument(help="A .toml file or the name of a built-in recipe; none: list them."),
     ] = None,
     overrides: Overrides = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; default: runs/NAME.")] = None,
@@ -38,7 +36,9 @@ def run(
     from feda3i.engine.run import run as start
     from feda3i.recipe.trust import announce
 
-    loaded, name = load_named(need_recipe(recipe), overrides or [], quiet)
+    if recipe is None:
+        raise RecipeError(_recipes())
+    loaded, name = load_named(recipe, overrides or [], quiet)
     tell_data(loaded, quiet)
     announce(loaded)
     path = out or free_folder(Path("runs"), name)
@@ -54,14 +54,11 @@ def run(
     show(result)
 
 
-def need_recipe(name: str | None) -> str:
-    """Return the name of the recipe; ``RecipeError`` with the list of recipes if there is none."""
+def _recipes() -> str:
     from feda3i.recipe.finding import built_in, title_of
 
-    if name is not None:
-        return name
-    rows = "\n".join(f"  {known:<16}{title_of(known)}" for known in built_in())
-    raise RecipeError(
+    rows = "\n".join(f"  {name:<16}{title_of(name)}" for name in built_in())
+    return (
         f"expected a recipe: the path of a .toml file, or one of\n{rows}\n"
         "Start with: feda3i run demo. More about one: feda3i explain demo"
     )
@@ -118,8 +115,7 @@ def show(result: Result) -> None:
     if result.best is not None:
         about = f"round {result.best.round}, validation Dice {result.best.score:.4f}"
         print(f"best   {result.path / 'best.safetensors'} ({about})")
-    report = report_at_end([result.path], result.path)
-    if report is not None:
+    if report := report_at_end([result.path], result.path):
         print(f"report {report}")
     notes, recipe = list(result.notes), RunFolder.open(result.path).recipe()
     if recipe.data.name == "folder" and recipe.noise.name == "none":
@@ -132,18 +128,15 @@ def show(result: Result) -> None:
 
 
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:
-    """Load a recipe under the title that fits what it does; also return a name for its folder."""
-    from feda3i.recipe.loading import changed, read_values, validate
-    from feda3i.recipe.naming import name_of
+    """Load a recipe, with a title, and return a name for the folder of its run as well."""
+    from feda3i.recipe import load
+    from feda3i.recipe.naming import run_name
 
-    values = read_values(recipe)
-    loaded = validate(changed(values, overrides, (lambda _: None) if quiet else note))
-    try:
-        base = validate(changed(values, ()))
-    except RecipeError:  # it needs the overrides
-        base = loaded
-    name = name_of(loaded, base, Path(recipe).stem)
-    return loaded.model_copy(update={"title": name.title}), name.stem
+    source = Path(recipe).stem
+    loaded = load(recipe, overrides, (lambda _: None) if quiet else note)
+    if not loaded.title:
+        loaded = loaded.model_copy(update={"title": source})
+    return loaded, run_name(loaded, source)
 
 
 def note(text: str) -> None:

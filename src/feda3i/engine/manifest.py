@@ -245,16 +245,13 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def check_code_kept(
-    manifest: Mapping[str, Any], recipe: Recipe, path: Path, cwd: Path | None
-) -> None:
+def check_code_kept(manifest: Mapping[str, Any], recipe: Recipe, path: Path) -> None:
     """Raise ``RunError`` if a plug-in's file is not the one that the run was started with."""
     for code in named_code(recipe):
         then = manifest.get("code", {}).get(code.section)
         if then is not None and then.get("sha256") != code.sha256():
-            hint = f"; the run was started in '{cwd}'" if cwd and cwd != Path.cwd() else ""
             raise RunError(
                 f"{code}: expected the file that '{path}' was started with (SHA-256 "
                 f"{str(then.get('sha256'))[:12]}), found {code.sha256()[:12] or 'none'} at "
-                f"'{code.file}'{hint}"
+                f"'{code.file}'"
             )

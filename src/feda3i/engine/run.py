@@ -25,11 +25,10 @@ from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
 from feda3i.errors import RunError
 from feda3i.recipe import Recipe, validate
-from feda3i.recipe.machine import working_directory
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.annotation import annotators_of
 from feda3i.simulation.federation import clean_federation, federation_of, noisy_federation
-from feda3i.simulation.views import as_trained, card_of
+from feda3i.simulation.views import as_trained
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def resume(
         if folder.is_done:
             return finished(folder)
         check_trust(recipe, folder.path, trust_code)
-        check_code_kept(folder.manifest(), recipe, path, working_directory(path))
+        check_code_kept(folder.manifest(), recipe, path)
         with one_thread():
             if federation is None:
                 listener.doing("reading the cases")
@@ -187,15 +186,11 @@ def run_rounds(
     for line in changed:
         listener.note(line)
     tracker = open_tracker(
-        job.recipe.engine.sinks(),
-        folder.path,
-        job.recipe.title or folder.path.name,
-        first,
-        listener.note,
+        job.recipe.engine.sinks(), folder.path, folder.path.name, first, listener.note
     )
     log = EventLog(folder.events, tracker.take)
-    method = card_of(job.recipe.method.name).split(":")[0]
-    listener.begin(job.recipe.title or method, job.recipe.rounds, first - 1)
+    name, method = job.recipe.title or folder.path.name, job.recipe.method.name
+    listener.begin(f"{name}, {method}, seed {job.recipe.seed}", job.recipe.rounds, first - 1)
     scores: dict[str, float] = {}
     losses = losses_of(folder.events)
     number, unproven = first, b""

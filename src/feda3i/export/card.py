@@ -16,9 +16,7 @@ from feda3i.engine.results import LoadedRun
 from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.validation import read_best
 from feda3i.export.arithmetic import takes_bytes
-from feda3i.recipe import Recipe
 from feda3i.simulation.views import card_of
-from feda3i.values import flat_items
 
 SPLITS = ("test", "validation", "train")
 
@@ -35,7 +33,7 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
         manifest=run.manifest,
         data=run.manifest.get("data", {}),
         sites=dict(run.manifest.get("data", {}).get("sites", {})),
-        title=title_of_card(run.recipe, run.path),
+        title=run.recipe.title or run.path.name,
         classes=class_names(run),
         method=card_of(run.recipe.method.name).splitlines()[0],
         round=number,
@@ -49,14 +47,6 @@ def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> s
         dice=mean_of(scores["test"], "dice"),
         notes=[e["text"] for e in run.events("note") if e.get("is_result")],
     )
-
-
-def title_of_card(recipe: Recipe, path: Path) -> str:
-    """Return the title of a run without the changes to its recipe that a default title tells."""
-    first, *rest = recipe.title.split(", ")
-    keys = {key.rpartition(".")[2] for key, _ in flat_items(recipe.to_dict())}
-    told = [one for one in rest if one != recipe.method.name and one.split(" ")[0] not in keys]
-    return ", ".join([first, *(one for one in told if "more changes" not in one)]) or path.name
 
 
 def class_names(run: LoadedRun) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from feda3i.core.predictor import Predictor
 from feda3i.engine.results import LoadedRun
 from feda3i.export.bundle import check_bundle, write_configs
-from feda3i.export.card import class_names, model_card, title_of_card
+from feda3i.export.card import class_names, model_card
 from feda3i.export.graph import graph_of
 from feda3i.export.onnx_file import check_masks, write_onnx
 from feda3i.files import write_file
@@ -25,9 +25,7 @@ def write_export(
     if is_bundle:
         model, card = folder / "models" / "model.onnx", folder / "docs" / "README.md"
         (folder / "configs").mkdir(parents=True)
-        write_configs(
-            folder / "configs", form, title_of_card(run.recipe, run.path), class_names(run)
-        )
+        write_configs(folder / "configs", form, run.recipe.title or run.path.name, class_names(run))
     for path in (model, card):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_file(card, model_card(run, kind, form, best).encode())

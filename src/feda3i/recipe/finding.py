@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,31 +19,21 @@ def built_in() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
 
 
-def notes_of(name: str) -> str:
-    """Return what a built-in recipe says of itself: the comment at its top."""
-    lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
-
-
 def title_of(name: str) -> str:
-    """Return the first clause of those notes.
+    """Return the first clause of the comment at the top of a built-in recipe.
 
     >>> title_of("skin_ne")
     "The paper's SKIN N_E at full scale"
     """
-    return notes_of(name).splitlines()[0].partition(":")[0]
+    first = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("# ").partition(":")[0]
 
 
 def find(source: str | Path) -> Path:
     """Return the path of a recipe: a file, or the name of a built-in recipe."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    if path.suffix == ".toml":
-        raise RecipeError(f"expected a recipe file (.toml), found nothing readable at '{path}'")
-    inside = FOLDER / f"{source}.toml"
-    if inside.is_file():
-        return inside
+    for path in (Path(source), FOLDER / f"{source}.toml"):
+        if path.is_file():
+            return path
     raise RecipeError(
         f"there is no recipe '{source}'{nearest(str(source), built_in()) or '.'} "
         f"Give the path of a .toml file or one of: {', '.join(built_in())}"

@@ -1,15 +1,9 @@
-"""Recipes: one TOML file says everything about a run; ``key=value`` on the command line overrides.
-
->>> recipe = load(None, ["method=fedavg", "rounds=3", "data.size=48"])
->>> recipe.method.name, recipe.rounds, recipe.data.options()["size"]
-('fedavg', 3, 48)
-"""
+"""Read recipes, apply ``key=value`` to them, and check the result."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -34,86 +28,44 @@ def load(
     """Read a recipe by path or by the name of a built-in one and apply ``key=value`` overrides.
 
     An option of a method that is not the chosen one (``feda3i.t1=4`` with ``method=fedavg``) is an
-    error; with ``tell`` it is checked, left out and told, for a list of overrides that serves
-    several methods. The recorded recipe of a run is completed by what its folder knows of this
-    machine.
+    error; with ``tell`` it is checked, left out and told. The recorded recipe of a run is completed
+    by what its folder knows of this machine.
     """
-    return validate(changed(read_values(source), overrides, tell))
-
-
-def read_values(source: str | Path | None) -> dict[str, Any]:
-    """Return the plain values of a recipe, before any change; those of no recipe are none."""
-    if source is None:
-        return {}
-    file = find(source)
-    return with_local(read_toml(file), file.parent)
-
-
-def changed(
-    values: Mapping[str, Any],
-    overrides: Sequence[str],
-    tell: Callable[[str], None] | None = None,
-) -> dict[str, Any]:
-    """Return the plain values of a recipe with ``key=value`` overrides."""
-    made = deepcopy(dict(values))
-    common, own = _split(overrides)
-    for override in common:
-        _apply(made, override)
-    method = str(_table(made, "method").get("name", MethodSection().name))
-    for override in _chosen(own, method, tell):
-        _apply(made, override)
-    return _resolve_data(made)
-
-
-def _split(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the overrides for every method, and those for one as ``{method: ["t1=4", ...]}``.
-
-    >>> _split(["rounds=3", "feda3i.t1=4", "method=fedavg"])
-    (['rounds=3', 'method=fedavg'], {'feda3i': ['t1=4']})
-    """
-    common: list[str] = []
-    own: dict[str, list[str]] = {}
-    known = METHODS.names()
+    made: dict[str, Any] = {}
+    if source is not None:
+        file = find(source)
+        made = with_local(read_toml(file), file.parent)
+    of_methods = []
     for override in overrides:
-        name, _, rest = override.strip().partition(".")
-        is_section = name in Recipe.model_fields  # redraw.on, though there is a method redraw
-        if "=" not in name and rest and not is_section and METHODS.canonical(name) in known:
-            own.setdefault(METHODS.canonical(name.strip()), []).append(rest)
+        head, _, option = override.strip().partition(".")
+        name = METHODS.canonical(head)
+        # redraw.on is an option of a section, though there is a method redraw
+        if option and name in METHODS.names() and head not in Recipe.model_fields:
+            of_methods.append((name, option))
         else:
-            common.append(override)
-    return common, own
+            _apply(made, override)
+    chosen = str(_table(made, "method").get("name", MethodSection().name))
+    for name, option in of_methods:
+        if name == METHODS.canonical(chosen):
+            _apply(made, f"method.{option}")
+        else:
+            _ignore(name, option, chosen, tell)
+    return validate(_resolve_data(made))
 
 
-def _chosen(
-    own: dict[str, list[str]], method: str, tell: Callable[[str], None] | None
-) -> list[str]:
-    """Return the overrides of the chosen method; check those of the others and tell about them.
-
-    An option that its method does not have is an error even if that method is not chosen: it would
-    never do anything.
-    """
+def _ignore(name: str, option: str, chosen: str, tell: Callable[[str], None] | None) -> None:
+    """Check an option of a method that is not the chosen one, and tell that it does nothing."""
     from feda3i.methods.base import make_method
 
-    name = METHODS.canonical(method)
-    for other, options in own.items():
-        if other == name:
-            continue
-        make_method(other, _options(options))
-        for option in options:
-            if tell is None:
-                raise RecipeError(
-                    f"{other}.{option} has no effect: the method is {method}; "
-                    f"choose method={other}, or leave the option out"
-                )
-            tell(f"{other}.{option} is ignored: the method is {method}")
-    return [f"method.{option}" for option in own.get(name, [])]
-
-
-def _options(overrides: Sequence[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for override in overrides:
-        _apply(values, f"method.{override}")
-    return _table(values, "method")
+    _apply(values, f"method.{option}")
+    make_method(name, values["method"])
+    if tell is None:
+        raise RecipeError(
+            f"{name}.{option} has no effect: the method is {chosen}; choose method={name}, or "
+            f"leave the option out"
+        )
+    tell(f"{name}.{option} is ignored: the method is {chosen}")
 
 
 def validate(values: Mapping[str, Any]) -> Recipe:
@@ -139,12 +91,6 @@ def _apply(values: dict[str, Any], override: str) -> None:
         options = _table(_table(values, "methods"), value) if last == "method" else {}
         values[last] = _renamed(last, _table(values, last), value, options)
         return
-    if path and path[0] not in Recipe.model_fields:
-        known = [*Recipe.model_fields, *METHODS.names()]  # fedprox.mu is short for method.mu
-        raise RecipeError(
-            f"unknown key '{key}'{nearest(path[0], known) or '.'} "
-            f"'{path[0]}' is neither a section of a recipe nor a method"
-        )
     inner = values
     for name in path:
         inner = inner.setdefault(name, {})
@@ -160,24 +106,21 @@ def _table(values: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _renamed(
-    section: str, old: dict[str, Any], value: Any, options: dict[str, Any]
+    section: str, old: dict[str, Any], name: str, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a section after ``section=value``: options belong to the thing that they were for."""
-    if old.get("name") == value:
+    """Return a section after ``section=name``: options belong to the thing that they were for."""
+    if old.get("name") == name:
         return old
-    if section == "data":
-        refuse_both(str(value))
-        is_path = ":" not in str(value) and (
-            Path(str(value)).is_dir() or is_table(Path(str(value)))
-        )
-        if is_path and not str(old.get("name", "synthetic")).startswith("synthetic"):
-            return {**old, "path": str(value)}
-        # A data set of the user's own has options of its own: those of another are not for it.
-        kept: tuple[str, ...] = ("normalise", "normalise_over", "normalise_by")
-        if is_ours(str(value)):
-            kept += ("synthetic", "sites", "cases", "test", "size")
-        return {**{key: old[key] for key in kept if key in old}, "name": value}
-    return {**options, "name": value}
+    if section != "data":
+        return {**options, "name": name}
+    refuse_both(name)
+    is_place = ":" not in name and (Path(name).is_dir() or is_table(Path(name)))
+    if is_place and not str(old.get("name", "synthetic")).startswith("synthetic"):
+        return {**old, "path": name}
+    # A data set of the user's own has options of its own: those of another are not for it.
+    shared = ("synthetic", "sites", "cases", "test", "size") if is_ours(name) else ()
+    kept = (*shared, "normalise", "normalise_over", "normalise_by")
+    return {**{key: old[key] for key in kept if key in old}, "name": name}
 
 
 def parse_value(text: str) -> Any:
@@ -214,5 +157,6 @@ def _check_known(kind: Any, values: Any, place: str = "") -> None:
         if name in known:
             _check_known(known[name].annotation, value, f"{place}{name}.")
         elif kind.model_config.get("extra") == "forbid":
-            hint = nearest(str(name), known) or "."
+            others = () if place else METHODS.names()  # fedprox.mu is short for method.mu
+            hint = nearest(str(name), [*known, *others]) or "."
             raise RecipeError(f"unknown key '{place}{name}'{hint} Known: {', '.join(known)}")

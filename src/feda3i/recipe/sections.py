@@ -22,7 +22,8 @@ SILENT_KEYS = {
     ),
     "noise": ("draw",),
 }
-"""Keys by section that a recipe's plain values leave out where they are as by default."""
+"""Keys that a recipe's plain values leave out where they are as by default: a new key changes no
+hash of a recipe or model that does not use it."""
 SILENT_SECTIONS = ("validation", "redraw")
 """Whole sections that are left out likewise."""
 DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
@@ -169,8 +170,7 @@ class EngineSection(StrictSection):
 
     def sinks(self) -> tuple[str, ...]:
         """Return the names of the sinks to feed."""
-        every = ("tensorboard", "mlflow")
-        return every if self.track == "both" else tuple(n for n in every if n == self.track)
+        return tuple(name for name in ("tensorboard", "mlflow") if self.track in (name, "both"))
 
 
 CHANGES_NUMBERS = ("fraction", "compile", "max_share", "guard", "guard_factor")
@@ -182,7 +182,7 @@ def engine_changes(engine: Any) -> dict[str, Any]:
     >>> engine_changes({"workers": 2, "guard": "leave-out", "compile": False})
     {'guard': 'leave-out'}
     """
-    usual = {key: EngineSection.model_fields[key].default for key in CHANGES_NUMBERS}
+    usual = EngineSection().model_dump(include=set(CHANGES_NUMBERS))
     given = engine if isinstance(engine, dict) else {}
     return {key: given[key] for key in usual if given.get(key, usual[key]) != usual[key]}
 
@@ -240,7 +240,7 @@ class Recipe(StrictSection):
     """Everything that determines a run."""
 
     title: str = ""
-    """What the console calls the run."""
+    """What console and report call the run."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of every draw: partition, noise, initialisation, order of cases."""
     rounds: Annotated[int, Field(ge=1, le=1_000_000)] = 10
@@ -258,13 +258,9 @@ class Recipe(StrictSection):
     engine: EngineSection = EngineSection()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recipe as plain values, without keys that are not set.
-
-        ``SILENT_KEYS`` are left out where they are as by default, so that a new key changes no hash
-        of a recipe or a model that does not use it.
-        """
-        plain: dict[str, Any] = json.loads(self.model_dump_json(exclude_none=True))
-        usual: dict[str, Any] = json.loads(type(self)().model_dump_json())
+        """Return the recipe as plain values, without keys that are not set or silent."""
+        plain = self.model_dump(mode="json", exclude_none=True)
+        usual = type(self)().model_dump(mode="json")
         for section, keys in SILENT_KEYS.items():
             for key in keys:
                 if plain[section].get(key) == usual[section][key]:

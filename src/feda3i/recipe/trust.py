@@ -8,10 +8,11 @@ so (``--trust-code``).
 from __future__ import annotations
 
 import hashlib
-import importlib.machinery
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from itertools import accumulate
 from pathlib import Path
 
 from feda3i.errors import RunError
@@ -82,13 +83,8 @@ def _file_of(place: str) -> Path | None:
     """Return the file of ``file.py`` or ``package.module`` without importing its package."""
     if place.endswith(".py"):
         return Path(place).expanduser().resolve()
-    folders: list[str] | None = None
-    spec = None
-    parts = place.split(".")
-    for depth in range(len(parts)):
-        name = ".".join(parts[: depth + 1])
-        spec = importlib.machinery.PathFinder.find_spec(name, folders)
-        if spec is None:
-            return None
-        folders = list(spec.submodule_search_locations or [])
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    spec, folders = None, None
+    for name in accumulate(place.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(name, folders)
+        folders = spec.submodule_search_locations or [] if spec else []
+    return Path(spec.origin) if spec and spec.origin else None

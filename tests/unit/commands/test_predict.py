@@ -120,5 +120,4 @@ def test_a_full_disk_says_what_to_do(feda3i, finished, images, tmp_path, monkeyp
     assert code == 1
     assert "the disk is full" in err
     assert "--overwrite" in err
-    assert "resume" not in err
     assert len(files(tmp_path / "masks")) == 1

@@ -19,7 +19,7 @@ from feda3i.engine.run import run
 from feda3i.errors import RunError
 from feda3i.export import bundle, onnx_file
 from feda3i.export.arithmetic import as_seen, line_of
-from feda3i.export.card import model_card, title_of_card
+from feda3i.export.card import model_card
 from feda3i.export.export_folder import write_export
 from feda3i.export.graph import graph_of
 from feda3i.testing import Subject, tiny_federation
@@ -124,19 +124,6 @@ def test_the_graph_normalises_alike(rule):
         values = torch.from_numpy(given).permute(2, 0, 1)
         found = as_seen(values, line_of(values, rule)).permute(1, 2, 0)
         np.testing.assert_allclose(found.numpy(), rule(given), rtol=1e-5, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("title", "shown"),
-    [
-        ("demo, SKIN N_S, fedavg, rounds 3, share 0.25, seed 3", "demo, SKIN N_S"),
-        ("Liver, Basel", "Liver, Basel"),
-        ("", "r"),
-    ],
-)
-def test_a_card_names_no_overrides(tmp_path, title, shown):
-    recipe = Subject("fedavg", {}).recipe(rounds=3, validation={"share": 0.25}, title=title)
-    assert title_of_card(recipe, tmp_path / "r") == shown
 
 
 def test_a_card_tells_the_size_only_where_cases_are_resized(finished):

@@ -1,9 +1,12 @@
+"""Recipes by name, file and override; what is wrong is named with the way out."""
+
 import pytest
 
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.recipe import load, validate
-from feda3i.recipe.finding import built_in, find
+from feda3i.recipe.finding import built_in
+from short import TINY
 
 
 def test_overrides_reach_every_level():
@@ -12,22 +15,20 @@ def test_overrides_reach_every_level():
     assert recipe.method.options() == {"loss": "dc"}
 
 
-def test_a_method_is_named_and_its_options_follow():
-    recipe = load(None, ["method=fedavg", "fedavg.loss=dc"])
-    assert recipe.method.name == "fedavg"
-    assert recipe.method.options() == {"loss": "dc"}
-
-
-def test_another_method_drops_the_options_of_the_old_one(tmp_path):
+def test_options_belong_to_the_method_that_they_are_for(tmp_path):
     file = tmp_path / "r.toml"
     file.write_text('[method]\nname = "feda3i"\nt1 = 3\nloss = "dc"\n')
     assert load(file, ["method=fedavg"]).method.options() == {}
-
-
-def test_a_path_is_a_folder_of_cases(tmp_path):
-    recipe = load(None, [f"data={tmp_path}"])
-    assert recipe.data.name == "folder"
-    assert recipe.data.options()["path"] == str(tmp_path)
+    assert load(None, ["method=fedavg", "fedavg.loss=dc"]).method.options() == {"loss": "dc"}
+    assert load("demo", ["feda3i.t1=4", "method=feda3i"]).method.options()["t1"] == 4
+    assert load("demo", ["method=NR_Dice", "nr-dice.gamma=1.2"]).method.options() == {"gamma": 1.2}
+    for order in (["method=fedavg", "feda3i.t1=4"], ["feda3i.t1=4", "method=fedavg"]):
+        notes = []
+        assert load("demo", [*order, "nr_dice.gamma=1.2"], notes.append).method.options() == {}
+        assert notes == [
+            "feda3i.t1=4 is ignored: the method is fedavg",
+            "nr-dice.gamma=1.2 is ignored: the method is fedavg",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -35,12 +36,17 @@ def test_a_path_is_a_folder_of_cases(tmp_path):
     [
         (["roundz=3"], "unknown key 'roundz', did you mean 'rounds'"),
         (["train.epoch=3"], "unknown key 'train.epoch', did you mean 'epochs'"),
-        (["trian.epochs=3"], "did you mean 'train'"),
+        (["trian.epochs=3"], "unknown key 'trian', did you mean 'train'"),
         (["rounds=-1"], "rounds: input should be greater than or equal to 1, found -1"),
         (["rounds"], "expected an override as key=value"),
+        (["fedavg"], "expected an override as key=value"),
         (["engine.workers=0"], "engine.workers"),
         (["seed=x"], "seed"),
         (["data=/no/such/folder"], "no folder"),
+        (["feda3i.t1=2"], "feda3i.t1=2 has no effect: the method is fedavg"),
+        (["feda3i.t11=4"], "method 'feda3i' has no option 't11', did you mean 't1'"),
+        (["feda3i.t1=soon"], "found 'soon'"),
+        (["fedaci.t1=4"], "unknown key 'fedaci', did you mean 'feda3i'"),
     ],
 )
 def test_mistakes_are_named_with_the_way_out(overrides, words):
@@ -49,43 +55,58 @@ def test_mistakes_are_named_with_the_way_out(overrides, words):
     assert words in str(caught.value)
 
 
-def test_unknown_methods_and_options_suggest_the_nearest():
-    with pytest.raises(RecipeError, match="did you mean 'fedavg'"):
-        make_method("fedavgg", {})
-    with pytest.raises(RecipeError, match="did you mean 'loss'"):
-        make_method("fedavg", {"los": "ce"})
-    with pytest.raises(RecipeError, match="'ce' or 'dc'"):
-        make_method("fedavg", {"loss": "mse"})
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("fedavgg", {}, "did you mean 'fedavg'"),
+        ("fedavg", {"los": "ce"}, "did you mean 'loss'"),
+        ("fedavg", {"loss": "mse"}, "'ce' or 'dc'"),
+    ],
+)
+def test_unknown_methods_and_options_suggest_the_nearest(name, options, words):
+    with pytest.raises(RecipeError, match=words):
+        make_method(name, options)
 
 
-def test_a_recipe_survives_its_own_toml(tmp_path):
-    recipe = load(None, ["method=fedavg", "data.size=48", "train.lr=0.25"])
+def test_a_recipe_survives_its_own_toml_and_its_digest_ignores_where_it_runs(tmp_path):
+    overrides = ["method=fedavg", "data.size=48", "train.lr=0.25"]
+    recipe = load(None, overrides)
     file = tmp_path / "r.toml"
     file.write_text(recipe.to_toml())
     assert load(file) == recipe
-    assert load(file).digest() == recipe.digest()
-
-
-def test_the_digest_ignores_where_a_run_runs():
-    one, two = load(None, ["engine.workers=1"]), load(None, ["engine.workers=2"])
-    assert one.digest() == two.digest() != load(None, ["seed=1"]).digest()
+    digests = [load(file, more).digest() for more in ([], ["engine.workers=2"], ["seed=1"])]
+    assert digests[0] == digests[1] == recipe.digest() != digests[2]
 
 
 def test_broken_files_are_named(tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text("rounds = = 3")
-    with pytest.raises(RecipeError, match="not valid TOML"):
-        load(bad)
-    with pytest.raises(RecipeError, match="nothing readable"):
-        load(tmp_path / "none.toml")
-    with pytest.raises(RecipeError, match="there is no recipe 'dem0', did you mean 'demo'"):
-        find("dem0")
+    for source, words in (
+        (bad, "not valid TOML"),
+        (tmp_path / "none.toml", "there is no recipe '.*none.toml'"),
+        ("dem0", "there is no recipe 'dem0', did you mean 'demo'"),
+    ):
+        with pytest.raises(RecipeError, match=words):
+            load(source)
 
 
-def test_a_folder_does_not_hide_a_built_in_recipe(tmp_path, monkeypatch):
-    (tmp_path / "demo").mkdir()
+def test_a_data_set_and_a_folder_of_one_name(tmp_path, monkeypatch):
+    recipe = load(None, [f"data={tmp_path}"])
+    assert (recipe.data.name, recipe.data.options()["path"]) == ("folder", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    assert load("skin_ns", ["data=breast"]).data.name == "breast"
+    for name in ("breast", "synthetic", "demo"):
+        (tmp_path / name).mkdir()
     assert load("demo").title == "demo"
+    for name in ("breast", "synthetic"):
+        with pytest.raises(RecipeError) as caught:
+            load("skin_ns", [f"data={name}"])
+        assert f"write data=./{name} for the one on disk, data.name={name}" in str(caught.value)
+    assert load("skin_ns", ["data=./breast"]).data.options()["path"] == "./breast"
+    assert load("skin_ns", ["data.name=synthetic"]).data.name == "synthetic-skin"
+    breast = load("skin_ns", ["data.name=breast"]).data
+    assert breast.name == "breast"
+    assert "path" not in breast.options()
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -93,3 +114,18 @@ def test_built_in_recipes_are_valid(name):
     recipe = load(name)
     make_method(recipe.method.name, recipe.method.options())
     assert validate(recipe.to_dict()) == recipe
+
+
+def test_runs_lie_under_names_of_what_they_do(feda3i, tmp_path, monkeypatch):
+    data = tmp_path / "Charité 2024"
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        code, _, err = feda3i("run", "demo", *TINY, "method=fedavg", "feda3i.t1=4")
+        assert code == 0
+        assert "NOTE: feda3i.t1=4 is ignored: the method is fedavg" in err
+        assert "demo, fedavg, seed 0: round 1 of 2 begins" in err
+    names = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert names == ["demo-fedavg-seed0", "demo-fedavg-seed0-2"]
+    data.mkdir()
+    _, _, err = feda3i("run", "own", f"data={data}", "seed=2", "--dry-run")
+    assert "Charité 2024" in err

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from feda3i import recipe
+from feda3i.engine.model_file import read_model
 from feda3i.errors import RecipeError, RunError
 from feda3i.methods.base import make_method
 from feda3i.models import build
@@ -31,23 +32,22 @@ def pictures(tmp_path):
     return folder
 
 
-def poisoned_model(finished, path, section, name, **options):
-    """Write a copy of a model whose metadata name code."""
+def changed_model(finished, path, change):
+    """Write a copy of a model with other metadata."""
     with safe_open(finished / "model.safetensors", framework="pt") as file:
         about = json.loads(file.metadata()["feda3i"])
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    about["recipe"][section] = {"name": name, **options}
-    save_file(tensors, path, metadata={"feda3i": json.dumps(about)})
+    save_file(tensors, path, metadata={"feda3i": json.dumps({**about, **change(about)})})
     return path
 
 
-def poisoned_run(finished, path, section, name, **options):
+def poisoned_run(finished, path, section, code):
     """Copy a run, with a recipe that names code."""
     import tomli_w
 
     shutil.copytree(finished, path)
     values = finding.read_toml(path / "recipe.toml")
-    values[section] = {"name": name, **options}
+    values[section] = code
     (path / "recipe.toml").write_text(tomli_w.dumps(values))
     manifest = json.loads((path / "manifest.json").read_text("utf-8"))
     manifest["recipe_sha256"] = recipe.validate(values).digest()
@@ -55,31 +55,27 @@ def poisoned_run(finished, path, section, name, **options):
     return path
 
 
-@pytest.mark.parametrize("section", ["model", "method"])
-def test_a_model_file_runs_no_command(feda3i, finished, pictures, tmp_path, section):
+@pytest.mark.parametrize("section", SECTIONS)
+def test_files_from_others_run_no_command(feda3i, finished, pictures, tmp_path, section):
     target = tmp_path / "PWNED"
-    options = {"cmd": f"touch {target}"}
-    model = poisoned_model(finished, tmp_path / "m.safetensors", section, EVIL, **options)
-    for command in (("predict", model, pictures, "--out", tmp_path / "out"), ("evaluate", model)):
-        code, out, err = feda3i(*command)
-        assert code == 1
+    code = {"name": EVIL, "cmd": f"touch {target}"}
+    received = poisoned_run(finished, tmp_path / "run", section, code)
+    commands = [("evaluate", received), ("resume", received)]
+    if section in ("model", "method"):
+        model = changed_model(
+            finished,
+            tmp_path / "m.safetensors",
+            lambda about: {"recipe": {**about["recipe"], section: code}},
+        )
+        commands += [("predict", model, pictures, "--out", tmp_path / "o"), ("evaluate", model)]
+    for command in commands:
+        if command[0] == "resume":
+            (received / "DONE").unlink()
+        status, out, err = feda3i(*command)
+        assert status == 1
         assert f"{section} '{EVIL}'" in err
         assert "--trust-code" in err
         assert "Traceback" not in out + err
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_a_received_run_runs_no_command(feda3i, finished, tmp_path, section):
-    target = tmp_path / "PWNED"
-    for command in ("resume", "evaluate"):
-        path = tmp_path / command
-        poisoned_run(finished, path, section, EVIL, cmd=f"touch {target}")
-        if command == "resume":
-            (path / "DONE").unlink()
-        code, _, err = feda3i(command, path)
-        assert code == 1
-        assert f"{section} '{EVIL}'" in err
     assert not target.exists()
 
 
@@ -143,21 +139,8 @@ def test_the_file_of_a_module_is_found_without_importing_it(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"shape": [10**12, 10**12]},
-        {"shape": "x"},
-        {"channels": -1},
-        {"classes": None},
-        {"recipe": 7},
-    ],
+    [{"shape": [10**12] * 2}, {"shape": "x"}, {"channels": -1}, {"classes": None}, {"recipe": 7}],
 )
 def test_odd_metadata_are_an_error_of_ours(finished, tmp_path, change):
-    from feda3i.engine.model_file import read_model
-
-    with safe_open(finished / "model.safetensors", framework="pt") as file:
-        about = {**json.loads(file.metadata()["feda3i"]), **change}
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    path = tmp_path / "odd.safetensors"
-    save_file(tensors, path, metadata={"feda3i": json.dumps(about)})
     with pytest.raises(RunError):
-        read_model(path)
+        read_model(changed_model(finished, tmp_path / "odd.safetensors", lambda _: change))
