@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from feda3i.core.aggregation import check_weights
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.layout import Stage
+from feda3i.core.messages import cap_shares
 from feda3i.errors import DataError
 from feda3i.models.stages import find_stages
 from feda3i.quality import SiteSurvey, mix_by_stage, rate_sites, shares, survey_site
@@ -123,12 +124,18 @@ def stages_of(model: nn.Module, example: Tensor | None = None) -> list[Stage]:
 
 
 def weights_of(
-    surveys: Mapping[str, SiteSurvey], cases: Mapping[str, int], stages: int, **options: Any
+    surveys: Mapping[str, SiteSurvey],
+    cases: Mapping[str, int],
+    stages: int,
+    *,
+    max_share: float = 1.0,
+    **options: Any,
 ) -> NDArray[np.float64]:
     """Return FedA3I's weights ``(site, stage)``, sites in the order of ``cases``.
 
     ``options`` are those of ``feda3i.quality.rate_sites``. Sites without a survey keep their share
-    of the cases.
+    of the cases. ``max_share`` is the most that quality lets one site weigh at a stage; a site with
+    a larger share of all cases keeps that share.
 
     >>> model, images = nn.Conv2d(1, 1, 3, padding=1), torch.rand(2, 1, 16, 16)
     >>> found = {n: survey(model, [(images, torch.rand_like(images).round())]) for n in "abcd"}
@@ -138,7 +145,9 @@ def weights_of(
     names = list(cases)
     counts = np.array([cases[name] for name in names], dtype=np.float64)
     rating = rate_sites({name: surveys[name] for name in names if name in surveys}, **options)
-    return mix_by_stage(shares(counts), rating.weights(names, counts), stages)
+    quantity = shares(counts)
+    most = max(max_share, float(quantity.max()))
+    return mix_by_stage(quantity, cap_shares(rating.weights(names, counts), most), stages)
 
 
 def average(

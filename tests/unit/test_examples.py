@@ -1,8 +1,12 @@
 """The scripts of ``examples/``: what each shows, and the same plug-ins announced by a package."""
 
 import importlib.util
+import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import feda3i
@@ -86,3 +90,52 @@ def test_plug_ins_of_an_installed_package_have_names(installed, tmp_path):
             feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", "noise=none"]),
             tmp_path / "other",
         )
+
+
+@pytest.fixture
+def nvflare(monkeypatch):
+    """Stand in for what the aggregator takes from NVFlare, which is tried by hand (its job.py)."""
+    places = {
+        "nvflare.apis.fl_constant": {"FLMetaKey": SimpleNamespace(NUM_STEPS_CURRENT_ROUND="steps")},
+        "nvflare.app_common.abstract.fl_model": {
+            "FLModel": SimpleNamespace,
+            "ParamsType": SimpleNamespace(DIFF="DIFF"),
+        },
+        "nvflare.app_common.aggregators.model_aggregator": {
+            "ModelAggregator": type("ModelAggregator", (), {"info": print, "warning": print})
+        },
+    }
+    for name, attributes in places.items():
+        parts = name.split(".")
+        for k in range(1, len(parts) + 1):
+            monkeypatch.setitem(sys.modules, ".".join(parts[:k]), ModuleType(".".join(parts[:k])))
+        vars(sys.modules[name]).update(attributes)
+
+
+def test_nvflare_averages_as_fedavg_then_by_stages_within_the_bound(nvflare):
+    aggregator = example("nvflare_app/feda3i_aggregator").FedA3IAggregator(
+        ["a", "b"], max_share=0.4
+    )
+
+    def merged(surveys):
+        aggregator.reset_stats()
+        for k in range(4):
+            params = {"a.w": np.full(2, k, np.float32), "b.w": np.full(2, k, np.float32)}
+            meta = {"client_name": f"s{k}", "steps": 1 + k} | surveys.get(k, {})
+            aggregator.accept_model(SimpleNamespace(params=params, params_type="FULL", meta=meta))
+        return {name: value[0] for name, value in aggregator.aggregate_model().params.items()}
+
+    assert merged({}) == pytest.approx({"a.w": 2.0, "b.w": 2.0})
+    masks = np.zeros((2, 16, 16), np.uint8)
+    masks[:, 4:12, 4:12] = 1
+    surveys = {}
+    for k, logit in enumerate((-3.0, -1.0, 1.0, 3.0)):
+        found = feda3i.quality.survey_site([(np.full((2, 1, 16, 16), logit), masks)])
+        surveys[k] = {"feda3i-survey": json.dumps(found.to_dict())}
+    after = merged(surveys)
+    assert after["a.w"] == pytest.approx(2.0)  # the first stage goes by cases alone
+    weights = feda3i.weights_of(
+        aggregator.surveys, {f"s{k}": 1 + k for k in range(4)}, 2, max_share=0.4
+    )
+    assert after["b.w"] == pytest.approx(float(weights[:, 1] @ np.arange(4)), rel=1e-6)
+    assert weights.max() <= 0.4 + 1e-12
