@@ -110,9 +110,8 @@ def bench_aggregate(repeats: int) -> None:
     import numpy as np
     import torch
 
-    from feda3i.core.aggregation import Fold, combine
+    from feda3i.core.aggregation import combine, fold
     from feda3i.core.layout import Layout
-    from feda3i.core.messages import Params
     from feda3i.engine.transport import one_thread
     from feda3i.models.stages import find_stages
     from feda3i.models.unet import UNet
@@ -120,22 +119,15 @@ def bench_aggregate(repeats: int) -> None:
     network = UNet(channels=3)
     layout = Layout.of(network, find_stages(network, torch.zeros(1, 3, 64, 64)))
     rows = np.random.default_rng(0).normal(size=(50, layout.size)).astype(np.float32)
-    counts = np.zeros(layout.integers, np.int64)
     weights = np.full(50, 1 / 50)
     by_stage = np.full((50, len(layout.stages)), 1 / 50)
     spans = layout.spans()
-
-    def folded() -> None:
-        fold = Fold(layout)
-        for row in rows:
-            fold.add(Params(row, counts), 1 / 50)
-        fold.result(fold.weight)
 
     with one_thread():
         read = _best(lambda: rows.max(), repeats)
         per_site = _best(lambda: combine(rows, weights, spans), repeats)
         per_stage = _best(lambda: combine(rows, by_stage, spans), repeats)
-        one_by_one = _best(folded, repeats)
+        one_by_one = _best(lambda: fold(rows, weights.tolist()), repeats)
     print(f"aggregation, 50 sites x {layout.size:,} values, one read {1e3 * read:.1f} ms")
     print(f"  one buffer, per site  {1e3 * per_site:6.1f} ms, ratio {per_site / read:.2f} (1.3)")
     print(f"  one buffer, per stage {1e3 * per_stage:6.1f} ms, ratio {per_stage / read:.2f} (1.3)")

@@ -5,7 +5,6 @@ point of the group ``feda3i.methods``, ``feda3i.datasets``, ``feda3i.noise`` or 
 """
 
 from feda3i import losses, quality
-from feda3i.core.aggregation import Fold
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Floats, Numbers, Params, Plan, Replies, Reply, Wire
 from feda3i.core.server import Gathered, Server
@@ -20,7 +19,6 @@ __all__ = [
     "DataError",
     "Federation",
     "Floats",
-    "Fold",
     "Gathered",
     "Method",
     "Numbers",

@@ -118,8 +118,8 @@ PLANTS = (
     Plant(
         "every site weighs the same, however many cases it has",
         "fedavg",
-        "feda3i.core.aggregation:Fold.add",
-        lambda f: lambda self, params, weight: f(self, params, 1.0),
+        "feda3i.core.server:Gathered.fold",
+        lambda f: lambda self, weights, whole: f(self, [1.0] * len(weights), whole),
     ),
     Plant(
         "running statistics of BatchNorm left out of what is exchanged",

@@ -67,8 +67,7 @@ class Plan:
     survey_params: Params | None = None
     """The parameters to survey with if not the current ones (late joiners)."""
     gather: bool = False
-    """Keep all replies until the last has come, because the weights depend on all of them.
-    Otherwise each update is folded into the sum as it comes, and memory stays constant."""
+    """Merge by the method's ``weights`` or ``merge``; otherwise by FedAvg's shares of the cases."""
     settings: Settings = field(default_factory=dict)
     site_settings: Mapping[str, Settings] = field(default_factory=dict)
     networks: Mapping[str, Mapping[str, Params]] = field(default_factory=dict)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.core.aggregation import Fold, combine
+from feda3i.core.aggregation import combine, fold
 from feda3i.core.format import Format
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Floats, Params, cap_shares
+from feda3i.errors import RunError
 from feda3i.seeding import rng
 
 if TYPE_CHECKING:
@@ -100,12 +103,16 @@ class Gathered:
                 self._rows[new], self._counts[new] = self._rows[old], self._counts[old]
         self._filled = len(sites)
 
-    def fold(self, weights: Sequence[float], expected_weight: float) -> Params:
-        """Return the sum as if the replies had been added one by one as they came."""
-        fold = Fold(self.layout)
-        for k, weight in enumerate(weights):
-            fold.add(Params(self._rows[k], self._counts[k]), weight)
-        return fold.result(expected_weight)
+    def fold(self, weights: Sequence[float], whole: float) -> Params:
+        """Return FedAvg's average; where sites are missing, weights do not add up to ``whole``."""
+        weight = reduce(add, weights, 0.0)
+        if not weight > 0:
+            raise RunError(
+                "no update with a positive weight arrived, so there is nothing to average"
+            )
+        total = fold(self.rows, weights)
+        total = total if weight == whole else total / weight
+        return Params(total.astype(self._rows.dtype), self.counts.max(axis=0, initial=0))
 
     def params(self, site: int) -> Params:
         """Return a copy of one reply's parameters."""

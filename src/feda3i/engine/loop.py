@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.core.aggregation import Fold
 from feda3i.core.messages import Missing, Order, Params, Plan, Replies, Reply, Task
 from feda3i.core.server import Gathered, Server
 from feda3i.core.wire import check_order_names, check_reply
@@ -98,16 +97,10 @@ class Round:
 
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
         sites = self.who_trains(plan)
-        layout = self.server.layout
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
         engine = self.job.recipe.engine
-        # Who is far off, or above the cap, is known when all have answered.
-        is_gathered = plan.gather or engine.max_share < 1 or self.guard is not None
-        gathered = (
-            Gathered(layout, len(sites), self.scratch, engine.max_share) if is_gathered else None
-        )
-        fold = Fold(layout)
+        gathered = Gathered(self.server.layout, len(sites), self.scratch, engine.max_share)
         kept: list[Reply] = []
         missing: list[Missing] = []
         for answer in self.ask("fit", sites, plan, self.server.params):
@@ -115,31 +108,25 @@ class Round:
                 missing.append(answer)
                 continue
             assert answer.params is not None  # the check of the wire has seen to it
-            if gathered is not None:
-                gathered.add(answer.params)
-            else:
-                fold.add(answer.params, share[answer.site])
-            # The parameters are in the sum or in the buffer; a reply must not keep them alive.
+            gathered.add(answer.params)
+            # The parameters are in the buffer; a reply must not keep them alive.
             kept.append(replace(answer, params=None))
             self.listener.site(len(kept), len(sites))
         if self.guard is not None:
             self.guard.check(kept, missing)
         self.check_quorum(kept, missing)
-        if self.guard is not None and gathered is not None:
+        if self.guard is not None:
             kept, left_out = self.guard.leave_out(self.server, kept, gathered)
             missing += left_out
         replies = Replies("fit", self.number, tuple(kept), tuple(missing), engine.max_share)
-        if gathered is not None and plan.gather:
+        if plan.gather:
             return replies, self.method.merge(self.server, replies, gathered)
-        if gathered is not None and engine.max_share < 1:
+        if engine.max_share < 1:
             weights = replies.share_of_cases()  # the method asked for the plain average
             self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
             return replies, gathered.combine(weights)
-        # Added up in the order of ``Fold``, so that a complete round is not divided again.
         whole = reduce(add, share.values(), 0.0)
-        if gathered is not None:
-            return replies, gathered.fold([share[site] for site in replies.sites], whole)
-        return replies, fold.result(whole)
+        return replies, gathered.fold([share[site] for site in replies.sites], whole)
 
     def _ask_all(self, task: Task, sites: Sequence[str], plan: Plan, params: Params) -> Replies:
         """Return the answers to a task that sends no networks; who is missing is recorded."""

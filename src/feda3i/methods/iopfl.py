@@ -33,7 +33,6 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from feda3i.core.aggregation import Fold
 from feda3i.core.messages import Params, Plan, Replies
 from feda3i.core.server import Gathered, Server
 from feda3i.methods.base import Method
@@ -56,12 +55,11 @@ class IOPFL(Method):
     def merge(self, server: Server, replies: Replies, gathered: Gathered) -> Params:
         """Move the personal models of those who answered; return FedAvg's average."""
         kept: dict[str, Params] = server.state["models"]
-        fold, shares = Fold(server.layout), replies.share_of_cases().tolist()
         for k, site in enumerate(replies.sites):
             trained = gathered.params(k)
             kept[site] = self.moved(kept.get(site, trained), trained)
-            fold.add(trained, shares[k])
-        return fold.result(expected_weight=reduce(add, shares, 0.0))
+        shares = replies.share_of_cases().tolist()
+        return gathered.fold(shares, reduce(add, shares, 0.0))
 
     def moved(self, personal: Params, trained: Params) -> Params:
         """Return the average over time; integer buffers are those of the trained network."""

@@ -16,8 +16,6 @@ from torch import nn
 
 from feda3i.errors import RecipeError, check_option, nearest
 
-Levels = dict[str, list[str]]
-"""Stages by name, from input to output, each with the paths of its modules."""
 NETWORKS = ("AttentionUnet", "SegResNet", "SwinUNETR", "UNet")
 _GIVEN = {"self", "in_channels", "out_channels", "spatial_dims"}
 
@@ -47,83 +45,10 @@ def make(
     settings = {**_defaults(network, shape, options), **options}
     if "features" in settings:
         settings["channels"] = settings.pop("features")
-    module: Any = constructor(
+    made: nn.Module = constructor(
         in_channels=channels, out_channels=classes, spatial_dims=len(shape), **settings
     )
-    stages = _stages(module, _LEVELS[network](module))
-    if stages is not None:
-        module.stages = stages
-    made: nn.Module = module
     return made
-
-
-def _stages(module: nn.Module, levels: Levels) -> dict[str, tuple[str, ...]] | None:
-    """Return the stages: one per level down, one per level up, like the U-Net's.
-
-    ``None`` for a version of MONAI with other modules: ``find_stages`` then looks itself.
-    """
-    keys = list(module.state_dict())
-
-    def within(path: str) -> list[str]:
-        return [key for key in keys if key.startswith(f"{path}.")]
-
-    kept = {name: tuple(filter(within, paths)) for name, paths in levels.items()}
-    stages = {name: paths for name, paths in kept.items() if paths}
-    held = [key for paths in stages.values() for path in paths for key in within(path)]
-    return stages if sorted(held) == sorted(keys) else None
-
-
-def _unet(module: nn.Module) -> Levels:
-    """Follow the nested triples (down, rest, up) to the bottom."""
-    down, up = [], []
-    path = "model"
-    while isinstance(level := module.get_submodule(path), nn.Sequential) and len(level) == 3:
-        down.append([f"{path}.0"])
-        up.append([f"{path}.2"])
-        path = f"{path}.1.submodule"
-    return {**_numbered("down", down), "bottom": [path], **_numbered("up", up[::-1])}
-
-
-def _attention_unet(module: nn.Module) -> Levels:
-    down, up = [], []
-    path = "model.1"
-    while hasattr(level := module.get_submodule(path), "submodule"):
-        up.append([f"{path}.{part}" for part in ("upconv", "attention", "merge")])
-        path = f"{path}.submodule"
-        if isinstance(level.submodule, nn.Sequential):
-            down.append([f"{path}.0"])
-            path = f"{path}.1"
-    middle = {**_numbered("down", down), "bottom": [path], **_numbered("up", up[::-1])}
-    return {"inc": ["model.0"], **middle, "out": ["model.2"]}
-
-
-def _segresnet(module: Any) -> Levels:
-    down = [[f"down_layers.{k}"] for k in range(len(module.down_layers))]
-    up = [[f"up_samples.{k}", f"up_layers.{k}"] for k in range(len(module.up_layers))]
-    middle = {**_numbered("down", down), **_numbered("up", up)}
-    return {"inc": ["convInit"], **middle, "out": ["conv_final"]}
-
-
-def _swin_unetr(module: nn.Module) -> Levels:
-    """Put each level of the transformer together with the encoder that hands it on."""
-    down = [["swinViT.patch_embed", "encoder2"]]
-    down += [[f"swinViT.layers{k}", f"swinViT.layers{k}c", f"encoder{k + 2}"] for k in (1, 2, 3)]
-    bottom = ["swinViT.layers4", "swinViT.layers4c", "encoder10"]
-    up = [[f"decoder{k}"] for k in (5, 4, 3, 2, 1)]
-    middle = {**_numbered("down", down), "bottom": bottom, **_numbered("up", up)}
-    return {"inc": ["encoder1"], **middle, "out": ["out"]}
-
-
-def _numbered(name: str, levels: list[list[str]]) -> Levels:
-    return {f"{name}{number}": paths for number, paths in enumerate(levels, start=1)}
-
-
-_LEVELS: dict[str, Callable[[nn.Module], Levels]] = {
-    "AttentionUnet": _attention_unet,
-    "SegResNet": _segresnet,
-    "SwinUNETR": _swin_unetr,
-    "UNet": _unet,
-}
 
 
 def _defaults(network: str, shape: Sequence[int], options: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Divide a network's tensors into stages, ordered by depth, so that Eq. 7 works for any network.
 
-A stage is a block of the architecture: the ramp of Eq. 7 rises by one step per stage, so a stage
-that holds one number would count as much as a whole level. The rule, first that applies:
+The ramp of Eq. 7 rises by one step per stage, so a stage is a block of the architecture and no
+single number. The rule, first that applies:
 
 1. the network names its stages itself, ``stages = ("inc", "down1", ...)``: paths of modules, or
    ``stages = {"up1": ("upsample.0", "up.0"), ...}``: names and the paths that each one holds;

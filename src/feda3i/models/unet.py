@@ -26,10 +26,8 @@ INPUTS = ("normalised", "paper")
 def normalised(module: nn.Module, input: str = "normalised") -> nn.Module:
     """Return the same module, which from now on maps images of 0..255 to about -2..2 first.
 
-    A hook does it: a wrapping module would change state-dict keys, attributes and stages. With
-    ``input="paper"`` images stay as they are: the paper trains on raw intensities and lets
-    BatchNorm absorb the scale; on few steps per round that costs many rounds (Dice .00 against .40
-    after the first).
+    A hook does it, which leaves state-dict keys and stages as they are. With ``input="paper"``
+    images stay raw as in the paper, and BatchNorm has to absorb the scale.
 
     >>> list(normalised(nn.Conv2d(1, 1, 1)).state_dict())
     ['weight', 'bias']
@@ -82,14 +80,12 @@ class Up(nn.Module):
 
 
 class UNet(nn.Module):
-    """Segment images of 0..255; every stage of Eq. 7 is one child.
+    """Segment images of 0..255 of at least 16 per side; every stage of Eq. 7 is one child.
 
     Parameters
     ----------
-    channels
-        Channels of an image.
-    classes
-        Number of logits per pixel, one per foreground class.
+    channels, classes, dimensions
+        Channels of an image, foreground classes (one logit each), dimensions in space.
     width
         Feature maps of the first stage; all others scale with it. The paper uses 16.
     momentum
@@ -97,16 +93,9 @@ class UNet(nn.Module):
         few steps.
     input
         ``"normalised"`` computes (x - 128) / 64 first, ``"paper"`` feeds raw intensities.
-    dimensions
-        2 or 3 dimensions in space.
     norm
         ``"batch"``: BatchNorm, as in the paper. ``"group"`` (8 groups) and ``"instance"``:
         GroupNorm and InstanceNorm look at one case at a time and keep no running statistics.
-
-    Notes
-    -----
-    Any size of at least 16 per side works. Training with a single case, or with InstanceNorm,
-    needs 32, because there are no statistics of one value.
 
     >>> net = UNet(channels=3)
     >>> sum(p.numel() for p in net.parameters())
@@ -159,9 +148,8 @@ class UNet(nn.Module):
     def footprint(shape: Sequence[int], cases: int = 0, width: int = 16) -> float:
         """Return about how many bytes a pass needs, or a training step on so many cases.
 
-        Measured: 4,230 width^2 parameters (12,660 in three dimensions), 5 width numbers per pixel
-        at the peak of a pass and 20 width that training keeps; Adam and gradients take three more
-        copies of the parameters.
+        Measured: 5 width numbers per pixel at the peak of a pass and 20 width that training keeps;
+        gradients and Adam take three more copies of the parameters.
         """
         parameters = (4_230 if len(shape) == 2 else 12_660) * width**2
         values = (20 * cases or 5) * width * math.prod(shape)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.core.aggregation import Fold, combine
+from feda3i.core.aggregation import combine
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Params
 from feda3i.core.server import Gathered
@@ -31,41 +31,34 @@ def some_params(layout, count, seed=0):
     ]
 
 
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 30])
+def gathered_of(layout, params):
+    gathered = Gathered(layout, len(params))
+    for one in params:
+        gathered.add(one)
+    return gathered
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 40])
 def test_fold_is_the_weighted_mean_in_float64(layout, count):
     params = some_params(layout, count)
-    weights = rng(1, "w").dirichlet(np.ones(count))
-    fold = Fold(layout)
-    for one, weight in zip(params, weights, strict=True):
-        fold.add(one, float(weight))
+    weights = rng(1, "w").dirichlet(np.ones(count)).tolist()
+    got = gathered_of(layout, params).fold(weights, 1.0)
     exact = sum(w * p.values.astype(np.float64) for w, p in zip(weights, params, strict=True))
-    got = fold.result(expected_weight=fold.weight)
     assert np.abs(got.values - exact).max() < 1e-6
     assert np.array_equal(got.counts, np.max([p.counts for p in params], axis=0))
-    assert got.counts.dtype == np.int64
-
-
-@pytest.mark.parametrize("count", [1, 4])
-def test_one_state_however_often_is_a_fixed_point(layout, count):
-    (params,) = some_params(layout, 1)
-    fold = Fold(layout)
-    for _ in range(count):
-        fold.add(params, 1 / count)
-    assert np.array_equal(fold.result().values, params.values)
+    assert (got.values.dtype, got.counts.dtype) == (np.float32, np.int64)
 
 
 def test_missing_sites_are_divided_out(layout):
     one, two = some_params(layout, 2)
-    fold = Fold(layout)
-    fold.add(one, 0.2)
-    fold.add(two, 0.3)
     exact = 0.4 * one.values.astype(np.float64) + 0.6 * two.values
-    assert np.allclose(fold.result(expected_weight=1.0).values, exact, atol=1e-6)
-
-
-def test_nothing_to_average_is_an_error(layout):
+    assert np.allclose(
+        gathered_of(layout, [one, two]).fold([0.2, 0.3], 1.0).values, exact, atol=1e-6
+    )
+    same = gathered_of(layout, [one] * 4).fold([0.25] * 4, 1.0)
+    assert np.array_equal(same.values, one.values)
     with pytest.raises(RunError, match="nothing to average"):
-        Fold(layout).result()
+        gathered_of(layout, []).fold([], 1.0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -73,10 +66,7 @@ def test_nothing_to_average_is_an_error(layout):
 def test_combine_weighs_each_stage_alone(layout, count, seed):
     params = some_params(layout, count, seed)
     weights = rng(seed, "w").dirichlet(np.ones(count), size=len(layout.stages)).T
-    gathered = Gathered(layout, count)
-    for one in params:
-        gathered.add(one)
-    got = gathered.combine(weights)
+    got = gathered_of(layout, params).combine(weights)
     for entry in layout.floats:
         where = slice(entry.start, entry.stop)
         exact = sum(
