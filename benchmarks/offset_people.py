@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from scipy.stats import spearmanr
 
-from feda3i.quality import SIDE, calibrate_offset, contour_offset, measure_edges
+from feda3i.quality import SIDE, contour_offset, measure_edges
+from feda3i.quality.measure import FARTHEST
 
 FEWEST = 8
 
@@ -45,10 +46,13 @@ def rows_of(folder: Path) -> list[tuple[str, str, int, float, float, float, str]
             pairs = zip(masks, own, strict=True)
             true = np.nanmedian([contour_offset(mask, gold[name]) for mask, name in pairs])
             side = max(masks[0].shape)
-            found = calibrate_offset(measure_edges([images[n] for n in own], masks), trusted, side)
-            scale = SIDE / side
-            numbers = (float(true) * scale, found.offset * scale, found.error * scale)
-            rows.append((kind, who.name, len(own), *numbers, found.reason))
+            found, scale = measure_edges([images[n] for n in own], masks), SIDE / side
+            offset, error = found.offset - trusted.offset, np.hypot(found.error, trusted.error)
+            numbers = (float(true) * scale, offset * scale, float(error) * scale)
+            why = found.reason or trusted.reason
+            if abs(trusted.offset) * scale > FARTHEST:
+                why = f"trusted masks lie {trusted.offset * scale:+.1f} px from the border"
+            rows.append((kind, who.name, len(own), *numbers, why))
     return rows
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -114,14 +115,14 @@ def weights_column(x: float, weights: NDArray[np.float64]) -> Iterable[str]:
 def main() -> None:
     """Compute the round and write the picture."""
     cases = synthetic_skin(sites=4, cases=CASES, test=32, size=SIZE, seed=0)
-    trusted = quality.measure_edges(cases.test.images, cases.test.masks)
+    b0 = quality.measure_edges(cases.test.images, cases.test.masks).offset
     shown, found = {}, {}
     for site, part in zip(SITES, cases.sites.values(), strict=True):
         images, masks = cases.train.images[part], cases.train.masks[part]
         annotator = ContourEvolution(mu=SITES[site] / SCALE, sigma=2 / SCALE)
         drawn = np.stack([annotator(m, rng(0, "round", site, k)) for k, m in enumerate(masks)])
         one = quality.measure_edges(images, drawn)
-        found[site] = quality.rescaled(quality.calibrate_offset(one, trusted, SIZE), SCALE)
+        found[site] = quality.rescaled(replace(one, offset=one.offset - b0), SCALE)
         moved = quality.shift_mask(drawn[SHOWN], -found[site].offset / SCALE)
         shown[site] = [
             thumbnail(images[SHOWN], masks[SHOWN], mask, COLOURS[site])

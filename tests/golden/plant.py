@@ -17,6 +17,7 @@ import golden_bits
 import golden_run
 import numpy as np
 import torch
+from scipy import ndimage
 
 Change = Callable[[Any], Any]
 LEAST = 10 * golden_run.TOLERANCE
@@ -160,8 +161,8 @@ PLANTS = (
     Plant(
         "alpha_j = j / L instead of (j - 1) / (L - 1) (Eq. 7)",
         "feda3i",
-        "feda3i.quality.weights:stage_ramp",
-        lambda f: lambda stages, *a, **k: np.arange(1, stages + 1) / stages,
+        "feda3i.quality:mix_by_stage",
+        lambda f: lambda quantity, quality, stages, power: f(quantity, quality, stages + 1)[:, 1:],
     ),
     Plant(
         "the safe say balanced a pixel off the middle",
@@ -172,19 +173,14 @@ PLANTS = (
     Plant(
         "the survey takes the losses inside the contour for those outside",
         "feda3i, two classes",
-        "feda3i.quality.survey:_difficulty",
-        lambda f: lambda *a: f(*a)[:, ::-1],
+        "feda3i.quality.survey:learning_difficulty",
+        lambda f: lambda *a: f(*a)[::-1],
     ),
     Plant(
         "the regions reach a pixel too far",
         "feda3i",
-        "feda3i.quality.regions:_relative",
-        lambda f: (
-            lambda near, window: tuple(
-                slice(s.start + 1, s.stop + 1) if s.stop < w.stop - w.start else s
-                for s, w in zip(f(near, window), window, strict=True)
-            )
-        ),
+        "feda3i.quality.survey:boundary_regions",
+        lambda f: lambda *a: tuple(ndimage.binary_dilation(band) for band in f(*a)),
     ),
     Plant(
         "IOP-FL: alpha weighs the last network instead of the history",
@@ -355,8 +351,8 @@ PLANTS = (
     Plant(
         "larger and smaller groups exchanged",
         "groups by mixture",
-        "feda3i.quality.grouping:_RULES",
-        lambda rules: {**rules, "mixture": lambda q, fit: rules["mixture"](q[:, ::-1], fit)},
+        "feda3i.quality.grouping:_larger",
+        lambda f: lambda *a: 1 - f(*a),
     ),
 )
 

@@ -216,7 +216,7 @@ def _objects(audit: Audit) -> Html:
 
 
 def _column(kind: str) -> Column:
-    return Column(kind, "number", hint=KINDS[kind].said.format("this share"))
+    return Column(kind, "number", hint=KINDS[kind].format("this share"))
 
 
 def _share(one: ObjectFinding) -> Cell:

@@ -192,9 +192,6 @@ def reasons_of(
     found["effective_sites"] = float(quality.effective_sites(weights))
     before = [e["dice"] for e in rounds if e["round"] < event["round"] and "dice" in e]
     found["warm_up_dice"] = before[-1] if before else None
-    grouping = event["survey"]["parts"][0]["grouping"]
-    if grouping.get("agreement") is not None:
-        found["agreement"] = grouping["agreement"]
     if mu:
         found["residual_bias"] = bias_of(dict(zip(rating.sites, weights.tolist(), strict=True)), mu)
         right = [

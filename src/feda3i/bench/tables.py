@@ -26,7 +26,6 @@ FACTS = {
     "residual_bias": "+.1f",
     "residual_bias_fedavg": "+.1f",
     "effective_sites": ".1f",
-    "agreement": ".2f",
 }
 """What a result knows of its survey, and how it is printed."""
 
@@ -239,10 +238,10 @@ def why_table(board: Board) -> Table:
         f"{board.name}-why",
         "What the survey found: Dice of the model that asked, share of sites grouped by the sign "
         "of their true offset, residual bias sum w mu (px at 256) of the quality weights and of "
-        "FedAvg's, effective sites, agreement of the mixture's restarts, gain over FedAvg.",
+        "FedAvg's, effective sites, gain over FedAvg.",
         (
             *("setting", "method", "seed", "warm-up Dice", "grouped right", "bias"),
-            *("FedAvg's bias", "effective sites", "agreement", "gain"),
+            *("FedAvg's bias", "effective sites", "gain"),
         ),
         tuple(rows),
     )

@@ -44,7 +44,7 @@ def notes_after(
         for phase, first in method.phases(rounds, state).items()
         if first is None or first > rounds
     ]
-    return [*notes, *state.get("doubts", ()), *note_of_losses(losses), *note_of_masks(rows)]
+    return [*notes, *note_of_losses(losses), *note_of_masks(rows)]
 
 
 def note_of_losses(losses: Sequence[float]) -> list[str]:

@@ -94,7 +94,7 @@ class FedA3I(FedAvg):
         all names to a number 0, 1, ... each. By default the part of a name before the first dot.
     r, seed
         The mass of the larger group, and the seed of the mixture that groups the sites.
-    power, scale, bias
+    power
         Of the ramp from quantity to quality (Eq. 7).
     options
         Those of Flower's ``FedAvg``.
@@ -107,8 +107,6 @@ class FedA3I(FedAvg):
     r: Mass = 0.5
     seed: int = 0
     power: float = 1.0
-    scale: float = 1.0
-    bias: float = 0.0
 
     def __init__(self, t1: int | None = None, **options: Any) -> None:
         if t1 is not None:
@@ -234,10 +232,10 @@ class FedA3I(FedAvg):
             return np.repeat(quantity[:, None], stages, axis=1)
         quality = self.rating.weights(nodes, cases)
         quality = cap_shares(quality, max(self.max_share, float(quantity.max())))
-        return mix_by_stage(quantity, quality, stages, self.power, self.scale, self.bias)
+        return mix_by_stage(quantity, quality, stages, self.power)
 
 
-_SETTINGS = frozenset(("safe", "max_share", "stages", "r", "seed", "power", "scale", "bias"))
+_SETTINGS = frozenset(("safe", "max_share", "stages", "r", "seed", "power"))
 
 
 def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:

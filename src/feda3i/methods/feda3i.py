@@ -156,8 +156,7 @@ class FedA3I(Method):
             )
         server.state["rating"] = rating.to_dict()
         objects = {site: one.objects.sent() for site, one in found.items() if one.objects}
-        server.state["doubts"] = quality.doubts(rating)
-        said = quality.say_lines(rating, rating.sites, list(counts.values()))
+        said = quality.survey_lines(rating, list(counts.values()))
         server.record(survey={**rating.to_dict(), OBJECTS: objects}, said=said)
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:

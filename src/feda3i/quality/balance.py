@@ -1,30 +1,31 @@
-"""A fair say for few sites: balance those who draw larger against those who draw smaller.
+"""FedA3I's safe rule: balance those who draw larger against those who draw smaller.
 
-The paper's rule fits two groups and gives each half of the weight, most of it to its best member.
-With few sites a group may hold one of them, which then has half of the weight, and the noisiest of
-each group has none. Here no site is silenced or dominates: the weights change as little as it takes
-for the weighted offset to lie at the border, within bounds, and the fewer the sites and the less
-certain their offsets, the less they change at all.
+With few sites the paper's rule may give half of the weight to one and none to others. Here no site
+is silenced or dominates: the weights change as little as it takes for the weighted offset to lie at
+the border, within bounds, and the fewer the sites and the less certain their offsets, the less they
+change at all.
 
-Where the border lies, there are three guesses. The offsets that a site measures in its images are
-absolute but for b0, the few pixels by which good annotators draw outside the border of best
-contrast. So with three sites already one can tell who draws near the border and who far off. The
-middle between the two ends needs many sites; it is taken alone if the edges cannot tell. The plain
-mean of the sites is right only if their errors cancel.
+Where the border lies, there are three guesses: B0 pixels outside the edges in the images, as good
+annotators draw; the middle between the two ends, which needs many sites and is taken alone if the
+edges cannot tell; the plain mean of the sites, which is right only if their errors cancel.
+docs/why/feda3i.md says when it helps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from feda3i.errors import RecipeError
 from feda3i.quality.edges import SIDE
+from feda3i.quality.grouping import Grouping, Label
 from feda3i.quality.numbers import FloatArray
+from feda3i.quality.rating import Part, Rating, by_class
+from feda3i.quality.survey import SiteSurvey
 from feda3i.quality.weights import shares
 
 LEAST, MOST = 0.25, 4.0
@@ -53,12 +54,8 @@ APART = 2.0
 """Standard errors between two guesses of the border from which on they contradict each other."""
 
 
-@dataclass(frozen=True)
-class Border:
-    """Where the sites draw and where they should, in pixels.
-
-    Zero is the edge in their images, or the model's contour if the images show none.
-    """
+class Border(NamedTuple):
+    """Where the sites draw and where they should, in pixels."""
 
     # ``(site,)`` offset of each site and its standard error; ``NaN``: unrated
     places: FloatArray
@@ -66,7 +63,7 @@ class Border:
     centre: float  # the offset that the weighted sites should have
     trust: float
     """0..1: how much of the way from the mean of the sites to the centre is more than a guess."""
-    reason: str = ""  # why nothing should change, if nothing should; otherwise empty
+    reason: str = ""  # why nothing should change, if nothing should
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,52 @@ class Balance:
     centre: float  # the offset, in pixels, that the weighted sites should have on average
     trust: float  # 0..1: how far the weights moved from the shares of cases towards full balance
     reason: str  # the same in words
-    places: FloatArray
-    """``(site,)``: where each site draws, in the pixels of ``centre``; ``NaN`` if unrated."""
+    places: FloatArray  # ``(site,)`` where each site draws, as ``centre``; ``NaN`` if unrated
+
+
+def balance_by_offset(
+    surveys: Mapping[str, SiteSurvey | None], counts: Mapping[str, float], side: float = SIDE
+) -> Rating:
+    """Weigh all sites by ``balance_sites``, for every class.
+
+    Parameters
+    ----------
+    surveys
+        What each site found, with offsets; ``None`` for a site that could not be asked.
+    counts
+        Cases of every site.
+    side
+        Longest side of the images in pixels.
+    """
+    sites = tuple(surveys)
+    parts = []
+    for k, q in enumerate(by_class(surveys)):
+        offset, edge = np.full((2, len(sites), 2), np.nan)
+        for row, survey in enumerate(surveys.values()):
+            if survey is not None and survey.offset is not None:
+                offset[row] = survey.offset[k]
+            if survey is not None and survey.edge is not None:
+                edge[row] = survey.edge[k]
+        quantity = [counts[name] for name in sites]
+        found = balance_sites(offset[:, 0], offset[:, 1], quantity, edge[:, 0], edge[:, 1], side)
+        groups = _sides(found)
+        rated = groups.is_rated()
+        weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
+        parts.append(Part(k + 1, q, groups, weights, offset, edge))
+    return Rating(sites, tuple(parts))
+
+
+def _sides(found: Balance) -> Grouping:
+    """Return on which side of the centre each site draws, and how far from it."""
+    rated = np.isfinite(found.places)
+    middle = np.median(found.places[rated]) if rated.any() else 0.0
+    away = found.places - (found.centre if np.isfinite(found.centre) else middle)
+    labels: list[Label] = [
+        "unrated" if not is_rated else "larger" if gap > 0 else "smaller"
+        for is_rated, gap in zip(rated, away, strict=True)
+    ]
+    unknown = np.full(len(away), np.nan)
+    return Grouping(tuple(labels), unknown, np.abs(away), "balance", found.reason)
 
 
 def balance_sites(
@@ -91,18 +132,10 @@ def balance_sites(
 ) -> Balance:
     """Weigh sites so that, together, they draw at the border, as far as that can be told.
 
-    Parameters
-    ----------
-    offset, error
-        ``(site,)`` offset of each site from the model's contours in pixels and its standard error;
-        ``NaN``: unrated.
-    counts
-        ``(site,)`` number or share of cases.
-    edge, edge_error
-        The same from the borders that the sites' images show; ``NaN``: cannot tell. Without them
-        the border is taken to be the middle between the two ends.
-    side
-        Longest side of the images in pixels; edges need it.
+    All arrays are ``(site,)``: ``offset`` and ``error`` how far a site draws outside the model's
+    contours, in pixels, and the standard error of that, ``edge`` and ``edge_error`` the same by the
+    edges in its images; ``NaN`` where it cannot be told. ``side`` is the longest side of the
+    images in pixels.
 
     >>> few = balance_sites([-4, -3, -3, -2, 8], [0.5] * 5, [8] * 5)
     >>> few.weights.round(2).tolist()  # a site alone on its side counts for more
@@ -112,30 +145,25 @@ def balance_sites(
     """
     size = shares(counts)
     unknown = np.full(size.shape, np.nan)
-    edges = (unknown if one is None else one for one in (edge, edge_error))
-    known = [np.asarray(one, dtype=np.float64) for one in (offset, error, *edges)]
-    if any(one.shape != size.shape for one in known):
-        shapes = ", ".join(str(one.shape) for one in known)
-        raise RecipeError(
-            f"expected one offset, error and count per site, found shapes {shapes} and {size.shape}"
-        )
-    model, model_error, image, image_error = known
-    border = find_border(model, model_error, image, image_error, size, side)
+    model, model_error, image, image_error = (
+        np.asarray(unknown if one is None else one, dtype=np.float64)
+        for one in (offset, error, edge, edge_error)
+    )
+    border = _by_edges(model, model_error, image, image_error, size, side)
     words = "balanced by the edges in the images at offset"
     if border is None:
         border, words = _middle(model, model_error, size), "balanced at offset"
     rated = np.isfinite(border.places) & np.isfinite(border.errors) & (size > 0)
     here = border.places[rated]
+    width = float(np.ptp(here)) if border.trust > 0.0 else 0.0
     trust = 0.0
-    if border.trust > 0.0 and (width := float(np.ptp(here))) > 0.0:
+    if width > 0.0:
         # The part of the offsets' spread that is not chance.
         chance = float(np.median(border.errors[rated] ** 2)) / float(here.var(ddof=1))
         trust = max(0.0, 1.0 - chance) * border.trust
     if trust == 0.0:
-        chance_words = (
-            "the offsets differ no more than by chance: everybody keeps the share of cases"
-        )
-        return Balance(size, border.centre, 0.0, border.reason or chance_words, border.places)
+        why = "the offsets differ no more than by chance: everybody keeps the share of cases"
+        return Balance(size, border.centre, 0.0, border.reason or why, border.places)
     part = size[rated].sum()
     weights = size.copy()
     balanced = part * _balanced(here, border.centre, WIDTH * width, size[rated] / part)
@@ -144,7 +172,7 @@ def balance_sites(
     return Balance(weights / weights.sum(), border.centre, trust, why, border.places)
 
 
-def find_border(
+def _by_edges(
     offset: FloatArray,
     error: FloatArray,
     edge: FloatArray,
@@ -157,9 +185,6 @@ def find_border(
     They cannot if fewer than three sites or half of them know their edge offset, if the offsets
     from edges and from the model's contours do not agree about who draws larger, or if the border
     is so far from the middle between the ends that it may be another one than is drawn.
-
-    Arguments are those of ``balance_sites``, as arrays ``(site,)``, with shares of cases as
-    ``size``.
     """
     has_edge = np.isfinite(edge) & np.isfinite(edge_error) & (size > 0)
     has_model = np.isfinite(offset) & np.isfinite(error) & (size > 0)
@@ -174,28 +199,22 @@ def find_border(
     scale = side / SIDE
     mean, middle = float(share @ here), float(here.min() + here.max()) / 2
     guesses = np.array([B0 * scale, middle, mean])
-    doubts = np.array(
-        [
-            B0_ERROR * scale,
-            ENDS / (len(here) + 5) * float(np.ptp(here)),
-            LOPSIDED * float(here.std(ddof=1)),
-        ]
-    )
+    ends = ENDS / (len(here) + 5) * float(np.ptp(here))
+    doubts = np.array([B0_ERROR * scale, ends, LOPSIDED * float(here.std(ddof=1))])
     if abs(middle - guesses[0]) > APART * math.hypot(doubts[0], doubts[1]):
         return None
     belief = 1 / doubts**2
     centre = float(belief @ guesses / belief.sum())
-    way, opposed = guesses[:2] - mean, ""
-    if way[0] * way[1] < 0 and abs(way[0]) > doubts[0]:
-        opposed = (
-            "edges in the images and the middle between the sites point in opposite directions: "
-            "everybody keeps the share of cases"
-        )
     doubt = HESITATION / float(belief[:2].sum())
     trust = max(0.0, 1.0 - doubt / (centre - mean) ** 2) if centre != mean else 0.0
-    if trust == 0.0 and not opposed:
-        opposed = "the sites draw near the border on average: everybody keeps the share of cases"
-    return Border(places, errors, centre, 0.0 if opposed else trust, opposed)
+    way, why = guesses[:2] - mean, ""
+    if way[0] * way[1] < 0 and abs(way[0]) > doubts[0]:
+        why = "edges in the images and the middle between the sites point in opposite directions"
+    elif trust == 0.0:
+        why = "the sites draw near the border on average"
+    if why:
+        return Border(places, errors, centre, 0.0, f"{why}: everybody keeps the share of cases")
+    return Border(places, errors, centre, trust)
 
 
 def _agree(edge: FloatArray, offset: FloatArray) -> bool:

@@ -50,22 +50,10 @@ def colour_profile(
 ) -> FloatArray | None:
     """Return sums of colours by distance to the drawn contour, ``(2 * REACH, feature)``.
 
-    Parameters
-    ----------
-    image
-        ``(*space)`` or ``(*space, channel)``, values of 0..255; any number of channels.
-    mask
-        ``(*space)``, not zero inside; two or three dimensions.
-    spacing
-        Size of a pixel along each axis; ``None`` if all are equal. Distances are in pixels of the
-        smallest side.
-
-    Returns
-    -------
-    profile
-        Row k is of the pixels k - REACH to k + 1 - REACH outside the contour: their number, the sum
-        of each channel, the sums of products of channels (upper triangle). ``None`` if the mask is
-        empty or full: there is no contour.
+    Row k is of the pixels k - REACH to k + 1 - REACH outside the contour: their number, the sum of
+    each channel, the sums of products of channels (upper triangle). Images are ``(*space)`` or
+    ``(*space, channel)`` with values of 0..255, masks ``(*space)`` in two or three dimensions.
+    ``None`` if the mask is empty or full: there is no contour.
     """
     drawn, colours = np.asarray(mask) != 0, np.asarray(image)
     if colours.ndim == drawn.ndim:
@@ -108,13 +96,9 @@ def longest_side(shape: Sequence[int], spacing: Sequence[float] | None = None) -
 
 
 def _sums_by_row(row: NDArray[np.intp], colour: FloatArray) -> FloatArray:
-    channels = colour.shape[1]
-    columns: list[Any] = [np.bincount(row, minlength=2 * REACH)]
-    columns += [np.bincount(row, colour[:, c], 2 * REACH) for c in range(channels)]
-    columns += [
-        np.bincount(row, colour[:, i] * colour[:, j], 2 * REACH)
-        for i, j in zip(*np.triu_indices(channels), strict=True)
-    ]
+    first, second = np.triu_indices(colour.shape[1])
+    weights = [None, *colour.T, *(colour[:, first] * colour[:, second]).T]
+    columns = [np.bincount(row, one, 2 * REACH) for one in weights]
     return np.stack(columns, axis=1, dtype=np.float64)
 
 
@@ -128,10 +112,7 @@ def _spread(sums: FloatArray, width: int) -> FloatArray:
 
 
 class Evidence:
-    """What the cases of one site, of one size and kind, say about each shift of their contours.
-
-    It is made of their profiles, ``(case, 2 * REACH, feature)``.
-    """
+    """What the profiles of one site's cases say about each shift of their contours."""
 
     def __init__(self, profiles: Sequence[FloatArray] | FloatArray) -> None:
         stack = np.asarray(profiles, dtype=np.float64)
@@ -221,19 +202,9 @@ def _peak(values: FloatArray) -> tuple[float, float]:
 def edge_offset(image: ArrayLike, mask: ArrayLike) -> float:
     """Return how far one mask was drawn outside the border that its image shows, in its pixels.
 
-    A single case says little: use ``edge_offsets`` for a site's. Clean annotators do not draw on
-    the border of best contrast exactly, so compare with trusted masks of the same kind.
-
-    Parameters
-    ----------
-    image, mask
-        As in ``colour_profile``.
-
-    Returns
-    -------
-    offset
-        Negative if the mask was drawn inside; ``NaN`` if there is no contour, or no border that
-        stands out within 40 pixels (at 256 a side).
+    A single case says little, and good annotators do not draw on the border of best contrast
+    exactly. Negative if the mask was drawn inside; ``NaN`` if there is no contour, or no border
+    that stands out within 40 pixels (at 256 a side).
 
     >>> yy, xx = np.mgrid[:256, :256] - 128
     >>> away = np.hypot(yy, xx)

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.quality.measure import FARTHEST, Offset
 from feda3i.quality.numbers import FloatArray
@@ -59,13 +58,8 @@ class Effects:
 def spread_of_sites(offset: FloatArray, error: FloatArray, centre: float | None = None) -> float:
     """Return tau^2 by Paule and Mandel: the t at which the sites' Q has its expected value.
 
-    Parameters
-    ----------
-    offset, error
-        ``(site,)`` measured offsets and their standard errors, all above 0.
-    centre
-        The shared offset if it is known; by default it is the weighted mean, which costs a degree
-        of freedom.
+    ``offset`` and ``error`` (above 0) are ``(site,)``, ``centre`` is the shared offset if it is
+    known; by default it is the weighted mean, which costs a degree of freedom.
 
     >>> round(spread_of_sites(np.array([-3.0, 0.0, 3.0]), np.full(3, 1e-3)), 3)
     9.0
@@ -105,75 +99,54 @@ def site_effects(
         np.array([getattr(one, name) for one in measured], dtype=np.float64)
         for name in ("offset", "error", "radius")
     )
-    known = np.isfinite(offset) & np.isfinite(error)
-    right = np.zeros(len(offset), bool) if not len(is_trusted) else np.asarray(is_trusted, bool)
+    right = np.array(is_trusted or [False] * len(measured), dtype=np.bool_)
     if trusted is None and right.any():
         trusted = _mean([one for one, yes in zip(measured, right, strict=True) if yes])
+    known = np.isfinite(offset) & np.isfinite(error)
     own, own_error = np.zeros(len(offset)), np.full(len(offset), np.nan)
     if not known.any():
         return Effects(math.nan, math.nan, 0.0, own, own_error, 1.0, "no site can tell")
     o, e = offset[known], error[known]
     if trusted is not None:
-        return _with_trusted(o, e, known, right, trusted, own, own_error)
-    tau2 = spread_of_sites(o, e)
-    weight = 1 / (e**2 + tau2)
-    mean = float(weight @ o / weight.sum())
-    b, b_error = _shared(mean, 1 / float(weight.sum()) + LOPSIDED**2 * tau2)
-    tau2 = spread_of_sites(o, e, b) if tau2 else 0.0
-    own[known], own_error[known] = _shrunk(o, e, b, b_error, tau2)
-    size = float(np.nanmedian(radius[known])) if np.isfinite(radius[known]).any() else math.nan
-    reason = _why_not(o, mean, size)
-    limit = float(np.ptp(o))  # never more than the sites differ
-    own = np.clip(own, -limit, limit)
-    return Effects(b, b_error, math.sqrt(tau2), own, own_error, differ_by_chance(o, e), reason)
-
-
-def _with_trusted(
-    o: FloatArray,
-    e: FloatArray,
-    known: NDArray[np.bool_],
-    right: NDArray[np.bool_],
-    trusted: Offset,
-    own: FloatArray,
-    own_error: FloatArray,
-) -> Effects:
-    reason = "" if trusted.is_known else f"trusted masks: {trusted.reason}"
-    b = trusted.offset if trusted.is_known else 0.0
-    b_error = trusted.error if trusted.is_known else math.nan
-    if abs(b) > FARTHEST:
-        reason = (
-            f"trusted masks lie {b:+.1f} px (at 256) from the border that the images show, at most "
-            f"{FARTHEST:.0f} is plausible: it is not the one that is drawn here"
-        )
-    free = ~right[known]
-    tau2 = spread_of_sites(o[free], e[free], b) if free.any() else 0.0
-    own[known], own_error[known] = _shrunk(o, e, b, 0.0 if math.isnan(b_error) else b_error, tau2)
+        b, b_error, reason = _by_trusted(trusted)
+        free = ~right[known]
+        tau2 = spread_of_sites(o[free], e[free], b) if free.any() else 0.0
+    else:
+        tau2 = spread_of_sites(o, e)
+        weight = 1 / (e**2 + tau2)
+        mean = float(weight @ o / weight.sum())
+        belief = np.array([1 / CAREFUL_SD**2, 1 / (1 / float(weight.sum()) + LOPSIDED**2 * tau2)])
+        b, b_error = float(belief @ [CAREFUL, mean] / belief.sum()), 1 / math.sqrt(belief.sum())
+        tau2 = spread_of_sites(o, e, b) if tau2 else 0.0
+        reason = _why_not(o, mean, radius[known])
+    part = tau2 / (tau2 + e**2)
+    own[known] = part * (o - b)
+    own_error[known] = np.sqrt(part * e**2 + (part * np.nan_to_num(b_error)) ** 2)
     own[right] = 0.0
-    chance = differ_by_chance(o, e)
-    return Effects(b, b_error, math.sqrt(tau2), own, own_error, chance, reason, is_trusted=True)
+    if trusted is None:
+        own = np.clip(own, -np.ptp(o), np.ptp(o))  # never more than the sites differ
+    chance, is_known = differ_by_chance(o, e), trusted is not None
+    return Effects(b, b_error, math.sqrt(tau2), own, own_error, chance, reason, is_known)
 
 
-def _shrunk(
-    offset: FloatArray, error: FloatArray, b: float, b_error: float, tau2: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return E[a_i] and its standard error, with that of b."""
-    part = tau2 / (tau2 + error**2)
-    return part * (offset - b), np.sqrt(part * error**2 + (part * b_error) ** 2)
+def _by_trusted(trusted: Offset) -> tuple[float, float, str]:
+    """Return b, its error, and why nobody should move by it; empty if they should."""
+    if not trusted.is_known:
+        return 0.0, math.nan, f"trusted masks: {trusted.reason}"
+    reason = (
+        f"trusted masks lie {trusted.offset:+.1f} px (at 256) from the border that the images "
+        f"show, at most {FARTHEST:.0f} is plausible: it is not the one that is drawn here"
+    )
+    return trusted.offset, trusted.error, reason if abs(trusted.offset) > FARTHEST else ""
 
 
-def _shared(mean: float, variance: float) -> tuple[float, float]:
-    """Return b and its error: what is known of careful annotators, and the mean of these sites."""
-    belief = np.array([1 / CAREFUL_SD**2, 1 / variance])
-    b = float(belief @ [CAREFUL, mean] / belief.sum())
-    return b, float(1 / math.sqrt(belief.sum()))
-
-
-def _why_not(offset: FloatArray, mean: float, radius: float) -> str:
+def _why_not(offset: FloatArray, mean: float, radii: FloatArray) -> str:
     """Return why the border in the images is not the one that the sites draw; empty if it is."""
     if len(offset) < 2:
         return "one site, and no trusted masks: there is nothing to compare it with"
+    radius = float(np.nanmedian(radii)) if np.isfinite(radii).any() else math.inf
     around = max(radius, radius - mean)  # radius of the border that was found, if larger
-    if math.isfinite(radius) and abs(mean) > ANOTHER * around:
+    if abs(mean) > ANOTHER * around:
         return (
             f"all sites lie {mean:+.0f} px (at 256) from the border in their images, and their "
             f"objects have a radius of {radius:.0f}: it is the border of something else"
@@ -217,28 +190,18 @@ def combined(
     The model's contour lies a constant away from that border: the difference on trusted masks, or
     the mean difference on the sites that both can tell. What the two differ by beyond their errors
     is charged to the model, so that it adds precision where it agrees and never overrules.
-
-    Parameters
-    ----------
-    edges, contour
-        Of each site, by the borders in its images and by the model's contours.
-    trusted_edges, trusted_contour
-        The same of trusted masks.
     """
     pairs = [(a, b) for a, b in zip(edges, contour, strict=True) if a.is_known and b.is_known]
     gap = np.array([a.offset - b.offset for a, b in pairs])
-    errors = np.array([[a.error, b.error] for a, b in pairs]).reshape(-1, 2)
+    noise = np.array([a.error**2 + b.error**2 for a, b in pairs])
     constant, doubt = 0.0, UNSEEN**2 if any(one.is_known for one in edges) else 0.0
     if len(pairs):
-        weight = 1 / (np.square(errors).sum(axis=1) + UNSEEN**2)
+        weight = 1 / (noise + UNSEEN**2)
         constant = float(weight @ gap / weight.sum())
     if len(pairs) > 2:
-        doubt = max(0.0, float(gap.var(ddof=1)) - float(np.square(errors).sum(axis=1).mean()))
-    if trusted_edges is not None and trusted_contour is not None:
-        if trusted_edges.is_known and trusted_contour.is_known:
-            constant = trusted_edges.offset - trusted_contour.offset
-        elif trusted_contour.is_known:
-            constant = -trusted_contour.offset
+        doubt = max(0.0, float(gap.var(ddof=1)) - float(noise.mean()))
+    if trusted_edges is not None and trusted_contour is not None and trusted_contour.is_known:
+        constant = (trusted_edges.offset if trusted_edges.is_known else 0) - trusted_contour.offset
     return [_joined(a, b, constant, doubt) for a, b in zip(edges, contour, strict=True)]
 
 

@@ -1,10 +1,8 @@
 """A site's offset with its standard error, or the reason why it cannot be told.
 
-Two estimators that share no evidence: ``measure_edges`` looks at the images, ``measure_model`` at
-the contours that a trained model predicts. Both carry a constant that has nothing to do with one
-site: annotators who draw well do not draw on the border of best contrast exactly, and a model
-draws as its sites do on average. ``calibrate_offset`` takes it out by trusted masks; without these
-an offset tells how sites differ from each other, and little about all of them together.
+It carries a constant that has nothing to do with one site: annotators who draw well do not draw on
+the border of best contrast exactly. Trusted masks tell it (``site_effects``); without these an
+offset tells how sites differ from each other, and little about all of them together.
 """
 
 from __future__ import annotations
@@ -12,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from feda3i.quality.edges import SIDE, WEAKEST, Evidence, colour_profile, edge_offset, longest_side
+from feda3i.quality.edges import SIDE, WEAKEST, Evidence, colour_profile, longest_side
 from feda3i.quality.numbers import FloatArray
-from feda3i.quality.offset import contour_offset, site_offset
 from feda3i.seeding import rng
 
 FEWEST = 8  # cases: with four, one odd image decides
@@ -45,7 +41,7 @@ class Offset:
 
     @property
     def is_known(self) -> bool:
-        """Return whether there is an answer at all."""
+        """Return whether there is an answer."""
         return not self.reason
 
     @classmethod
@@ -63,66 +59,49 @@ def rescaled(one: Offset, by: float) -> Offset:
     return replace(one, offset=one.offset * by, error=one.error * by, radius=one.radius * by)
 
 
-def edge_offsets(images: ArrayLike, masks: ArrayLike) -> FloatArray:
-    """Return the offset of each case from the border in its image, ``(case,)``, in pixels.
+def measure_edges(
+    images: Iterable[ArrayLike], masks: Iterable[ArrayLike], spacing: ArrayLike | None = None
+) -> Offset:
+    """Return how far a site's masks were drawn outside the borders that its images show.
+
+    The evidence of all cases is added before the best shift is looked for. It cannot be told with
+    fewer than eight cases with a contour, if no border stands out, if another one stands out half
+    as much, or if the border is too diffuse to have a place.
 
     Parameters
     ----------
     images
-        ``(case, *space)`` or ``(case, *space, channel)``, values of 0..255.
+        ``(case, *space)`` or ``(case, *space, channel)``, values of 0..255; as a list, of one size
+        or of several, which share their offset relative to the longest side of each.
     masks
         ``(case, *space)``, not zero inside.
+    spacing
+        ``(case, dimension)`` size of a pixel along each axis; ``None`` if all are equal.
 
     Returns
     -------
-    offsets
-        Positive if drawn outside, ``NaN`` where it cannot be told (``edge_offset``).
-    """
-    pairs = zip(np.asarray(images), np.asarray(masks), strict=True)
-    return np.array([edge_offset(image, mask) for image, mask in pairs], dtype=np.float64)
-
-
-def measure_edges(
-    images: ArrayLike,
-    masks: ArrayLike,
-    fewest: int = FEWEST,
-    spacing: ArrayLike | None = None,
-) -> Offset:
-    """Return how far a site's masks were drawn outside the borders that its images show.
-
-    The evidence of all cases is added before the best shift is looked for; it cannot be told with
-    fewer than ``fewest`` cases with a contour, if no border stands out, if another one stands out
-    half as much, or if the border is too diffuse to have a place.
-
-    Parameters
-    ----------
-    images, masks
-        As in ``edge_offsets``; of one size or, as lists, of several, which share their offset
-        relative to the longest side of each. It is then in pixels of the median longest side.
-    spacing
-        ``(case, dimension)`` size of a pixel along each axis; ``None`` if all are equal. The offset
-        is in pixels of the smallest side.
+    offset
+        In pixels (of the smallest side) of the case with the median longest side.
 
     >>> yy, xx = np.mgrid[:64, :64] - 32
     >>> away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
     >>> round(measure_edges(200 - 100 * (away < 14), away < 16).offset)
     2
     """
-    drawn = [np.asarray(mask) for mask in _each(masks)]
+    seen, drawn = ([*map(np.asarray, stack)] for stack in (images, masks))
     sizes = [None] * len(drawn) if spacing is None else np.asarray(spacing, float).tolist()
-    cases = zip(_each(images), drawn, sizes, strict=True)
-    found = [colour_profile(*case) for case in cases]
+    found = [colour_profile(*case) for case in zip(seen, drawn, sizes, strict=True)]
     sides = [longest_side(mask.shape, one) for mask, one in zip(drawn, sizes, strict=True)]
-    measured = measure_profiles([one for one in found if one is not None], fewest)
+    measured = measure_profiles([one for one in found if one is not None])
     own = rescaled(measured, float(np.median(sides)) / SIDE if sides else 1.0)
     return replace(own, error=max(own.error, SMALLEST_ERROR)) if own.is_known else own
 
 
-def measure_profiles(profiles: Sequence[FloatArray], fewest: int = FEWEST) -> Offset:
+def measure_profiles(profiles: Sequence[FloatArray]) -> Offset:
     """Return the offset that a site's colour profiles tell, in pixels at 256."""
     number = len(profiles)
-    if number < max(fewest, 2):
-        return Offset.unknown(number, f"{number} cases with a contour, {max(fewest, 2)} are needed")
+    if number < FEWEST:
+        return Offset.unknown(number, f"{number} cases with a contour, {FEWEST} are needed")
     evidence = Evidence(profiles)
     reason = _doubt(evidence)
     if reason:
@@ -132,11 +111,6 @@ def measure_profiles(profiles: Sequence[FloatArray], fewest: int = FEWEST) -> Of
     if not (math.isfinite(shift) and math.isfinite(error)):
         return Offset.unknown(number, "a few cases decide whether there is a border")
     return Offset(-shift, max(error, 1e-3), number, radius=evidence.radius)
-
-
-def _each(stack: ArrayLike) -> Iterable[Any]:
-    """Return the cases of an array, or of anything that holds arrays of several shapes."""
-    return stack if isinstance(stack, list) else np.asarray(stack)
 
 
 def _error(evidence: Evidence) -> float:
@@ -178,74 +152,14 @@ def _doubt(evidence: Evidence) -> str:
     return ""
 
 
-def measure_model(
-    drawn: ArrayLike, predicted: ArrayLike, fewest: int = FEWEST
-) -> tuple[Offset, FloatArray]:
-    """Return how far a site draws outside a model's contours, and the same of each case.
-
-    Parameters
-    ----------
-    drawn, predicted
-        ``(case, *space)``, not zero inside.
-
-    Returns
-    -------
-    offset
-        The median over cases (``site_offset``).
-    offsets
-        ``(case,)``; ``NaN`` where one of the two has no contour.
-    """
-    pairs = zip(np.asarray(drawn), np.asarray(predicted), strict=True)
-    offsets = np.array([contour_offset(one, two) for one, two in pairs], dtype=np.float64)
-    number = int(np.isfinite(offsets).sum())
-    offset, error = site_offset(offsets, fewest).tolist()
-    if not math.isfinite(offset):
-        few = f"{number} of {len(offsets)} cases with two contours, {fewest} and half are needed"
-        return Offset.unknown(number, few), offsets
-    return Offset(offset, error, number), offsets
-
-
-def calibrate_offset(measured: Offset, trusted: Offset, side: int) -> Offset:
-    """Return an offset from the border that trusted masks follow.
-
-    Parameters
-    ----------
-    measured
-        Of a site, by either estimator.
-    trusted
-        The same of masks that are known to be right (b0): some 32 of the same kind of image.
-    side
-        Longest side of the images in pixels.
-
-    >>> found = calibrate_offset(Offset(5.0, 0.3, 16), Offset(2.0, 0.4, 32), side=256)
-    >>> found.offset, found.error
-    (3.0, 0.5)
-    """
-    if not measured.is_known:
-        return measured
-    if not trusted.is_known:
-        return Offset.unknown(measured.cases, f"trusted masks: {trusted.reason}")
-    limit = FARTHEST * side / SIDE
-    if abs(trusted.offset) > limit:
-        return Offset.unknown(
-            measured.cases,
-            f"trusted masks lie {trusted.offset:+.1f} pixels from the border that the images show, "
-            f"at most {limit:.1f} is plausible: it is not the one that is drawn here",
-        )
-    error = math.hypot(measured.error, trusted.error)
-    return replace(measured, offset=measured.offset - trusted.offset, error=error)
-
-
 def agreement(first: Sequence[Offset], second: Sequence[Offset]) -> float:
     """Return Spearman's correlation of two estimators over the sites that both can tell.
 
     It needs no truth: two estimators that share no evidence agree only about what is there.
-    ``NaN`` with fewer than four such sites, or if all are alike. Below ``LEAST_AGREEMENT`` the
-    offsets should be reported and not acted on.
+    ``NaN`` with fewer than four such sites, or if all are alike.
     """
-    both = [(a.offset, b.offset) for a, b in zip(first, second, strict=True)]
-    pairs: NDArray[np.float64] = np.array(both, dtype=np.float64).reshape(-1, 2)
-    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    both = zip(first, second, strict=True)
+    pairs = np.array([(a.offset, b.offset) for a, b in both if a.is_known and b.is_known])
     if len(pairs) < 4 or (np.ptp(pairs, axis=0) == 0).any():
         return math.nan
     from scipy import stats

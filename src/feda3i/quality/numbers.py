@@ -1,12 +1,14 @@
-"""Arrays as JSON: server state is data, and JSON has no NaN."""
+"""Results as JSON: server state is data, and JSON has no NaN."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 FloatArray = NDArray[np.float64]
 
@@ -25,3 +27,22 @@ def to_json(values: FloatArray) -> Any:
 def from_json(data: Any) -> FloatArray:
     """Return the array that ``to_json`` wrote; ``None`` becomes ``NaN``."""
     return np.array(data, dtype=np.float64)
+
+
+Floats = Annotated[FloatArray, PlainValidator(from_json), PlainSerializer(to_json)]
+"""A field of a ``Plain``: an array in the code, nested lists in JSON."""
+
+
+class Plain:
+    """A dataclass of pydantic that becomes plain data and comes back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without what is unknown."""
+        adapter: TypeAdapter[Any] = TypeAdapter(type(self))
+        data: dict[str, Any] = adapter.dump_python(self, mode="json", exclude_none=True)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the result that ``to_dict`` wrote."""
+        return TypeAdapter(cls).validate_python(data)

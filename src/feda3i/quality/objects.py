@@ -8,7 +8,7 @@ whole case empty. No pixel is needed to compare sites.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -25,7 +25,14 @@ SURE = 0.7  # least mean probability of an object that the model sees
 OVERLAP = 0.1  # least IoU of two objects that are one
 FEWEST = 10  # cases of a site that is rated: counts of fewer would tell of single cases
 MATTERS = 0.05  # by how much a rate's lower limit must exceed the middle of the sites
-Z = 1.959963984540054  # of a 95 % interval
+
+KINDS = {
+    "missing": "misses {} of the objects that the model sees",
+    "extra": "draws {} of its objects where the model sees none",
+    "swapped": "gives {} of its objects another class than the model",
+    "empty": "leaves {} of its cases empty where the model sees an object",
+}
+"""Types of noise, and what is said of a site that has a share of it."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +49,6 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    @property
-    def fit(self) -> bool:
-        """Return whether these can be counts."""
-        most = min(self.predicted, self.drawn)
-        parts = self.matched <= most, self.wrong <= self.matched, self.empty <= self.cases
-        return min(astuple(self)) >= 0 and all(parts)
-
     def sent(self) -> list[float]:
         """Return what leaves the site: zeros if it has so few cases that one could be told."""
         return list(astuple(self if self.cases >= FEWEST else Counts()))
@@ -56,36 +56,21 @@ class Counts:
     @classmethod
     def received(cls, values: Sequence[float]) -> Counts:
         """Return what a site sent; nothing at all if it cannot be counts."""
-        if not all(math.isfinite(value) and value == int(value) for value in values):
+        if not all(math.isfinite(value) and value == int(value) >= 0 for value in values):
             return cls()
-        found = cls(*map(int, values))
-        return found if found.fit else cls()
+        one = cls(*map(int, values))
+        fits = one.matched <= min(one.predicted, one.drawn), one.empty <= one.cases
+        return one if one.wrong <= one.matched and all(fits) else cls()
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A type of noise: of how many objects or cases it is a share, and in words."""
-
-    of: Callable[[Counts], tuple[int, int]]  # part and whole
-    said: str
-
-
-KINDS = {
-    "missing": Kind(
-        lambda c: (c.predicted - c.matched, c.predicted),
-        "misses {} of the objects that the model sees",
-    ),
-    "extra": Kind(
-        lambda c: (c.drawn - c.matched, c.drawn),
-        "draws {} of its objects where the model sees none",
-    ),
-    "swapped": Kind(
-        lambda c: (c.wrong, c.matched), "gives {} of its objects another class than the model"
-    ),
-    "empty": Kind(
-        lambda c: (c.empty, c.cases), "leaves {} of its cases empty where the model sees an object"
-    ),
-}
+    def part_of(self, kind: str) -> tuple[int, int]:
+        """Return how many objects or cases have a type of noise, of how many."""
+        parts = {
+            "missing": (self.predicted - self.matched, self.predicted),
+            "extra": (self.drawn - self.matched, self.drawn),
+            "swapped": (self.wrong, self.matched),
+            "empty": (self.empty, self.cases),
+        }
+        return parts[kind]
 
 
 @dataclass(frozen=True)
@@ -177,59 +162,37 @@ def _matched(
     return found
 
 
-def wilson(part: int, whole: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share after Wilson.
-
-    >>> [round(end, 3) for end in wilson(3, 10)]
-    [0.108, 0.603]
-    """
-    share, more = part / whole, Z * Z / whole
-    middle, half = share + more / 2, Z * math.sqrt(share * (1 - share) / whole + more / whole / 4)
-    return max(0.0, (middle - half) / (1 + more)), min(1.0, (middle + half) / (1 + more))
-
-
 def judge_objects(sites: Mapping[str, Counts]) -> list[ObjectFinding]:
     """Compare all sites in every kind of noise, each with the median of the rated sites.
 
-    A site is flagged if the lower end of its interval exceeds the median by what matters: where
-    most sites have no error at all, one odd object is no habit. Of two sites none is flagged.
+    A site is flagged if the lower end of its interval (Wilson's, 95 %) exceeds the median by what
+    matters: where most sites have no error at all, one odd object is no habit. Of two sites none is
+    flagged.
     """
-    for site, one in sites.items():
-        if not one.fit:
-            raise DataError(f"{site}: expected counts of objects that fit together, found {one}")
-    return [found for name in KINDS for found in _judge(name, sites)]
+    return [found for kind in KINDS for found in _judge(kind, sites)]
 
 
-def _judge(name: str, sites: Mapping[str, Counts]) -> list[ObjectFinding]:
-    kind = KINDS[name]
-    parts = {site: kind.of(one) for site, one in sites.items()}
-    why = {site: _unrated(one, parts[site][1]) for site, one in sites.items()}
-    shares = [part / whole for site, (part, whole) in parts.items() if not why[site]]
-    middle = float(np.median(shares)) if shares else math.nan
-    found = []
+def _judge(kind: str, sites: Mapping[str, Counts]) -> list[ObjectFinding]:
+    from scipy.stats import binomtest
+
+    parts = {site: one.part_of(kind) for site, one in sites.items()}
+    rated = [site for site, one in sites.items() if one.cases >= FEWEST and parts[site][1]]
+    middle = float(np.median([k / n for k, n in map(parts.__getitem__, rated)])) if rated else 0.0
+    who = "the middle one of three sites" if len(rated) == 3 else "the middle of the sites"
+    beside = f"{who} {100 * middle:.0f} %" if len(rated) > 2 else "too few sites to compare with"
+    findings = []
     for site, (part, whole) in parts.items():
-        if why[site]:
-            found.append(ObjectFinding(site, name, said=why[site]))
+        if site not in rated:
+            few = f"{sites[site].cases} cases were counted, {FEWEST} are needed"
+            why = few if sites[site].cases < FEWEST else "there is nothing to count"
+            findings.append(ObjectFinding(site, kind, said=why))
             continue
-        share, (low, high) = part / whole, wilson(part, whole)
-        words = kind.said.format(share_with_limits(share, low, high))
-        said = f"{words}; {_beside(len(shares), middle)}"
-        is_flagged = len(shares) > 2 and low > middle + MATTERS
-        found.append(ObjectFinding(site, name, share, low, high, middle, is_flagged, said))
-    return found
-
-
-def _unrated(one: Counts, whole: int) -> str:
-    if one.cases < FEWEST:
-        return f"{one.cases} cases were counted, {FEWEST} are needed"
-    return "" if whole else "there is nothing to count"
-
-
-def _beside(rated: int, middle: float) -> str:
-    if rated < 3:
-        return "too few sites to compare with"
-    who = "the middle one of three sites" if rated == 3 else "the middle of the sites"
-    return f"{who} {100 * middle:.0f} %"
+        ends = binomtest(part, whole).proportion_ci(method="wilson")
+        share, low, high = part / whole, float(ends.low), float(ends.high)
+        said = f"{KINDS[kind].format(share_with_limits(share, low, high))}; {beside}"
+        is_flagged = len(rated) > 2 and low > middle + MATTERS
+        findings.append(ObjectFinding(site, kind, share, low, high, middle, is_flagged, said))
+    return findings
 
 
 def share_with_limits(share: float, low: float, high: float) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from feda3i.errors import DataError
 from feda3i.geometry import box_around, relative_sizes, signed_distance, touched_faces
@@ -25,20 +25,9 @@ def contour_offset(
 ) -> float:
     """Return how far the drawn contour lies outside the predicted one, in pixels.
 
-    The mean signed distance from one contour to the other, measured both ways; negative if the mask
-    was drawn inside the prediction.
-
-    Parameters
-    ----------
-    drawn, predicted
-        ``(*space)``, not zero inside; any number of dimensions.
-    spacing
-        Size of a pixel along each axis; the offset is then in pixels of the smallest side.
-
-    Returns
-    -------
-    offset
-        ``NaN`` if one of the two is empty or fills the frame: there is no contour to compare.
+    It is the mean signed distance from one contour to the other, measured both ways, in pixels of
+    the smallest side; negative if the mask was drawn inside the prediction, ``NaN`` if one of the
+    two is empty or fills the frame.
 
     >>> wide, narrow = np.zeros((2, 20, 20))
     >>> wide[4:16, 4:16] = 1
@@ -52,37 +41,30 @@ def contour_offset(
     if not one.any() or one.all() or not two.any() or two.all():
         return math.nan
     window = box_around(one | two, margin=1)  # holds the whole of both borders
-    sizes = relative_sizes(spacing)
-    if sizes is not None:
-        return _uneven_offset(one[window], two[window], sizes)
-    from_one, from_two = signed_distance(one[window]), signed_distance(two[window])
-    outside = from_two[np.abs(from_one) < ON_BORDER].mean(dtype=np.float64)
-    inside = from_one[np.abs(from_two) < ON_BORDER].mean(dtype=np.float64)
+    one, two, sizes = one[window], two[window], relative_sizes(spacing)
+    from_one, from_two = signed_distance(one, sizes), signed_distance(two, sizes)
+    if sizes is None:
+        outside = from_two[np.abs(from_one) < ON_BORDER].mean(dtype=np.float64)
+        inside = from_one[np.abs(from_two) < ON_BORDER].mean(dtype=np.float64)
+    else:  # pixels are not as long as they are wide: every face counts by its area
+        outside = np.average(from_two, weights=touched_faces(one, sizes))
+        inside = np.average(from_one, weights=touched_faces(two, sizes))
     return float((outside - inside) / 2)
 
 
-def _uneven_offset(one: NDArray[np.bool_], two: NDArray[np.bool_], sizes: list[float]) -> float:
-    """Return the same where pixels are not as long as they are wide: every face by its area."""
-    ways = [
-        float(np.average(signed_distance(other, sizes), weights=touched_faces(own, sizes)))
-        for own, other in ((one, two), (two, one))
-    ]
-    return (ways[0] - ways[1]) / 2
-
-
-def site_offset(offsets: ArrayLike, fewest: int = 2) -> FloatArray:
+def site_offset(offsets: ArrayLike) -> FloatArray:
     """Return a site's offset and its standard error from those of its cases.
 
     The median, because a model that misses one object is off by many pixels there; its standard
-    error is that of a median of normal draws, 1.253 s / sqrt(n). Both are ``NaN`` if fewer than
-    ``fewest`` cases, or fewer than half of them, have an offset.
+    error is that of a median of normal draws, 1.253 s / sqrt(n). Both are ``NaN`` if fewer than two
+    cases, or fewer than half of them, have an offset.
 
     >>> site_offset([2.0, 3.0, 2.0, 3.0]).round(2).tolist()
     [2.5, 0.36]
     """
     values = np.asarray(offsets, dtype=np.float64)
     known = values[np.isfinite(values)]
-    if len(known) < max(fewest, 2) or 2 * len(known) < len(values):
+    if len(known) < 2 or 2 * len(known) < len(values):
         return np.full(2, np.nan)
     error = 1.253 * known.std(ddof=1) / math.sqrt(len(known))
     return np.array([np.median(known), error])

@@ -31,17 +31,12 @@ def shares(counts: ArrayLike) -> FloatArray:
     return array / math.fsum(array)
 
 
-def site_weights(
-    q: ArrayLike,
-    groups: Grouping | Sequence[Label],
-    r: Mass = 0.5,
-    quantity: ArrayLike | None = None,
-) -> FloatArray:
+def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5) -> FloatArray:
     """Return quality weights ``(site,)`` of the rated sites (Eq. 6); they sum to one.
 
     A group's mass goes to its members in proportion to ``max s - s``, so the noisiest gets nothing.
     A group of one takes its whole mass, equal strengths take equal parts, and a group without a
-    partner takes everything. Unrated sites get 0 here; ``restrict`` gives them their share.
+    partner takes everything. Unrated sites get 0 here; ``Rating.weights`` gives them their share.
 
     Parameters
     ----------
@@ -52,8 +47,6 @@ def site_weights(
     r
         Mass of the larger group, in [0, 1]. ``"share"``: its share of the rated sites (the paper's
         intra-group weighting alone).
-    quantity
-        ``(site,)`` number or share of cases, used if no site is rated; equal by default.
 
     >>> q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
     >>> site_weights(q, ["larger"] * 3 + ["smaller"] * 2).round(4).tolist()
@@ -66,36 +59,30 @@ def site_weights(
             f"{shown(r)}"
         )
     s = strengths(q, labels)
-    if not any(label in GROUPS for label in labels):
-        return shares(np.ones(len(s)) if quantity is None else quantity)
-    weights = np.zeros(len(s))
     members = {group: np.flatnonzero([one == group for one in labels]) for group in GROUPS}
     members = {group: where for group, where in members.items() if len(where)}
+    if not members:
+        return shares(np.ones(len(s)))
     if len(members) > 1 and "all" in members:
         raise RecipeError("the label 'all' means one group; found it beside larger or smaller")
-    split = len(members.get("larger", ())), sum(len(where) for where in members.values())
-    mass = split[0] / split[1] if r == "share" else r
+    if r == "share":
+        r = len(members.get("larger", ())) / sum(len(where) for where in members.values())
+    weights = np.zeros(len(s))
     for group, where in members.items():
         # One group only: it takes everything, whatever r says.
-        part = 1.0 if len(members) == 1 else mass if group == "larger" else 1.0 - mass
+        part = 1.0 if len(members) == 1 else r if group == "larger" else 1.0 - r
         score = _scores(s[where])
         weights[where] = part * score / math.fsum(score)
     return weights
 
 
 def mix_by_stage(
-    quantity: ArrayLike,
-    quality: ArrayLike,
-    stages: int | Sized,
-    power: float = 1.0,
-    scale: float = 1.0,
-    bias: float = 0.0,
+    quantity: ArrayLike, quality: ArrayLike, stages: int | Sized, power: float = 1.0
 ) -> FloatArray:
     """Return weights ``(site, stage)``: quantity at the first stage, quality at the last (Eq. 7).
 
-    ``alpha_j = scale * ((j - 1) / (stages - 1)) ** power + bias`` is the part of quality at stage
-    j and must lie in [0, 1]. A single stage counts as the first. Where alpha is 0 the quantity
-    weights come back bit for bit.
+    ``alpha_j = ((j - 1) / (stages - 1)) ** power`` is the part of quality at stage j. A single
+    stage counts as the first. Where alpha is 0 the quantity weights come back bit for bit.
 
     Parameters
     ----------
@@ -115,29 +102,12 @@ def mix_by_stage(
                 f"and sum {values.sum():g}"
             )
     number = stages if isinstance(stages, int) else len(stages)
-    alpha = stage_ramp(number, power, scale, bias)
+    if number < 1 or power < 0:
+        raise RecipeError(
+            f"expected at least one stage and a power from 0, found {number} and {power}"
+        )
+    alpha = np.linspace(0.0, 1.0, number) ** power
     return good[:, None] * alpha + size[:, None] * (1 - alpha)
-
-
-def stage_ramp(
-    stages: int, power: float = 1.0, scale: float = 1.0, bias: float = 0.0
-) -> FloatArray:
-    """Return ``(stage,)`` alpha of Eq. 7: the part of the quality weights at each stage.
-
-    >>> stage_ramp(3, power=2).tolist()
-    [0.0, 0.25, 1.0]
-    """
-    if stages < 1 or power < 0:
-        raise RecipeError(
-            f"expected at least one stage and a power from 0, found {stages} and {power}"
-        )
-    alpha = scale * np.linspace(0.0, 1.0, stages) ** power + bias
-    if not ((alpha >= 0) & (alpha <= 1)).all():
-        raise RecipeError(
-            f"power {power:g}, scale {scale:g} and bias {bias:g} give parts of quality from "
-            f"{alpha.min():g} to {alpha.max():g}; expected all within [0, 1]"
-        )
-    return np.asarray(alpha, dtype=np.float64)
 
 
 def effective_sites(weights: ArrayLike) -> float:

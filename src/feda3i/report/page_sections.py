@@ -15,7 +15,7 @@ import tomli_w
 from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import card_of_class
-from feda3i.quality.say import why
+from feda3i.quality.reasons import weight_reason
 from feda3i.quality.weights import shares
 from feda3i.report import html
 from feda3i.report.compare import (
@@ -211,7 +211,7 @@ def _heat(run: RunFacts) -> Html:
     rows: list[list[object]] = []
     for site, share in zip(sites, size, strict=True):
         row = found[site]
-        reason = why(rating, site) if rating is not None else f"as {run.method} weighs it"
+        reason = weight_reason(rating, site) if rating is not None else f"as {run.method} weighs it"
         words = (
             f"{100 * row[-1]:.1f} % of the weight for {100 * share:.1f} % of the cases: {reason}."
         )

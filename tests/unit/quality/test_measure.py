@@ -1,4 +1,4 @@
-"""Offsets of sites: right within their errors, calibrated by trusted masks, refused in doubt."""
+"""Offsets of sites: right within their errors, refused in doubt."""
 
 import math
 import warnings
@@ -7,17 +7,7 @@ import numpy as np
 import pytest
 from drawn import distance, picture, site
 
-from feda3i.geometry import signed_distance
-from feda3i.quality import (
-    agreement,
-    calibrate_offset,
-    edge_offsets,
-    measure_edges,
-    measure_model,
-    redraw,
-    site_effects,
-)
-from feda3i.quality.measure import Offset
+from feda3i.quality import Offset, measure_edges, redraw, site_effects
 
 
 @pytest.mark.parametrize("offset", [-8, 0, 6])
@@ -51,19 +41,15 @@ def test_one_odd_case_does_not_decide():
     assert measure_edges(images, odd).offset == pytest.approx(4, abs=1)
 
 
-def test_four_cases_are_too_few():
-    found = measure_edges(*site(5, number=4))
-    assert not found.is_known
-    assert math.isnan(found.offset)
-    assert "4 cases with a contour, 8 are needed" in found.reason
-    assert measure_edges(*site(5, number=4), fewest=4).is_known
-
-
-def test_empty_masks_are_not_cases():
+def test_few_cases_and_empty_masks_tell_nothing():
     images, masks = site(5, number=9)
     masks[:2] = False
-    assert measure_edges(images, masks).cases == 7
-    assert not measure_edges(images, masks).is_known
+    found = measure_edges(images, masks)
+    assert (found.is_known, found.cases) == (False, 7)
+    assert math.isnan(found.offset)
+    assert "7 cases with a contour, 8 are needed" in found.reason
+    with pytest.raises(ValueError, match="finite"):
+        Offset(math.nan, 0.1, 9)
 
 
 def nested(away, radius, *, seed):
@@ -73,73 +59,19 @@ def nested(away, radius, *, seed):
     return np.clip(disc + cup, 0, 255).astype(np.uint8)
 
 
-def test_two_nested_borders_are_not_told_apart():
-    found = measure_edges(*site(0, paint=nested, radius=22))
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"paint": nested, "radius": 22}, "second border"),
+        ({"blur": 14.0, "noise": 30.0, "radius": 30}, "diffuse"),
+        ({"inside": 120, "outside": 120, "noise": 0.0}, "no border"),
+        ({"inside": 120, "outside": 120, "noise": 25.0}, "no border"),
+    ],
+)
+def test_images_without_one_clear_border_tell_nothing(options, why):
+    found = measure_edges(*site(0, **options))
     assert not found.is_known
-    assert "second border" in found.reason
-
-
-def test_a_diffuse_border_has_no_place():
-    found = measure_edges(*site(0, blur=14.0, noise=30.0, radius=30))
-    assert not found.is_known
-    assert "diffuse" in found.reason
-
-
-@pytest.mark.parametrize("noise", [0.0, 25.0])
-def test_images_without_a_border_tell_nothing(noise):
-    found = measure_edges(*site(0, inside=120, outside=120, noise=noise))
-    assert not found.is_known
-    assert "no border" in found.reason
-
-
-def test_offsets_of_cases_come_in_their_order():
-    images, masks = site(0, number=3, wobble=0)
-    masks[1] = False
-    found = edge_offsets(images, masks)
-    assert np.isnan(found).tolist() == [False, True, False]
-    assert np.abs(found[[0, 2]]).max() < 1
-
-
-def test_trusted_masks_take_out_where_annotators_draw_by_habit():
-    """Everybody draws 3 pixels outside the edge; this site 5 more."""
-    measured, trusted = measure_edges(*site(8, seed=1)), measure_edges(*site(3, 32, seed=2))
-    found = calibrate_offset(measured, trusted, side=128)
-    assert found.offset == pytest.approx(5, abs=1)
-    assert found.error == pytest.approx(math.hypot(measured.error, trusted.error))
-    assert found.cases == 8
-
-
-def test_trusted_masks_far_from_the_edge_mean_another_border():
-    found = calibrate_offset(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=128)
-    assert not found.is_known
-    assert "-5.0 pixels from the border" in found.reason
-    assert calibrate_offset(Offset(6.0, 0.5, 16), Offset(-5.0, 0.3, 32), side=256).is_known
-
-
-def test_what_cannot_be_told_stays_so():
-    unknown = Offset.unknown(3, "too few")
-    assert calibrate_offset(unknown, Offset(0.0, 0.1, 32), 256) is unknown
-    assert "too few" in calibrate_offset(Offset(1.0, 0.1, 9), unknown, 256).reason
-    with pytest.raises(ValueError, match="finite"):
-        Offset(math.nan, 0.1, 9)
-
-
-def test_a_model_measures_the_same_offset_with_its_own_constant():
-    _, masks = site(0, wobble=0)
-    grown = np.stack([signed_distance(mask) <= 3 for mask in masks])
-    found, offsets = measure_model(grown, masks)
-    assert found.offset == pytest.approx(3, abs=0.3)
-    assert offsets.shape == (8,)
-    few, _ = measure_model(grown[:3], masks[:3])
-    assert "3 of 3 cases" in few.reason
-
-
-def test_estimators_agree_about_what_both_can_tell():
-    one = [Offset(value, 0.1, 9) for value in (1.0, 2.0, 4.0, 3.0)] + [Offset.unknown(2, "few")]
-    two = [Offset(value, 0.1, 9) for value in (5.0, 6.0, 8.0, 7.0, -9.0)]
-    assert agreement(one, two) == pytest.approx(1)
-    assert math.isnan(agreement(one[:3], two[:3]))
-    assert math.isnan(agreement(one[:4], [two[0]] * 4))
+    assert why in found.reason
 
 
 def _frame(images, masks):

@@ -17,6 +17,7 @@ from feda3i.quality import (
     group_sites,
     mix_by_stage,
     rate_sites,
+    reasons,
     shares,
     site_weights,
     strengths,
@@ -25,62 +26,35 @@ from feda3i.quality import (
 Q = np.array([[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]])
 LABELS = ["larger"] * 3 + ["smaller"] * 2
 UNRATED = ["larger", "unrated", "larger", "smaller", "smaller"]
-SWAPPED = ["smaller"] * 3 + ["larger"] * 2
-
-
-def test_golden_numbers():
-    np.testing.assert_allclose(strengths(Q, LABELS), [0.7, 0.35, 0.1, 0.6, 0.25])
-    weights = site_weights(Q, LABELS, 0.5)
-    np.testing.assert_allclose(weights, [0, 0.184211, 0.315789, 0, 0.5], atol=5e-7)
-
-
-def test_scale_shift_and_swap_change_nothing():
-    weights = site_weights(Q, LABELS)
-    np.testing.assert_allclose(site_weights(7.3 * Q, LABELS), weights)
-    shifted = Q + np.outer([1, 1, 1, 0, 0], [0.4, 0.0])  # a constant on all s of one group
-    np.testing.assert_allclose(site_weights(shifted, LABELS), weights)
-    np.testing.assert_allclose(site_weights(Q[:, ::-1], SWAPPED), weights)
-
-
-def test_mass_of_the_groups():
-    for r in (0.0, 0.3, 1.0):
-        weights = site_weights(Q, LABELS, r)
-        assert weights[:3].sum() == pytest.approx(r)
-        assert weights[3:].sum() == pytest.approx(1 - r)
-    np.testing.assert_allclose(site_weights(Q, LABELS, "share")[:3].sum(), 3 / 5)
-    assert site_weights(Q, LABELS, 1.0)[3:].tolist() == [0, 0]
-
-
-def test_corner_cases_of_groups():
-    one_alone = ["larger", "smaller", "smaller", "smaller", "smaller"]
-    assert site_weights(Q, one_alone)[0] == pytest.approx(0.5)
-    equal = site_weights([[0.5, 0.2], [0.6, 0.3], [0.1, 0.4]], ["larger", "larger", "smaller"])
-    np.testing.assert_allclose(equal, [0.25, 0.25, 0.5])
-    only = site_weights(Q[:3], ["larger"] * 3, 0.2)
-    np.testing.assert_allclose(only, [0, 0.368421, 0.631579], atol=5e-7)
-    np.testing.assert_allclose(site_weights(Q[:2], ["larger", "smaller"], 0.3), [0.3, 0.7])
-    assert site_weights(Q[:1], ["all"]).tolist() == [1.0]
-    np.testing.assert_allclose(site_weights(Q[:3], ["unrated"] * 3), 1 / 3)
-    np.testing.assert_allclose(
-        site_weights(Q[:3], ["unrated"] * 3, quantity=[1, 1, 2]), [0.25, 0.25, 0.5]
-    )
-    some = site_weights(Q, ["larger", "unrated", "larger", "smaller", "smaller"])
-    np.testing.assert_allclose(some, [0, 0, 0.5, 0, 0.5])
-    with pytest.raises(RecipeError, match="'all' means one group"):
-        site_weights(Q[:2], ["all", "larger"])
+EQUAL = np.array([[0.5, 0.2], [0.6, 0.3], [0.1, 0.4]])
+NAN = [np.nan, np.nan]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("q", "labels", "r", "expected"),
     [
-        ({"r": 1.2}, r"expected a number in \[0, 1\] or 'share', found 1.2"),
-        ({"r": float("nan")}, "found nan"),
-        ({"r": "shares"}, "found 'shares'"),
+        (Q, LABELS, 0.5, [0, 0.184211, 0.315789, 0, 0.5]),
+        (Q, LABELS, 0.0, [0, 0, 0, 0, 1]),
+        (Q, LABELS, 1.0, [0, 0.368421, 0.631579, 0, 0]),
+        (Q, LABELS, "share", [0, 0.221053, 0.378947, 0, 0.4]),
+        (7.3 * Q, LABELS, 0.5, [0, 0.184211, 0.315789, 0, 0.5]),
+        (Q[:, ::-1], ["smaller"] * 3 + ["larger"] * 2, 0.5, [0, 0.184211, 0.315789, 0, 0.5]),
+        (Q, UNRATED, 0.5, [0, 0, 0.5, 0, 0.5]),
+        (Q[:3], ["larger"] * 3, 0.2, [0, 0.368421, 0.631579]),  # one group takes everything
+        (EQUAL, ["larger", "larger", "smaller"], 0.5, [0.25, 0.25, 0.5]),  # equal strengths
+        (Q[:2], ["larger", "smaller"], 0.3, [0.3, 0.7]),
+        (Q[:1], ["all"], 0.5, [1]),
+        (Q[:3], ["unrated"] * 3, 0.5, [1 / 3] * 3),
     ],
 )
-def test_wrong_options_are_explained(options, message):
-    with pytest.raises(RecipeError, match=message):
-        site_weights(Q, LABELS, **options)
+def test_weights_of_groups(q, labels, r, expected):
+    np.testing.assert_allclose(site_weights(q, labels, r), expected, atol=5e-7)
+
+
+def test_strengths_are_those_of_equation_5():
+    np.testing.assert_allclose(strengths(Q, LABELS), [0.7, 0.35, 0.1, 0.6, 0.25])
+    shifted = Q + np.outer([1, 1, 1, 0, 0], [0.4, 0.0])  # a constant on all s of one group
+    np.testing.assert_allclose(site_weights(shifted, LABELS), site_weights(Q, LABELS))
 
 
 def test_stages_go_from_quantity_to_quality():
@@ -91,27 +65,31 @@ def test_stages_go_from_quantity_to_quality():
     assert mixed[:, 9].tobytes() == quality.tobytes()
     for j in range(10):
         np.testing.assert_allclose(mixed[:, j], j / 9 * quality + (1 - j / 9) * quantity)
-    off = mix_by_stage(quantity, quality, 10, scale=0.0)
-    assert all(off[:, j].tobytes() == quantity.tobytes() for j in range(10))
-    np.testing.assert_allclose(
-        mix_by_stage(quantity, quality, ("a", "b", "c"), power=2, scale=0.5, bias=0.25)[:, 1],
-        0.375 * quality + 0.625 * quantity,
-    )
+    bent = mix_by_stage(quantity, quality, ("a", "b", "c"), power=2)
+    np.testing.assert_allclose(bent[:, 1], 0.25 * quality + 0.75 * quantity)
     assert mix_by_stage(quantity, quality, 1)[:, 0].tolist() == quantity.tolist()
 
 
-def test_wrong_mixes_are_explained():
-    half = [0.5, 0.5]
-    with pytest.raises(RecipeError, match=r"within \[0, 1\]"):
-        mix_by_stage(half, half, 3, bias=0.5)
-    with pytest.raises(RecipeError, match="sum to one"):
-        mix_by_stage([1, 1], half, 3)
-    with pytest.raises(RecipeError, match="sum to one"):
-        mix_by_stage(half, [1.0], 3)
-    with pytest.raises(RecipeError, match="at least one stage"):
-        mix_by_stage(half, half, 0)
-    with pytest.raises(RecipeError, match="not all zero"):
-        shares([0, 0])
+HALF = [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: site_weights(Q, LABELS, 1.2), r"a number in \[0, 1\] or 'share', found 1.2"),
+        (lambda: site_weights(Q, LABELS, float("nan")), "found nan"),
+        (lambda: site_weights(Q, LABELS, "shares"), "found 'shares'"),
+        (lambda: site_weights(Q[:2], ["all", "larger"]), "'all' means one group"),
+        (lambda: mix_by_stage([1, 1], HALF, 3), "sum to one"),
+        (lambda: mix_by_stage(HALF, [1.0], 3), "sum to one"),
+        (lambda: mix_by_stage(HALF, HALF, 0), "at least one stage"),
+        (lambda: shares([0, 0]), "not all zero"),
+        (lambda: rate_sites({"a": survey(Q[0]), "b": survey(Q[:2])}), "same classes"),
+    ],
+)
+def test_mistakes_are_explained(act, message):
+    with pytest.raises(RecipeError, match=message):
+        act()
 
 
 def survey(q):
@@ -119,24 +97,23 @@ def survey(q):
     return SiteSurvey(q, np.full(len(q), 8))
 
 
+SURVEYS = {f"site-{i}": survey(row) for i, row in enumerate(Q)}
+
+
 def test_rating_of_one_class_is_the_paper():
-    surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)}
-    rating = rate_sites(surveys)
-    np.testing.assert_allclose(
-        rating.weights(list(surveys), np.ones(5)), site_weights(Q, LABELS), atol=1e-15
-    )
+    rating = rate_sites(SURVEYS)
+    found = rating.weights(list(SURVEYS), np.ones(5))
+    np.testing.assert_allclose(found, site_weights(Q, LABELS), atol=1e-15)
     np.testing.assert_allclose(rating.weights(["site-4", "site-1"], [3, 3]), [0.5, 0.5])
-    assert rating.unrated(["site-1", "new"]) == ["new"]
     np.testing.assert_allclose(rating.weights(["site-4", "new"], [1, 3]), [0.25, 0.75])
 
 
 def test_classes_are_averaged_where_a_site_is_rated():
-    missing = [np.nan, np.nan]
     surveys = {
         "a": survey([[0.9, 0.2], [0.1, 0.6]]),
-        "b": survey([[0.4, 0.3], missing]),
+        "b": survey([[0.4, 0.3], NAN]),
         "c": survey([[0.2, 0.8], [0.5, 0.2]]),
-        "d": survey([missing, missing]),
+        "d": survey([NAN, NAN]),
     }
     rating = rate_sites(surveys, r=0.5)
     assert [(part.class_number, part.grouping.labels) for part in rating.parts] == [
@@ -145,31 +122,39 @@ def test_classes_are_averaged_where_a_site_is_rated():
     ]
     # class 1: 0, .5, .5; class 2: .5, -, .5; means .25, .5, .5 share what d leaves
     expected = np.array([0.25, 0.5, 0.5]) / 1.25 * 0.75
-    np.testing.assert_allclose(
-        rating.weights(["a", "b", "c", "d"], [1, 1, 1, 1]), [*expected, 0.25]
+    np.testing.assert_allclose(rating.weights(list(surveys), [1] * 4), [*expected, 0.25])
+    assert reasons.weight_reason(rating, "b") == (
+        "class 1: best of 2 among those who draw larger; "
+        "class 2: not rated, so its share of the cases counts"
     )
-    assert rating.unrated(list(surveys)) == ["d"]
+    assert reasons.weight_reason(rating, "new") == "it was not surveyed"
 
 
-def test_rating_survives_json_and_reports_everything():
-    surveys = {f"site-{i}": survey(row) for i, row in enumerate(Q)} | {"late": None}
-    rating = rate_sites(surveys, seed=7)
+def test_rating_survives_json():
+    rating = rate_sites({**SURVEYS, "late": None}, seed=7)
     data = json.loads(json.dumps(rating.to_dict(), allow_nan=False))
     again = Rating.from_dict(data)
     assert again.to_dict() == rating.to_dict()
-    names, counts = list(surveys), [3, 1, 4, 1, 5, 9]
+    names, counts = list(rating.sites), [3, 1, 4, 1, 5, 9]
     assert again.weights(names, counts).tolist() == rating.weights(names, counts).tolist()
-    part = data["parts"][0]
-    assert part["q"][5] == [None, None]
-    assert part["effective_sites"] == pytest.approx(effective_sites(rating.parts[0].weights))
-    assert part["grouping"]["reason"].startswith("two Gaussians on (q1, q2)")
+    assert data["parts"][0]["q"][5] == [None, None]
+    assert data["parts"][0]["grouping"]["reason"].startswith("two Gaussians on (q1, q2)")
 
 
 def test_nobody_rated_is_quantity():
     rating = rate_sites({"a": None, "b": None})
     np.testing.assert_allclose(rating.weights(["a", "b"], [1, 3]), [0.25, 0.75])
-    with pytest.raises(RecipeError, match="same classes"):
-        rate_sites({"a": survey(Q[0]), "b": survey(Q[:2])})
+
+
+def test_the_console_hears_of_unusual_weights_and_how_many_more(monkeypatch):
+    monkeypatch.setattr(reasons, "MOST_LINES", 1)
+    head, line, rest = reasons.survey_lines(rate_sites(SURVEYS), [8] * 5)
+    assert head.startswith("survey of 5 sites: two Gaussians on (q1, q2)")
+    assert line == (
+        "site-0: 0 % of the weight in the last stage (20 % of the cases): noisiest of 3 among "
+        "those who draw larger"
+    )
+    assert rest == "and 3 more sites, see the survey in events.jsonl"
 
 
 def rated(labels, weights):
@@ -219,11 +204,10 @@ def test_weights_of_any_federation(sites, r, seed, kind):
     if kind == "one kind":
         q[:, 0] += 9
     counts = random.integers(1, 50, sites)
-    groups = group_sites(q, initialisations=1)
-    weights = site_weights(q, groups, r, counts)
+    groups = group_sites(q)
+    weights = site_weights(q, groups, r)
     rating = rated(groups.labels, weights)
-    names = list(rating.sites)
-    quality = rating.weights(names, counts)
+    quality = rating.weights(rating.sites, counts)
     for one in (weights, quality):
         assert np.isfinite(one).all()
         assert (one >= 0).all()
@@ -231,7 +215,7 @@ def test_weights_of_any_federation(sites, r, seed, kind):
     assert 1 - 1e-9 <= effective_sites(quality) <= sites + 1e-9
 
     order = random.permutation(sites)
-    again = site_weights(q[order], group_sites(q[order], initialisations=1), r, counts[order])
+    again = site_weights(q[order], [groups.labels[k] for k in order], r)
     np.testing.assert_allclose(again, weights[order], rtol=1e-12, atol=1e-15)
     for label in ("larger", "smaller"):
         inside = groups.members(label)
@@ -240,8 +224,8 @@ def test_weights_of_any_federation(sites, r, seed, kind):
             assert weights[inside[np.argmax(s)]] == 0
             assert (np.diff(weights[inside[np.argsort(s)]]) <= 0).all()
 
-    here = random.permutation(sites)[: random.integers(1, sites + 1)]
-    part = rating.weights([names[k] for k in here], counts[here])
+    here = order[: random.integers(1, sites + 1)]
+    part = rating.weights([rating.sites[k] for k in here], counts[here])
     by_stage = mix_by_stage(shares(counts[here]), part, 10)
     np.testing.assert_allclose(by_stage.sum(axis=0), 1, atol=1e-12)
     assert (by_stage >= 0).all()
