@@ -22,11 +22,9 @@ def tell_data(recipe: Recipe, quiet: bool) -> None:
     if not quiet:
         counts = [f"{site} {len(part)}" for site, part in sorted(plan.parts.items())]
         sites = f"{len(counts)} site{'s' * (len(counts) > 1)}"
-        tests = f"{len(plan.wanted)} test cases"
         lines += usage_lines(plan.listing.fates)
-        lines.append(f"{sites}, training cases: {_few(counts, 12)}; {tests}")
-    for line in lines:
-        print(line, file=sys.stderr)
+        lines.append(f"{sites}, training cases: {_few(counts, 12)}; {len(plan.wanted)} test cases")
+    print("".join(f"{line}\n" for line in lines), end="", file=sys.stderr)
 
 
 def division_of(recipe: Recipe) -> Division | None:
@@ -54,17 +52,16 @@ def changes_of(recipe: Recipe, plan: Division) -> list[str]:
     if changes:
         place = recipe.data.options()["path"]
         found.append(
-            f"note: {place} holds {len(sites)} real sites ({_few(sites)}), and this recipe "
+            f"note: {place} holds {len(sites)} real sites ({_few(sites, 5)}), and this recipe "
             f"{' and '.join(changes)}. To train on the sites as they are: "
             f"feda3i run own data={place}"
         )
-    left = {name: count for name, count in plan.left_out().items() if count}
-    if left:
+    if left := plan.left_out():
         counts = ", ".join(f"{count} ({name})" for name, count in left.items())
         found.append(f"note: cases that are neither trained on nor scored: {counts}")
     return found
 
 
-def _few(names: list[str], show: int = 5) -> str:
+def _few(names: list[str], show: int) -> str:
     more = f", ... ({len(names) - show} more)" if len(names) > show else ""
     return ", ".join(names[:show]) + more

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from feda3i.data.division import Count
-from feda3i.data.folder import Card, Folder
+from feda3i.data.folder import Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
 from feda3i.reading.match import Pair
@@ -34,15 +34,19 @@ class Breast(Folder):
     partition: str | None = "by-source"
     channels: int | None = 1
 
-    card: ClassVar[Card | None] = Card(
-        title="BREAST of the FedA3I paper: BUSI, BUSIS and UDIAT",
-        ask="busi: https://scholar.cu.edu.eg/?q=afahmy/pages/dataset (Dataset_BUSI.zip); busis: "
-        "http://cvprip.cs.usu.edu/busbench/ (on request); udiat: write to Moi Hoon Yap, Manchester "
-        "Metropolitan University, for the licence agreement",
-        licence="busi: free for research with citation; busis and udiat: research only, no "
-        "redistribution, by agreement",
-        cite="Al-Dhabyani et al. 2020, Data in Brief 28, 104863; Zhang et al. 2022, Healthcare "
-        "10(4), 729; Yap et al. 2018, IEEE J. Biomed. Health Inform. 22(4), 1218-1226",
+    about: ClassVar[str] = (
+        "BREAST of the FedA3I paper has three sets.\n"
+        "  busi: https://scholar.cu.edu.eg/?q=afahmy/pages/dataset (Dataset_BUSI.zip); "
+        "cite Al-Dhabyani et al. 2020, Data in Brief 28, 104863\n"
+        "  busis: http://cvprip.cs.usu.edu/busbench/ (on request); "
+        "cite Zhang et al. 2022, Healthcare 10(4), 729\n"
+        "  udiat: write to Moi Hoon Yap, Manchester Metropolitan University; "
+        "cite Yap et al. 2018, IEEE J. Biomed. Health Inform. 22(4), 1218-1226\n"
+        "Unpack all archives into one folder and "
+    )
+    licence: ClassVar[str] = (
+        "busi: free for research with citation; busis and udiat: research only, no "
+        "redistribution, by agreement"
     )
 
     def find(

@@ -85,14 +85,18 @@ def check_data(
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
-    names, names_of_cases = listing.options.classes, [case.name for case in good]
+    names, judged = listing.options.classes, [case.name for case in good]
+    classes = None  # that masks must hold, where reading did not know it
     if names == _ANY_CLASS:
         names = _classes_of(facts)
-        problems += _judge_classes(len(names), names_of_cases, facts)
-    problems += _judge_masks(names_of_cases, facts)
-    if size is None and not are_volumes:
-        problems += _judge_sizes(names_of_cases, facts)
-    problems += _judge_pairs(names_of_cases, split, pairs)
+        classes = len(names)
+    problems += _judge_cases(judged, facts, classes, one_size=size is None and not are_volumes)
+    for i, j in pairs:
+        kind, text = "near-duplicates", f"looks like {judged[j]}"
+        if split[i] != split[j]:
+            kind += " across train and test"
+            text += ": remove one, or give both one group (data.group, the column group of a table)"
+        problems.append(Problem("note", kind, judged[i], text))
     if not good:
         problems.append(Problem("error", "no cases", ".", "no case can be read"))
     elif "train" not in split:
@@ -140,48 +144,25 @@ def _classes_of(facts: Sequence[Facts]) -> tuple[str, ...]:
     return DEFAULT_CLASSES if len(values) < 2 or most == 1 else _ANY_CLASS[:most]
 
 
-def _judge_classes(classes: int, names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Problem]:
+def _judge_cases(
+    names: Sequence[str], facts: Sequence[Facts], classes: int | None, one_size: bool
+) -> Iterator[Problem]:
+    usual = Counter(fact.shape for fact in facts).most_common(1)
     for name, fact in zip(names, facts, strict=True):
         drawn = fact.values - {0}
-        if len(drawn) > 1 if classes == 1 else max(drawn, default=0) > classes:
+        if fact.share in (0, 1):
+            text = f"{'no' if fact.share == 0 else 'every'} pixel is foreground"
+            yield Problem("note", f"{'empty' if fact.share == 0 else 'full'} mask", name, text)
+        if classes and (len(drawn) > 1 if classes == 1 else max(drawn, default=0) > classes):
             other = ", ".join(map(str, sorted(fact.values)[:8]))
             text = f"expected 0 to {classes} (one per class), found {other}: relabel the mask"
             yield Problem("error", "mask values", name, text)
-
-
-def _judge_masks(names: Sequence[str], facts: Sequence[Facts]) -> list[Problem]:
-    told = {
-        0.0: ("empty mask", "no pixel is foreground"),
-        1.0: ("full mask", "every pixel is foreground"),
-    }
-    problems = [
-        Problem("note", told[fact.share][0], name, told[fact.share][1])
-        for name, fact in zip(names, facts, strict=True)
-        if fact.share in told
-    ]
-    if facts and len(problems) == len(facts):
-        text = "no mask has a border: there is nothing to learn"
-        problems.append(Problem("error", "all masks empty or full", ".", text))
-    return problems
-
-
-def _judge_sizes(names: Sequence[str], facts: Sequence[Facts]) -> Iterator[Problem]:
-    usual = Counter(fact.shape for fact in facts).most_common(1)
-    for name, fact in zip(names, facts, strict=True):
-        if min(fact.shape) < MIN_SIZE:
+        if one_size and min(fact.shape) < MIN_SIZE:
             text = f"{by(fact.shape)}: add --size {MIN_SIZE}"
             yield Problem("error", "image too small", name, text)
-        if fact.shape != usual[0][0]:
+        if one_size and fact.shape != usual[0][0]:
             text = f"{by(fact.shape)}, most have {by(usual[0][0])}: training needs one size: "
             yield Problem("error", "sizes differ between cases", name, f"{text}add --size N")
-
-
-def _judge_pairs(
-    names: Sequence[str], split: Sequence[str], pairs: Sequence[tuple[int, int]]
-) -> Iterator[Problem]:
-    for i, j in pairs:
-        kind, text = "near-duplicates", f"looks like {names[j]}"
-        if split[i] != split[j]:
-            kind += " across train and test"
-            text += ": remove one, or give both one group (data.group, the column group of a table)"
-        yield Problem("note", kind, names[i], text)
+    if facts and all(fact.share in (0, 1) for fact in facts):
+        text = "no mask has a border: there is nothing to learn"
+        yield Problem("error", "all masks empty or full", ".", text)

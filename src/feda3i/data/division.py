@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as checked
 
 from feda3i.core.cases import Index
-from feda3i.data.partition import TEST_SHARE, Parts, divide, split_cases
+from feda3i.data.partition import Parts, divide, split_cases
 from feda3i.errors import DataError
 from feda3i.reading.listing import Finder, Listed, Listing, list_cases
 from feda3i.reading.names import shown_names
@@ -43,10 +43,6 @@ class Dividing:
     """Of the dirichlet partition: small values make unequal sites."""
     seed: int = 0
     """Seed of what the data set draws, cases or their division, if it is not to be the run's."""
-    split_seed: int = 0
-    """Of the split, where the folder has no train and test."""
-    test_share: Annotated[float, Field(gt=0, lt=1)] = TEST_SHARE
-    """Share of each site (source) that is set aside for testing, where the folder has no test."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +64,12 @@ class Division:
 
     def left_out(self) -> dict[str, int]:
         """Return how many training and test cases the limits leave out, and validation cases."""
-        return {
-            "cases": len(self.train) - sum(len(part) for part in self.parts.values()),
+        counts = {
+            "cases": len(self.train) - sum(map(len, self.parts.values())),
             "test": len(self.tests) - len(self.wanted),
             "validation": self.aside,
         }
+        return {name: count for name, count in counts.items() if count}
 
     def real_sites(self) -> list[str]:
         """Return the folders that look like real sites; none if there is one folder only."""
@@ -86,7 +83,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
     folders = [home(case) for case in listing.cases]
     groups = [case.group for case in listing.cases]
     given = as_test(listing.cases)
-    sides = split_cases(folders, groups, given, share=how.test_share, seed=how.split_seed)
+    sides = split_cases(folders, groups, given)
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
     has_folders = len(set(folders)) > 1
     name = how.partition or ("by-folder" if how.sites is None and has_folders else "iid")
@@ -152,17 +149,13 @@ def _divide_sites(
     """Return the sites, and which folder became which site where that is so."""
     folders = [home(case) for case in train]
     sources = [case.source or case.site for case in train]
+    draw = rng(how.seed, "partition")
     parts = divide(
-        partition,
-        sources=sources,
-        folders=folders,
-        sites=how.sites,
-        rng=rng(how.seed, "partition"),
-        alpha=how.alpha,
+        partition, sources=sources, folders=folders, sites=how.sites, rng=draw, alpha=how.alpha
     )
     # A hospital keeps its name; who makes a file for a site finds a file name for it.
     shown = dict(zip(parts, shown_names(list(parts)), strict=True))
-    origin = folders if partition.lower().replace("_", "-") == "by-folder" else sources
+    origin = folders if partition == "by-folder" else sources
     homes = {o: shown[o] for o in set(origin)} if set(origin) <= parts.keys() else {}
     return {shown[name]: part for name, part in parts.items()}, homes
 

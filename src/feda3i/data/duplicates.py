@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from feda3i.core.cases import Images
 
-BITS = 64
-MAX_DISTANCE = 10  # bits of 64 that may differ
-MIN_CORRELATION = 0.96  # of the two thumbnails
+_BITS = 64
+_MAX_DISTANCE = 10  # bits that may differ
+_MIN_CORRELATION = 0.96  # of the two thumbnails
 _SIDE = 32
 _ROWS = 1024  # rows of the distance matrix held at a time
 
@@ -38,7 +38,7 @@ def fingerprint(image: Images) -> Fingerprint:
     plane = image if image.ndim == 3 else image[len(image) // 2]
     grey = plane.mean(axis=-1, dtype=np.float32)
     small = cv2.resize(grey, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA)
-    low = cv2.dct(small)[:9, :9].ravel()[1 : BITS + 1]
+    low = cv2.dct(small)[:9, :9].ravel()[1 : _BITS + 1]
     centred = small - small.mean()
     length = float(np.linalg.norm(centred))
     return Fingerprint(
@@ -58,8 +58,8 @@ def find_duplicates(prints: list[Fingerprint]) -> list[tuple[int, int]]:
         rows = slice(start, start + _ROWS)
         # Hamming distance of 0/1 vectors: |a| + |b| - 2 a.b
         distance = ones[rows, None] + ones[None, :] - 2 * (bits[rows] @ bits.T)
-        first, second = np.nonzero(distance <= MAX_DISTANCE)
+        first, second = np.nonzero(distance <= _MAX_DISTANCE)
         for i, j in zip((first + start).tolist(), second.tolist(), strict=True):
-            if i < j and prints[i].thumbnail @ prints[j].thumbnail >= MIN_CORRELATION:
+            if i < j and prints[i].thumbnail @ prints[j].thumbnail >= _MIN_CORRELATION:
                 pairs.append((i, j))
     return pairs

@@ -22,25 +22,6 @@ from feda3i.reading.problems import Problem
 from feda3i.reading.usage import usage_of
 
 
-@dataclass(frozen=True)
-class Card:
-    """Where a published data set comes from."""
-
-    title: str
-    ask: str  # where and how to get it; nothing is ever downloaded
-    licence: str  # what the publisher says, and where the binding text is
-    cite: str
-
-    def text(self) -> str:
-        """Return lines that tell a reader how to get the set and use it."""
-        return (
-            f"no data folder given. {self.title}\n  get it: {self.ask}\n"
-            f"  licence: {self.licence}\n  cite: {self.cite}\n"
-            "then unpack all archives into one folder and add data=FOLDER "
-            "(or data=synthetic for drawn images that need no download)"
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Folder(Dividing, Options):
     """A folder or table as a federation; published sets have other defaults and a layout."""
@@ -50,7 +31,8 @@ class Folder(Dividing, Options):
     cache: bool = True
     """Keep a packed copy of the pixels for the next start."""
 
-    card: ClassVar[Card | None] = None
+    about: ClassVar[str] = ""  # a published set, and where to get it
+    licence: ClassVar[str] = ""  # as the publisher says
 
     def find(
         self, entries: Sequence[FileEntry], options: Options
@@ -61,10 +43,10 @@ class Folder(Dividing, Options):
     def plan(self) -> Division:
         """Return who would train on what; no pixel is read."""
         if self.path is None:
-            raise DataError(self.card.text() if self.card else _NO_DATA)
+            raise DataError(f"no data given: {self.about}{_ADD}")
         listing = list_folder(self.path.expanduser(), self, self.find)
         # The number of sites of a published set is that of its simulated ones.
-        simulated = self.card is not None and self.partition == "by-folder"
+        simulated = bool(self.about) and self.partition == "by-folder"
         return plan_cases(listing, replace(self, sites=None) if simulated else self)
 
     def preview(self) -> Division:
@@ -99,20 +81,20 @@ class Folder(Dividing, Options):
             "partition": plan.partition,
             "seed": self.seed,
             "options": listing.options.record(),
-            "mended": len(packed.notes),
+            "mended": packed.mended,
             "folders": usage_of(listing.fates),
         }
-        if left := {name: count for name, count in plan.left_out().items() if count}:
+        if left := plan.left_out():
             notes["left_out"] = left
         if plan.partition == "dirichlet":
             notes["alpha"] = self.alpha
-        if self.card is not None:
-            notes["licence"] = self.card.licence
+        if self.licence:
+            notes["licence"] = self.licence
         return notes
 
 
 _PREVIEWED: dict[Folder, Division] = {}
-_NO_DATA = "no data given: add data=FOLDER (or data=TABLE.csv, or data=synthetic for drawn cases)"
+_ADD = "add data=FOLDER (or data=TABLE.csv, or data=synthetic for drawn cases)"
 
 
 def load_folder(

@@ -12,10 +12,10 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from feda3i.data.division import Count
-from feda3i.data.folder import Card, Folder
+from feda3i.data.folder import Folder
 from feda3i.reading.file_list import FileEntry
 from feda3i.reading.listing import find_any
-from feda3i.reading.match import Pair, match
+from feda3i.reading.match import Files, Pair, match
 from feda3i.reading.names import split_extension
 from feda3i.reading.options import Options
 from feda3i.reading.problems import Problem
@@ -37,13 +37,13 @@ class Isic2017(Folder):
     partition: str | None = "iid"
     channels: int | None = 3
 
-    card: ClassVar[Card | None] = Card(
-        title="ISIC 2017, lesion segmentation",
-        ask="https://challenge.isic-archive.com/data/#2017: Training Data, Training Part1 "
-        "GroundTruth, Test v2 Data, Test v2 Part1 GroundTruth (four zip files, about 12 GB)",
-        licence="CC-0 as stated on that page; the page is what counts",
-        cite="Codella et al. 2018, arXiv:1710.05006",
+    about: ClassVar[str] = (
+        "ISIC 2017, lesion segmentation: https://challenge.isic-archive.com/data/#2017\n"
+        "  Training Data, Training Part1 GroundTruth, Test v2 Data, Test v2 Part1 GroundTruth "
+        "(four zip files, about 12 GB)\n  cite Codella et al. 2018, arXiv:1710.05006\n"
+        "Unpack them all into one folder and "
     )
+    licence: ClassVar[str] = "CC-0 as stated on that page; the page is what counts"
 
     def find(
         self, entries: Sequence[FileEntry], options: Options
@@ -55,27 +55,23 @@ class Isic2017(Folder):
 
 def find_isic2017(entries: Sequence[FileEntry]) -> tuple[list[Pair], list[Problem]]:
     """Pair images and masks of each part; files of superpixels are left aside."""
-    parts: dict[tuple[str, str], dict[str, list[FileEntry]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    parts: dict[tuple[str, str], Files] = defaultdict(lambda: defaultdict(list))
     problems: list[Problem] = []
     for entry in entries:
-        found = _PART.search(posixpath.dirname(entry.name))
+        place = _PART.search(posixpath.dirname(entry.name))
         stem, extension = split_extension(posixpath.basename(entry.name))
-        if found and extension and not stem.lower().endswith("_superpixels"):
-            parts[found[1].lower(), found[2].lower()][stem].append(entry)
+        if place and extension and not stem.lower().endswith("_superpixels"):
+            parts[place[1].lower(), place[2].lower()][stem].append(entry)
         elif extension:
-            text = "a map of superpixels" if found else "in no folder of the publisher"
+            text = "a map of superpixels" if place else "in no folder of the publisher"
             problems.append(Problem("note", "left aside", entry.name, text))
     tested = "validation" if ("test", "data") not in parts else "test"
     pairs: list[Pair] = []
     for part, split in _SPLITS.items():
-        images, masks = parts[part, "data"], parts[part, "part1_groundtruth"]
-        for kind, files in (("images", images), ("masks", masks)):
-            if len(files) != EXPECTED[part] and (files or part in ("training", tested)):
-                text = f"expected {EXPECTED[part]} {kind}, found {len(files)}: {UNPACK}"
-                problems.append(Problem("error", "set incomplete", f"{part} {kind}", text))
-        matched, wrong = match(images, masks)
+        found, wrong = match(parts[part, "data"], parts[part, "part1_groundtruth"])
         problems += wrong
-        pairs += [replace(pair, source="isic2017", split=split) for pair in matched]
+        if len(found) != EXPECTED[part] and (found or part in ("training", tested)):
+            text = f"expected {EXPECTED[part]} pairs, found {len(found)}: {UNPACK}"
+            problems.append(Problem("error", "set incomplete", part, text))
+        pairs += [replace(pair, source="isic2017", split=split) for pair in found]
     return pairs, problems

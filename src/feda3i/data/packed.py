@@ -29,27 +29,23 @@ from feda3i.reading.decode import RawCase
 from feda3i.reading.listing import Listed, Listing
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
-FORMAT = "feda3i-packed-5"
+FORMAT = "feda3i-packed-6"
 FOLDER = ".feda3i-cache"
 _BATCH = 16  # cases that a worker takes at a time
 _READERS = 4  # of volumes, at most: each holds several in memory
 
 Header = dict[str, Any]
-Sizes = NDArray[np.float64] | None
 
 
 @dataclass(frozen=True)
 class Packed:
-    """Arrays of all cases of a listing, and the sizes of their pixels, ``(case, dimension)``.
-
-    ``spacing`` is in millimetres, ``zoom`` in pixels of the original files.
-    """
+    """Arrays of all cases of a listing, and the sizes of their pixels, ``(case, dimension)``."""
 
     images: Stack
     masks: Stack
-    spacing: Sizes
-    zoom: Sizes
-    notes: tuple[Problem, ...] = ()
+    spacing: NDArray[np.float64] | None  # in millimetres
+    zoom: NDArray[np.float64] | None  # in pixels of the original files
+    mended: int  # how often something had to be corrected
 
 
 def pack_cases(listing: Listing, cache: bool | Path = True) -> Packed:
@@ -132,8 +128,8 @@ def _packed(header: Header, images: NDArray[Any], masks: NDArray[np.uint8]) -> P
     spacing, zoom = (
         None if header[name] is None else np.array(header[name]) for name in ("spacing", "zoom")
     )
-    notes = tuple(Problem(*note) for note in header["notes"])
-    return Packed(_stack(images, shapes), _stack(masks, shapes[:, :-1]), spacing, zoom, notes)
+    stacks = _stack(images, shapes), _stack(masks, shapes[:, :-1])
+    return Packed(*stacks, spacing, zoom, int(header["mended"]))
 
 
 def _stack(flat: NDArray[Any], shapes: NDArray[np.int64]) -> Stack:
@@ -157,6 +153,7 @@ def _write(
     types: set[np.dtype[Any]] = set()
     sizes: dict[str, list[tuple[float, ...]]] = {"spacing": [], "zoom": []}
     problems: list[Problem] = []
+    mended = 0
     for case, found in zip(listing.cases, _read(listing), strict=True):
         if isinstance(found, Problem):
             problems.append(found)
@@ -173,7 +170,7 @@ def _write(
         types.add(kind or found.image.dtype)
         sizes["spacing"].append(found.spacing)
         sizes["zoom"].append(found.zoom)
-        problems += [Problem("note", what, case.name, text) for what, text in found.notes]
+        mended += len(found.notes)
     raise_errors(problems, listing.root)
     if len(types) > 1:
         for file in (images, masks):
@@ -186,7 +183,7 @@ def _write(
         "shapes": shapes,
         "dtype": types.pop().str,
         **{name: _known(own, len(shapes[0]) - 1) for name, own in sizes.items()},
-        "notes": [[p.level, p.kind, p.name, p.text] for p in problems],
+        "mended": mended,
     }
 
 

@@ -1,9 +1,7 @@
 """Divide cases: set test cases aside, and deal the others out to sites.
 
-Of every source a share is set aside, patients kept whole. Sites are called ``site-01``,
-``site-02``, ... with as many digits as the number of sites needs; real sites (``by-folder``) keep
-the names of their folders, and those of a source (``by-source``) the name of the source, with a
-number where it has several.
+Real sites (``by-folder``) keep the names of their folders, those of a source (``by-source``) the
+name of the source, with a number where it has several; others are ``site-01``, ``site-02``, ...
 """
 
 from __future__ import annotations
@@ -27,14 +25,11 @@ def split_cases(
     sources: Sequence[str],
     groups: Sequence[str],
     given: Sequence[str] | None = None,
-    *,
-    share: float = TEST_SHARE,
-    seed: int = 0,
 ) -> list[str]:
     """Return ``"train"`` or ``"test"`` for every case.
 
-    In each source whole groups are drawn until at least ``share`` of the cases (rounded up) are
-    test cases, so images of one patient never lie on both sides. What is given stays.
+    In each source whole groups are drawn until at least a fifth of the cases (rounded up) are test
+    cases, so images of one patient never lie on both sides. What is given stays.
 
     >>> split_cases(["a"] * 5 + ["b"] * 6, [str(i) for i in range(11)]).count("test")
     3
@@ -46,8 +41,8 @@ def split_cases(
             members[source][group].append(i)
     for source, own in sorted(members.items()):
         names = sorted(own)
-        wanted = math.ceil(share * sum(map(len, own.values())))
-        for place in seeding.rng(seed, "split", source).permutation(len(names)):
+        wanted = math.ceil(TEST_SHARE * sum(map(len, own.values())))
+        for place in seeding.rng(0, "split", source).permutation(len(names)):
             cases = own[names[place]]
             for i in cases:
                 result[i] = "test" if wanted > 0 else "train"
@@ -58,8 +53,8 @@ def split_cases(
 def site_names(sites: int, of: str = "site") -> list[str]:
     """Return names with leading zeros, so that sorting keeps their order.
 
-    >>> site_names(2), site_names(100)[0]
-    (['site-01', 'site-02'], 'site-001')
+    >>> site_names(100)[0]
+    'site-001'
     """
     digits = max(2, len(str(sites)))
     return [f"{of}-{number:0{digits}d}" for number in range(1, sites + 1)]
@@ -77,51 +72,43 @@ def divide(
     """Divide cases by the partition's name; ``sources`` and ``folders`` have one entry per case.
 
     ``iid``: shuffled, equal parts (sizes differ by one at most). ``published``: as the authors did
-    it, by numpy's legacy generator with seed 0. The others have functions of their own.
+    it, by numpy's legacy generator with seed 0. ``dirichlet``: a small ``alpha`` makes a few large
+    sites, a large one nearly equal ones.
 
     >>> draw = np.random.default_rng(0)
     >>> parts = divide("iid", sources=[""] * 10, folders=[""] * 10, sites=4, rng=draw)
     >>> [len(part) for part in parts.values()]
     [3, 3, 2, 2]
     """
-    name, n = partition.lower().replace("_", "-"), len(sources)
-    if name not in PARTITIONS:
+    n = len(sources)
+    if partition not in PARTITIONS:
         raise unknown("partition", partition, PARTITIONS)
-    if name == "by-folder":
-        parts = by_folder(folders)
-        if sites is not None and sites != len(parts):
-            raise RecipeError(
-                f"found {len(parts)} site folders, expected sites={sites}: leave it out"
-            )
-        return parts
+    if partition == "by-folder":
+        return _by_folder(folders, sites)
     if sites is None:
-        raise RecipeError(f"partition '{name}' needs the number of sites, e.g. sites=10")
+        raise RecipeError(f"partition '{partition}' needs the number of sites, e.g. sites=10")
     if sites > n:
         raise DataError(
             f"{sites} sites need at least as many cases, found {n}: use fewer sites "
             "(data.sites), or keep real site folders as they are: feda3i run own data=FOLDER"
         )
-    if name == "by-source":
-        return by_source(sources, sites, rng)
-    if name == "dirichlet":
-        return dirichlet(n, sites, rng, alpha)
+    if partition == "by-source":
+        return _by_source(sources, sites, rng)
+    if partition == "dirichlet":
+        return _dirichlet(n, sites, rng, alpha)
     order = np.arange(n)
-    if name == "published":
+    if partition == "published":
         np.random.RandomState(0).shuffle(order)
     else:
         order = rng.permutation(n)
     return dict(zip(site_names(sites), _deal(order, sites), strict=True))
 
 
-def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> Parts:
+def _by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> Parts:
     """Give every site cases of one source only; sources get sites in proportion to their cases.
 
     Each source gets one site at least; the rest goes by largest remainder. Within a source the
     cases are shuffled and dealt out in equal parts.
-
-    >>> parts = by_source(["a"] * 6 + ["b"] * 2, 4, np.random.default_rng(0))
-    >>> {name: len(part) for name, part in parts.items()}, parts["b"].tolist()
-    ({'a-01': 2, 'a-02': 2, 'a-03': 2, 'b': 2}, [6, 7])
     """
     names = sorted(set(sources))
     if sites < len(names):
@@ -137,11 +124,8 @@ def by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> P
     return dict(zip(_names_of_sources(names, shares), parts, strict=True))
 
 
-def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) -> Parts:
-    """Deal out unequal parts: shares from a symmetric Dirichlet distribution, one case at least.
-
-    A small ``alpha`` makes a few large sites, a large one nearly equal ones.
-    """
+def _dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float) -> Parts:
+    """Deal out unequal parts: shares from a symmetric Dirichlet distribution, one case at least."""
     shares = rng.dirichlet(np.full(sites, alpha)) * (n - sites)
     extra = np.floor(shares).astype(int)
     # Largest remainder: the cases that rounding left over go where most was cut off.
@@ -151,20 +135,18 @@ def dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float = 0.5) 
     return dict(zip(site_names(sites), map(np.sort, parts), strict=True))
 
 
-def by_folder(folders: Sequence[str]) -> Parts:
-    """Take real sites: one per folder name.
-
-    >>> {name: part.tolist() for name, part in by_folder(["b", "a", "b"]).items()}
-    {'a': [1], 'b': [0, 2]}
-    """
-    names = np.array(list(folders), dtype=object)
+def _by_folder(folders: Sequence[str], sites: int | None) -> Parts:
+    """Take real sites: one per folder name."""
     if not all(folders):
         raise DataError(
             "by-folder needs cases in one folder per site (SITE/images, SITE/masks); "
             "found cases without a site: sort them into folders, or simulate sites with "
             "data.partition=iid data.sites=N"
         )
-    return {str(name): np.flatnonzero(names == name) for name in sorted(set(folders))}
+    names, label = np.unique(np.array(folders, dtype=object), return_inverse=True)
+    if sites not in (None, len(names)):
+        raise RecipeError(f"found {len(names)} site folders, expected sites={sites}: leave it out")
+    return {str(name): np.flatnonzero(label == k) for k, name in enumerate(names)}
 
 
 def _deal(order: Index, parts: int) -> list[Index]:

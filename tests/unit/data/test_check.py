@@ -44,12 +44,10 @@ def test_every_defect_is_found(clinic):
     images, masks = clinic / "train" / "images", clinic / "train" / "masks"
     save(images / "lonely.png", lesion(9)[0])
     save_pair(clinic / "train", "other size", 10, height=50)
-    save_pair(clinic / "train", "empty", 11)
-    save(masks / "empty.png", np.zeros((40, 48), np.uint8))
-    save_pair(clinic / "train", "full", 12)
-    save(masks / "full.png", np.full((40, 48), 255, np.uint8))
-    save_pair(clinic / "train", "labels", 13)
-    save(masks / "labels.png", (np.arange(48) % 4 * np.ones((40, 1))).astype(np.uint8))
+    drawn = {"empty": [0], "full": [255], "labels": range(4)}
+    for number, (name, values) in enumerate(drawn.items()):
+        save(images / f"{name}.png", lesion(11 + number)[0])
+        save(masks / f"{name}.png", np.resize(np.uint8(values), (40, 48)))
     save_pair(clinic / "train", "cut", 14)
     (images / "cut.png").write_bytes((images / "cut.png").read_bytes()[:500])
     report = check_data(clinic)
@@ -98,10 +96,9 @@ def test_duplicates_survive_small_changes_and_strangers_do_not_match():
             noisy = np.clip(small * 0.9 + rng.normal(0, 4, small.shape), 0, 255).astype(np.uint8)
             expected.add((len(prints) - 1, len(prints)))
             prints.append(fingerprint(noisy))
+    prints += [fingerprint(np.full((20, 20, 3), v, np.uint8)) for v in (0, 90)]
     assert set(find_duplicates(prints)) == expected
     assert find_duplicates([]) == []
-    flat = [fingerprint(np.full((20, 20, 3), v, np.uint8)) for v in (0, 90)]
-    assert find_duplicates(flat) == []
 
 
 def test_the_mailed_summary_holds_no_names(clinic, tmp_path, feda3i):
@@ -118,9 +115,8 @@ def test_the_mailed_summary_holds_no_names(clinic, tmp_path, feda3i):
 
 
 def test_nothing_to_learn_and_nothing_to_test(tmp_path):
-    for number in range(3):
-        save_pair(tmp_path / "train", f"c{number}", number)
-        save(tmp_path / "train" / "masks" / f"c{number}.png", np.zeros((40, 48), np.uint8))
+    save_pair(tmp_path / "train", "c", 1)
+    save(tmp_path / "train" / "masks" / "c.png", np.zeros((40, 48), np.uint8))
     report = check_data(tmp_path)
     assert ("all masks empty or full", ".") in found(report, "error")
     assert ("no test cases", ".") in found(report, "note")

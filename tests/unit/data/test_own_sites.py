@@ -37,17 +37,12 @@ def test_own_takes_sites_masks_and_cases_as_they_are(clinics):
     assert changes_of(made, division_of(made)) == []
 
 
-def test_own_without_data_says_what_to_add(feda3i):
-    code, _, err = feda3i("run", "own")
-    assert code == 1
-    assert "data=FOLDER" in err
-
-
-def test_own_with_one_pool_says_how_to_simulate_sites(tmp_path, feda3i):
+def test_own_says_what_it_needs(tmp_path, feda3i):
     plain_tree(tmp_path, 6)
-    code, _, err = feda3i("run", "own", f"data={tmp_path}", "--out", tmp_path / "run")
-    assert code == 1
-    assert "data.partition=iid data.sites=N" in err
+    for more, advice in ([], "data=FOLDER"), ([f"data={tmp_path}"], "data.partition=iid"):
+        code, _, err = feda3i("run", "own", *more, "--out", tmp_path / "run")
+        assert code == 1
+        assert advice in err
 
 
 def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3i):
@@ -70,12 +65,6 @@ def test_quiet_keeps_the_warning_and_nothing_else(clinics, tmp_path, feda3i):
     assert code == 0
     assert err.count("\n") == 1
     assert "draws simulated noise over their masks" in err
-    assert "simulated sites" not in err
-
-
-def test_a_limit_on_test_cases_is_told(clinics):
-    made = recipe.load("own", [f"data={clinics}", "data.size=40", "data.test=4"])
-    assert changes_of(made, division_of(made))[0].endswith("2 (test)")
 
 
 def test_sites_of_a_source_keep_its_name(clinics):
@@ -88,26 +77,14 @@ def test_sites_of_a_source_keep_its_name(clinics):
     assert all(name.startswith(more.site(name).sources[0]) for name in more.names())
 
 
-def test_real_names_are_in_events_and_console(clinics, tmp_path, feda3i):
-    arguments = (f"data={clinics}", "method=fedavg", *SHORT, "--out", tmp_path / "run")
-    code, _, err = feda3i("run", "own", *arguments)
-    assert code == 0
-    assert "3 sites, training cases: Anna 4, Mercy 8, Zoo 12; 6 test cases" in err
-    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
-    rounds = next(event for event in events if event["event"] == "round")
-    assert sorted(rounds["site_loss"]) == ["Anna", "Mercy", "Zoo"]
-    scored = next(event for event in events if event["event"] == "score")
-    assert {row["site"] for row in scored["rows"]} == {"Anna", "Mercy", "Zoo"}
-
-
 def test_validation_folders_test_where_nothing_else_does(tmp_path):
     for site, splits in (("a", ("train", "val")), ("b", ("train", "validation", "test"))):
         for number, split in enumerate(splits):
             plain_tree(tmp_path / site / split, 3, 10 * number)
     made = folder(tmp_path, cache=False)
     assert (len(made.train), len(made.test)) == (6, 6)
-    own = recipe.load("own", [f"data={tmp_path}"])
-    assert changes_of(own, division_of(own))[0].endswith("3 (validation)")
+    own = recipe.load("own", [f"data={tmp_path}", "data.test=4"])
+    assert changes_of(own, division_of(own))[0].endswith("2 (test), 3 (validation)")
 
 
 def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):
@@ -127,26 +104,19 @@ def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
     np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
 
 
-def test_hospitals_keep_their_names_in_any_script(tmp_path):
+def test_hospitals_keep_their_names_in_any_script(tmp_path, feda3i):
     for number, site in enumerate(("Charité", "St. Mary's (East)", "病院")):
-        plain_tree(tmp_path / site, 5, 100 * number)
-    federation = federation_of(recipe.load("own", [f"data={tmp_path}", "data.size=32"]))
-    assert federation.names() == ["Charité", "St. Mary's (East)", "病院"]
-
-
-def test_a_run_with_such_names_comes_to_its_end(tmp_path, feda3i):
-    for number, site in enumerate(("Charité", "a/b", "病院")):
         plain_tree(tmp_path / "in" / site, 5, 100 * number)
     # ELR keeps memory at its sites, in files of their own.
     arguments = ("run", "own", f"data={tmp_path / 'in'}", *SHORT, "method=elr")
     code, _, err = feda3i(*arguments, "--out", tmp_path / "run")
     assert code == 0, err
+    assert "3 sites, training cases: Charité 4, St. Mary's (East) 4, 病院 4; 3 test cases" in err
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
-    rounds = [event for event in events if event["event"] == "round"]
-    assert set(rounds[0]["site_loss"]) == set(
-        json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))["data"]["sites"]
-    )
-    assert "Charité" in rounds[0]["site_loss"]
+    rounds = next(event for event in events if event["event"] == "round")
+    scored = next(event for event in events if event["event"] == "score")
+    names = {"Charité", "St. Mary's (East)", "病院"}
+    assert set(rounds["site_loss"]) == {row["site"] for row in scored["rows"]} == names
 
 
 def test_a_run_lists_its_folder_once(clinics, tmp_path, feda3i, monkeypatch):

@@ -47,17 +47,10 @@ def test_the_second_start_reads_no_picture(tree, reads):
         second.images[0, 0, 0, 0] = 1
 
 
-def test_train_and_test_share_one_mapped_file(tree):
-    federation = folder(tree, sites=2)
-    assert len(caches(tree)) == 1
-    assert not federation.train.images.flags.owndata
-    assert not federation.test.images.flags.owndata
-
-
 DAMAGE = {
-    "images.bin": [lambda data: data[:-1000], lambda data: data + b"0", lambda data: b"", None],
+    "images.bin": [lambda data: data[:-1000], lambda data: data + b"0", None],
     "masks.bin": [lambda data: data[:-1]],
-    "header.json": [lambda data: b"{", lambda data: b"[]", lambda data: b'{"shapes": 1}'],
+    "header.json": [lambda data: b"{", lambda data: b"[]"],
 }
 
 
@@ -83,8 +76,9 @@ def test_changed_files_and_options_make_a_new_cache(tree, reads):
     assert reads
     assert len(caches(tree)) == 1  # the old state is gone
     load_folder(tree, size=16)
-    folder(tree, sites=2)
+    federation = folder(tree, sites=2)
     assert len(caches(tree)) == 3  # other options and parts live beside it
+    assert not federation.train.images.flags.owndata
     reads.clear()
     load_folder(tree)
     load_folder(tree, size=16)
@@ -104,27 +98,22 @@ def test_only_the_user_may_enter_the_cache_of_a_read_only_folder(tree, tmp_path,
         tree.chmod(0o755)
 
 
-def test_a_full_disk_means_no_cache_but_cases(tree, monkeypatch):
+def test_a_full_disk_means_no_cache_but_cases_and_errors_leave_no_file(tree, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "rename", full)
-    cases = load_folder(tree)
+    assert load_folder(tree).digest() == load_folder(tree, cache=False).digest()
     assert caches(tree) == []
-    assert cases.digest() == load_folder(tree, cache=False).digest()
-
-
-def test_errors_leave_no_file(tree):
     (tree / "images" / "case4.png").write_bytes(b"broken")
     with pytest.raises(DataError, match="not a picture"):
         load_folder(tree)
     assert caches(tree) == []
 
 
-@pytest.mark.parametrize("kind", ["images", "masks"])
-def test_a_file_of_the_same_size_and_date_is_noticed(tree, kind):
+def test_a_file_of_the_same_size_and_date_is_noticed(tree):
     before = load_folder(tree)
-    two = (tree / kind / "case0.png", tree / kind / "case1.png")
+    two = (tree / "masks" / "case0.png", tree / "masks" / "case1.png")
     other, picture = sorted(two, key=lambda file: file.stat().st_size)
     info = picture.stat()
     picture.write_bytes(other.read_bytes().ljust(info.st_size, b"\0"))  # readers stop at the end
