@@ -86,11 +86,11 @@ def check_data(
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
     names, judged = listing.options.classes, [case.name for case in good]
-    classes = None  # that masks must hold, where reading did not know it
+    most = None  # the highest value that a mask may hold, where reading did not know it
     if names == _ANY_CLASS:
         names = _classes_of(facts)
-        classes = len(names)
-    problems += _judge_cases(judged, facts, classes, one_size=size is None and not are_volumes)
+        most = len(names)
+    problems += _judge_cases(judged, facts, most, one_size=size is None and not are_volumes)
     for i, j in pairs:
         kind, text = "near-duplicates", f"looks like {judged[j]}"
         if split[i] != split[j]:
