@@ -31,7 +31,9 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """See it work in minutes: synthetic cases, several sites, a table and pictures."""
+    from feda3i.commands.report import report_at_end
     from feda3i.commands.run import free_folder
+    from feda3i.engine.events import read_events
     from feda3i.recipe import load
     from feda3i.simulation.annotation import true_offsets
     from feda3i.simulation.federation import federation_of
@@ -40,13 +42,28 @@ def demo(
     folder = free_folder(out.parent, out.name)
     federation = federation_of(base)
     mu = true_offsets(federation.notes)
-    _introduce(base, federation, mu)
+    larger, size = sum(value > 0 for value in mu.values()), federation.train.shape[0]
+    print(
+        f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
+        f"({base.data.name}), {len(federation.test)} test cases with perfect masks.\n"
+        f"Their annotators draw differently: {larger} too large, {len(mu) - larger} too small, "
+        f"by up to {max(abs(value) for value in mu.values()):.1f} px."
+    )
     try:
         results = _runs(base, folder, federation, quiet)
     except KeyboardInterrupt:
         print(f"\ninterrupted; finished runs are in {folder}", file=sys.stderr)
         sys.exit(130)
-    _show(folder, federation, results, mu)
+    print("\n" + _table(results))
+    rounds = read_events(results["feda3i"].path / "events.jsonl", "round")
+    if surveys := [event["survey"] for event in rounds if event.get("survey")]:
+        print("\n" + _groups(surveys[-1], mu))
+    for method, result in results.items():
+        for note in result.notes:
+            print(f"NOTE  {ROWS[method]}: {note}")
+    print(f"\nThe runs are in {folder}.")
+    if report := report_at_end([result.path for result in results.values()], folder, SHOWN):
+        print(f"Look at it all on one page: {report}")
 
 
 def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> dict[str, Result]:
@@ -61,61 +78,21 @@ def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> di
     with tempfile.TemporaryDirectory(prefix="feda3i-demo-") as shared:
         for method in ROWS:
             chosen = load("demo", [f"seed={base.seed}", f"method={method}"])
-            chosen = chosen.model_copy(update={"title": f"{method:6}"})
-            results[method] = run_or_branch(
-                chosen,
-                folder / method,
-                federation,
-                Path(shared),
-                [last_shared(base)],
-                listener(quiet),
-            )
+            places = folder / method, federation, Path(shared)
+            results[method] = run_or_branch(chosen, *places, [last_shared(base)], listener(quiet))
     return results
 
 
-def _introduce(recipe: Recipe, federation: Federation, mu: dict[str, float]) -> None:
-    size = federation.train.shape[0]
-    print(
-        f"{len(federation.sites)} sites with {len(federation.train)} cases of {size} x {size} px "
-        f"({recipe.data.name}), {len(federation.test)} test cases with perfect masks."
-    )
-    larger = sum(value > 0 for value in mu.values())
-    print(
-        f"Their annotators draw differently: {larger} too large, {len(mu) - larger} too small, "
-        f"by up to {max(abs(value) for value in mu.values()):.1f} px."
-    )
-
-
-def _show(
-    folder: Path, federation: Federation, results: dict[str, Result], mu: dict[str, float]
-) -> None:
-    from feda3i.commands.report import report_at_end
+def _table(results: dict[str, Result]) -> str:
     from feda3i.engine.events import read_events
-    from feda3i.files import write_file
 
-    events = {m: list(read_events(r.path / "events.jsonl", "round")) for m, r in results.items()}
-    table = _table(events, results)
-    print("\n" + table)
-    write_file(folder / "table.md", (table + "\n").encode())
-    surveyed = [e for e in events["feda3i"] if e.get("survey")]
-    if surveyed:
-        print("\n" + grouping_text(surveyed[-1]["survey"], mu))
-    for method, result in results.items():
-        for note in result.notes:
-            print(f"NOTE  {ROWS[method]}: {note}")
-    report = report_at_end([result.path for result in results.values()], folder, SHOWN)
-    print(f"\nRun folders and table.md are in {folder}.")
-    if report is not None:
-        print(f"Look at it all on one page: {report}")
-
-
-def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) -> str:
     lines = [
         "| method | Dice, last round | Dice, mean of last five | IoU | HD95 (px) |",
         "|---|---|---|---|---|",
     ]
     for method, result in results.items():
-        last = [e["dice"] for e in events[method] if e.get("dice") is not None][-5:]
+        rounds = read_events(result.path / "events.jsonl", "round")
+        last = [e["dice"] for e in rounds if e.get("dice") is not None][-5:]
         scores = result.scores
         lines.append(
             f"| {ROWS[method]} | {scores['dice']:.4f} | {sum(last) / len(last):.4f} "
@@ -124,15 +101,13 @@ def _table(events: dict[str, list[dict[str, Any]]], results: dict[str, Result]) 
     return "\n".join(lines)
 
 
-def grouping_text(survey: dict[str, Any], mu: dict[str, float]) -> str:
+def _groups(survey: dict[str, Any], mu: dict[str, float]) -> str:
     """Return in words what the survey found, and how right it was."""
     labels = survey["parts"][0]["grouping"]["labels"]
     larger, smaller = labels.count("larger"), labels.count("smaller")
-    truth = [mu[site] for site in survey["sites"]]
-    right = sum(
-        (label == "larger") == (value > 0) for label, value in zip(labels, truth, strict=True)
-    )
+    pairs = zip(labels, (mu[site] for site in survey["sites"]), strict=True)
+    right = sum((label == "larger") == (value > 0) for label, value in pairs)
     return (
         f"The survey found {larger} sites that draw larger and {smaller} that draw smaller; "
-        f"right for {right} of {len(truth)}."
+        f"right for {right} of {len(labels)}."
     )

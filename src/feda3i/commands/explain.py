@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -33,9 +34,7 @@ def names_by_kind() -> dict[str, list[str]]:
 def explain(
     names: Annotated[
         list[str],
-        typer.Argument(
-            help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet.",
-        ),
+        typer.Argument(help="Any NAME that 'feda3i list' shows, or a kind and a name: model unet."),
     ],
 ) -> None:
     """Explain a method (paper, what leaves a site), data set, noise, network, recipe or key."""
@@ -47,8 +46,8 @@ def explain(
     else:
         expected = f"expected NAME, or one of {', '.join(kinds)} and NAME"
         raise RecipeError(f"{expected}; found '{' '.join(names)}'")
-    cards = {"method": method_card, "recipe": recipe_card, "key": key_card}
-    print(cards[kind](name) if kind in cards else thing_card(kind, name))
+    cards = {"method": method_card, "recipe": _recipe_card, "key": _key_card}
+    print(cards[kind](name) if kind in cards else _thing_card(kind, name))
 
 
 def _kind_of(name: str) -> str:
@@ -58,19 +57,15 @@ def _kind_of(name: str) -> str:
     for kind, names in found.items():
         if name in names or name.lower().replace("_", "-") in names:
             return kind
-    if ":" in name:
-        return "method"
-    if name.endswith(".toml"):
-        return "recipe"
+    if ":" in name or name.endswith(".toml"):
+        return "method" if ":" in name else "recipe"
     if find_keys(name):
         return "key"
-    known = [name for names in found.values() for name in names]
-    known += [key.name for key in all_keys()]
+    known = [*chain(*found.values()), *(key.name for key in all_keys())]
     raise RecipeError(f"nothing is called '{name}'{nearest(name, known) or '.'} Try 'feda3i list'")
 
 
-def recipe_card(name: str) -> str:
-    """Return a recipe as it is written, notes and all, and the command that runs it."""
+def _recipe_card(name: str) -> str:
     from feda3i.recipe.finding import find
 
     text = find(name).read_text(encoding="utf-8").strip()
@@ -100,8 +95,7 @@ def method_card(name: str) -> str:
     return "\n".join(lines)
 
 
-def key_card(name: str) -> str:
-    """Return what a key of a recipe takes and means."""
+def _key_card(name: str) -> str:
     from feda3i.commands.keys import find_keys
 
     lines = []
@@ -116,11 +110,8 @@ def key_card(name: str) -> str:
     return "\n".join(lines)
 
 
-def thing_card(kind: str, name: str) -> str:
-    """Return what the docstring of a data set, noise model or network says, and a network's stages.
-
-    Stages are those of the network for colour pictures of 64 px.
-    """
+def _thing_card(kind: str, name: str) -> str:
+    """Return the docstring of a data set, noise model or network, and a network's stages."""
     import torch
 
     from feda3i.models import build

@@ -1,7 +1,7 @@
 """Every key of a recipe: what it takes, its default and what it means, from the code itself.
 
-A meaning stands where its option is defined, in one of two forms: a docstring right below a field
-of a class, or the section ``Parameters`` of a docstring (``a, b`` share a text).
+A meaning stands where its option is defined: in a docstring right below a field of a class, or in
+the section ``Parameters`` of a docstring (``a, b`` share a text).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import PydanticUserError
 
 from feda3i.recipe import Recipe
 from feda3i.recipe.trust import registries
 
-UNSET = "not set"
+FROM_DATA = ("channels", "classes", "dimensions", "shape")
+"""What a network gets from the cases."""
 
 
 @dataclass(frozen=True)
@@ -55,34 +56,18 @@ def options_of(section: str, name: str, thing: Any) -> list[Key]:
     meanings, hints = meanings_of(thing), _hints_of(thing)
     keys = []
     for option, parameter in inspect.signature(thing).parameters.items():
-        hint, default = hints.get(option, Any), parameter.default
+        hint, is_free = hints.get(option, Any), option in getattr(thing, "OPTIONS", (option,))
+        if parameter.kind is parameter.VAR_KEYWORD or not is_free:
+            continue
+        if section == "model" and option in FROM_DATA:
+            continue
         place = f"{section}.{option}" if section else option
         if isinstance(hint, type) and issubclass(hint, BaseModel):
             keys += options_of(place, name, hint)
-        elif parameter.kind is not parameter.VAR_KEYWORD and _is_free(section, thing, option, hint):
-            usual = "the run's" if place == "data.seed" and name else value_text(default)
-            keys.append(Key(place, takes(hint), usual, meanings.get(option, ""), name))
+        elif not (get_origin(hint) is Literal and len(get_args(hint)) == 1):
+            usual = "the run's" if place == "data.seed" and name else _text(parameter.default)
+            keys.append(Key(place, _takes(hint), usual, meanings.get(option, ""), name))
     return keys
-
-
-def _hints_of(thing: Any) -> dict[str, Any]:
-    """Return the annotations of what a callable takes; none if they cannot be read."""
-    is_plain_class = isinstance(thing, type) and not (
-        is_dataclass(thing) or issubclass(thing, BaseModel)
-    )
-    try:
-        return get_type_hints(thing.__init__ if is_plain_class else thing, include_extras=True)
-    except (NameError, TypeError):  # names that exist for type checkers only
-        return {}
-
-
-def _is_free(section: str, thing: Any, option: str, hint: Any) -> bool:
-    """Return whether a recipe may set an option: it is not given, and has more than one value."""
-    if section == "model" and option in ("channels", "classes", "dimensions", "shape"):
-        return False
-    if section == "noise" and hasattr(thing, "OPTIONS"):
-        return option in thing.OPTIONS
-    return not (get_origin(hint) is Literal and len(get_args(hint)) == 1)
 
 
 def find_keys(name: str) -> list[Key]:
@@ -105,68 +90,64 @@ def _joined(same: list[Key]) -> Key:
     for key in same:
         owners.setdefault(key.default, []).append(key.owner)
     defaults = [f"{default} ({', '.join(names)})" for default, names in owners.items()]
-    return Key(
-        same[0].name,
-        ", or ".join(dict.fromkeys(key.takes for key in same)),
-        "; ".join(defaults) if len(defaults) > 1 else same[0].default,
-        same[0].meaning,
-        ", ".join(key.owner for key in same),
+    return replace(
+        same[0],
+        takes=", or ".join(dict.fromkeys(key.takes for key in same)),
+        default="; ".join(defaults if len(defaults) > 1 else owners),
+        owner=", ".join(key.owner for key in same),
     )
 
 
-def value_text(default: Any) -> str:
-    """Return a value as in a recipe, but text without quotes."""
+def _text(default: Any) -> str:
     if default is None or default is inspect.Parameter.empty:
-        return UNSET
-    if isinstance(default, bool):
-        return str(default).lower()
+        return "not set"
     if isinstance(default, tuple):
-        return f"[{', '.join(value_text(item) for item in default)}]"
-    return str(default) if default != "" else '""'
+        return f"[{', '.join(map(_text, default))}]"
+    return str(default).lower() if isinstance(default, bool) else str(default) or '""'
 
 
-def takes(annotation: Any) -> str:
-    """Return in words what a key takes.
+# -- what a key takes -----------------------------------------------------------------------------
 
-    >>> from typing import Annotated, Literal
-    >>> from pydantic import Field
-    >>> takes(Annotated[int, Field(ge=1, le=9)] | Literal["auto"])
-    'whole number from 1 to 9, or auto'
-    """
+
+def _hints_of(thing: Any) -> dict[str, Any]:
+    """Return the annotations of what a callable takes; none if they cannot be read."""
+    has_fields = is_dataclass(thing) or hasattr(thing, "model_fields")
+    is_plain_class = isinstance(thing, type) and not has_fields
+    target = thing.__init__ if is_plain_class else thing
     try:
-        schema = TypeAdapter(annotation).json_schema()
-    except (PydanticUserError, PydanticSchemaGenerationError):
+        return get_type_hints(target, include_extras=True)
+    except (NameError, TypeError):  # names that exist for type checkers only
+        return {}
+
+
+def _takes(annotation: Any) -> str:
+    try:
+        return _words(TypeAdapter(annotation).json_schema())
+    except PydanticUserError:
         return "any value"
-    return _words(schema)
 
 
 def _words(schema: dict[str, Any]) -> str:
+    """Return in words what a JSON schema allows: ``whole number from 1 to 9, or auto``."""
     if "anyOf" in schema:
         parts = [_words(part) for part in schema["anyOf"] if part.get("type") != "null"]
         return ", or ".join(dict.fromkeys(parts))
     if "enum" in schema or "const" in schema:
         *first, last = map(str, schema.get("enum", [schema.get("const")]))
         return f"{', '.join(first)} or {last}" if first else last
-    kind = schema.get("type")
-    if kind in ("integer", "number"):
-        return ("whole number" if kind == "integer" else "number") + _limits(schema)
+    kind = str(schema.get("type"))
     if kind == "array":
         items = schema.get("prefixItems") or [schema.get("items", {})]
         count = f" {len(schema['prefixItems'])}" if "prefixItems" in schema else ""
         return f"list of{count} {_words(items[0]).replace('number', 'numbers', 1)}"
-    if kind == "string":
-        return "path" if schema.get("format") == "path" else "text"
-    return {"boolean": "true or false", "object": "table"}.get(str(kind), "any value")
-
-
-def _limits(schema: dict[str, Any]) -> str:
-    words = {"minimum": "from", "exclusiveMinimum": "above"}
-    words |= {"maximum": "to", "exclusiveMaximum": "below"}
-    # A limit of 64 bits is no news to a reader.
-    return "".join(
+    words = {"integer": "whole number", "boolean": "true or false", "object": "table"}
+    words |= {"number": "number", "string": "path" if "format" in schema else "text"}
+    limits = {"minimum": "from", "exclusiveMinimum": "above"}
+    limits |= {"maximum": "to", "exclusiveMaximum": "below"}
+    return words.get(kind, "any value") + "".join(
         f" {word} {schema[key]:,}"
-        for key, word in words.items()
-        if key in schema and abs(schema[key]) < 2**53
+        for key, word in limits.items()
+        if key in schema and abs(schema[key]) < 2**53  # a limit of 64 bits is no news to a reader
     )
 
 
@@ -174,12 +155,7 @@ def _limits(schema: dict[str, Any]) -> str:
 
 
 def meanings_of(thing: Any) -> dict[str, str]:
-    """Return the meaning of each field of a class, or of each parameter of a function.
-
-    >>> from feda3i.methods.fedprox import FedProx
-    >>> meanings_of(FedProx)["mu"]
-    'Strength of the pull; 0 is FedAvg.'
-    """
+    """Return the meaning of each field of a class, or of each parameter of a function."""
     found: dict[str, str] = {}
     for owner in thing.__mro__[::-1] if isinstance(thing, type) else (thing,):
         if not getattr(owner, "__module__", "").startswith(("torch", "pydantic", "builtins")):
@@ -216,10 +192,5 @@ def _parameters(thing: Any) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text as one line, without the marks of code.
-
-    >>> _one_line('''``"a"`` is
-    ...     one''')
-    '"a" is one'
-    """
+    """Return a text as one line, without the marks of code."""
     return " ".join(text.replace("``", "").split())

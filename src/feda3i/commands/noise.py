@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -32,13 +32,17 @@ def apply(
     mu: Annotated[float, typer.Option(help="Mean distance in pixels; positive is outside.")],
     sigma: Annotated[float, typer.Option(help="Standard deviation in pixels.")],
     seed: Seed = 0,
-    noise: Name = "contour",
-    option: Choices = None,
+    noise: Annotated[
+        str, typer.Option(help="contour, levelset, flip, morphology, markov or file.py:Name.")
+    ] = "contour",
+    option: Annotated[
+        list[str] | None, typer.Option(help="Option of the model, e.g. mode=faithful.")
+    ] = None,
     site: Annotated[str, typer.Option(help="Name of the site; other names give other noise.")] = "",
     relative: Annotated[
         bool, typer.Option(help="mu and sigma are meant at 256 px and scale with the mask.")
     ] = False,
-    classes: Classes = 1,
+    classes: Annotated[int, typer.Option(min=1, max=255, help="Foreground classes.")] = 1,
     overwrite: Annotated[bool, typer.Option(help="Write into a folder with files.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -67,30 +71,13 @@ def apply(
 @app.command()
 def gallery(
     out: Annotated[Path, typer.Option(help="Picture to write.")] = Path("noise_gallery.png"),
-    image: Annotated[list[Path] | None, typer.Option(help="Image; repeat with --mask.")] = None,
-    mask: Annotated[list[Path] | None, typer.Option(help="Mask of each image.")] = None,
     seed: Seed = 8,
-    mode: Annotated[Literal["robust", "faithful"], typer.Option(help="Of the model.")] = "robust",
-    quiet: Quiet = False,
 ) -> None:
     """Draw the paper's six contour evolution models over images, and the bias along the contour."""
-    from feda3i.reading.file_list import read_file
-    from feda3i.reading.picture import read_image
-    from feda3i.simulation.noise_figure import built_in_cases, draw_gallery
-    from feda3i.simulation.noisy_files import read_mask_file
+    from feda3i.simulation.noise_figure import draw_gallery
 
-    images, masks = image or [], mask or []
-    if len(images) != len(masks):
-        raise RecipeError(
-            f"expected one --mask per --image, found {len(images)} images, {len(masks)} masks"
-        )
-    given = [
-        (read_image(read_file(i)).pixels, read_mask_file(m))
-        for i, m in zip(images, masks, strict=True)
-    ]
-    draw_gallery(out, given or built_in_cases(seed), seed, mode=mode)
-    if not quiet:
-        print(out)
+    draw_gallery(out, seed)
+    print(out)
 
 
 @app.command()

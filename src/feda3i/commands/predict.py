@@ -48,8 +48,9 @@ def predict(
     kind = ".png" if form.volumes is None else ".nii.gz"
     files, problems = image_files(images, PICTURES if form.volumes is None else (*VOLUMES, *DICOM))
     endings = (kind, "_overlay.png") if overlay else (kind,)
-    stems = output_names([file.name for file in files], endings)
-    check_targets(out, files, [out / f"{s}{end}" for s in stems for end in endings], overwrite)
+    stems = [out / split_extension(file.name)[0] for file in files]
+    targets = [Path(f"{stem}{ending}") for stem in stems for ending in endings]
+    check_targets(out, files, targets, overwrite)
     done = 0
     with one_thread():
         out.mkdir(parents=True, exist_ok=True)
@@ -57,9 +58,9 @@ def predict(
         for file, stem in track(pairs, description="predict", transient=True):
             try:
                 if form.volumes is None:
-                    predict_picture(predictor, file, out / stem, overlay)
+                    predict_picture(predictor, file, stem, overlay)
                 else:
-                    predict_volume(predictor, file, out / stem)
+                    predict_volume(predictor, file, stem)
             except DataError as error:
                 problems.append(f"{file}: {error}")
                 continue
@@ -71,44 +72,21 @@ def predict(
 
 def image_files(path: Path, endings: tuple[str, ...]) -> tuple[list[Path], list[str]]:
     """Return the images at a path, sorted, and what has an image's name but is not a file."""
-    if path.is_dir() and not _is_series(path, endings):
-        named = sorted(
-            f for f in path.iterdir() if f.name.lower().endswith(endings) or _is_series(f, endings)
-        )
-        if not named:
-            raise DataError(f"'{path}' holds no image ({', '.join(endings)})")
-    else:
-        named = [path]
+
+    def is_series(folder: Path) -> bool:  # of DICOM slices, where volumes are looked for
+        slices = tuple(ending for ending in endings if ending in DICOM)
+        return folder.is_dir() and any(f.name.lower().endswith(slices) for f in folder.iterdir())
+
+    named = [path]
+    if path.is_dir() and not is_series(path):
+        named = [f for f in path.iterdir() if f.name.lower().endswith(endings) or is_series(f)]
     # Reading a pipe or a device would wait for ever.
-    files = [file for file in named if file.is_file() or _is_series(file, endings)]
+    files = sorted(file for file in named if file.is_file() or is_series(file))
     problems = [f"{file}: expected a file, found none" for file in named if file not in files]
     if not files:
-        raise DataError("expected an image or a folder of images; " + "\n  ".join(problems))
+        what = "\n  ".join(problems) or f"'{path}' holds none ({', '.join(endings)})"
+        raise DataError(f"expected an image or a folder of images; {what}")
     return files, problems
-
-
-def _is_series(path: Path, endings: tuple[str, ...]) -> bool:
-    """Return whether a path is a folder of DICOM slices, where volumes are looked for."""
-    wanted = tuple(ending for ending in endings if ending in DICOM)
-    return path.is_dir() and any(f.name.lower().endswith(wanted) for f in path.iterdir() if wanted)
-
-
-def output_names(names: Sequence[str], endings: Sequence[str]) -> list[str]:
-    """Return one stem per file; files of one stem, but for case, get their ending into the name.
-
-    >>> output_names(["a.png", "a.bmp", "b.png"], [".png"])
-    ['a_png', 'a_bmp', 'b']
-    """
-    stems = [split_extension(name)[0] for name in names]
-    count = Counter(stem.casefold() for stem in stems)
-    stems = [
-        stem if count[stem.casefold()] == 1 else name.replace(".", "_")
-        for stem, name in zip(stems, names, strict=True)
-    ]
-    taken = Counter(f"{stem}{ending}".casefold() for stem in stems for ending in endings)
-    if twice := [name for name, times in taken.items() if times > 1]:
-        raise DataError(f"the masks of two images would be called {twice[0]}: rename one image")
-    return stems
 
 
 def check_targets(
@@ -118,16 +96,14 @@ def check_targets(
 
     Images are never replaced; other files only with ``overwrite``.
     """
-    if out.exists() and not out.is_dir():
-        raise DataError(f"expected a folder for the masks, found a file: '{out}'")
-    if out.is_dir() and any(out.samefile(source.parent) for source in sources):
-        raise DataError(f"'{out}' holds the images themselves: choose another folder for the masks")
+    count = Counter(target.name.casefold() for target in targets)
+    if twice := [name for name, times in count.items() if times > 1]:
+        raise DataError(f"the masks of two images would be called {twice[0]}: rename one image")
     images = {source.resolve() for source in sources}
     found = [target for target in targets if target.exists() or target.is_symlink()]
-    for target in found:
-        if target.resolve() in images or target.is_dir():
-            what = "a folder" if target.is_dir() else "one of the images"
-            raise DataError(f"'{target}' is {what}: choose another folder for the masks")
+    is_theirs = out.is_dir() and any(out.samefile(source.parent) for source in sources)
+    if is_theirs or any(target.resolve() in images for target in found):
+        raise DataError(f"'{out}' holds the images themselves: choose another folder for the masks")
     if found and not overwrite:
         raise DataError(f"'{found[0]}' already exists: choose another folder, or add --overwrite")
 
@@ -143,10 +119,10 @@ def predict_picture(predictor: Predictor, file: Path, stem: Path, overlay: bool)
     picture = read_image(data, channels=form.channels, keep=form.keeps_values).pixels
     mask = predictor.picture(picture)
     shown = mask * 255 if form.classes == 1 else mask  # else the numbers of classes
-    write_png(stem.with_name(f"{stem.name}.png"), as_stored(shown, orientation_of(data)))
+    write_png(Path(f"{stem}.png"), as_stored(shown, orientation_of(data)))
     if overlay:
         pixels = byte_picture(picture, form.normalise)
-        write_overlay(stem.with_name(f"{stem.name}_overlay.png"), pixels, mask)
+        write_overlay(Path(f"{stem}_overlay.png"), pixels, mask)
 
 
 def write_overlay(path: Path, picture: NDArray[np.uint8], mask: NDArray[np.uint8]) -> None:
@@ -187,4 +163,4 @@ def predict_volume(predictor: Predictor, file: Path, stem: Path) -> None:
     else:
         mask = np.stack([predictor.picture(plane, spacing[1:]) for plane in pixels])
     made = write_like(volume, mask, form.axis)
-    write_file(stem.with_name(f"{stem.name}.nii.gz"), made, mode=0o600)
+    write_file(Path(f"{stem}.nii.gz"), made, mode=0o600)
