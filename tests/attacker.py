@@ -17,7 +17,7 @@ from flwr.app import Error, Message
 import attacks
 from feda3i.flower import client_app, guard
 
-honest = client_app._answer
+honest = client_app.answer
 
 
 def spoilers():
@@ -33,9 +33,9 @@ def spoilers():
     return found
 
 
-def hostile(message, context, work):
+def hostile(message, context):
     """Answer, then spoil the answer."""
-    reply = honest(message, context, work)
+    reply = honest(message, context)
     plan = Path(os.environ["FEDA3I_ATTACK"])
     kind = reply.content["header"]["kind"]
     names = json.loads(plan.read_text("utf-8")).get(kind, [])
@@ -52,5 +52,5 @@ def hostile(message, context, work):
 
 
 if __name__ == "__main__":
-    client_app._answer = hostile
+    client_app.answer = hostile
     guard.main()

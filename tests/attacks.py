@@ -118,7 +118,7 @@ FORGED = {
         for header in HEADERS
     },
     **{
-        f"raw {header[:9]}": (with_array(npy(header), stype=records.RAW), "bytes, found")
+        f"raw {header[:9]}": (with_array(npy(header), stype=records.RAW), "60 bytes of")
         for header in HEADERS[:1]
     },
     "a negative shape": (with_array(b"", shape=(-1,), stype=records.RAW), "of shape"),

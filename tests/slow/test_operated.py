@@ -83,7 +83,7 @@ def test_other_versions_a_slow_line_and_two_runs_at_once(tmp_path):
     recipe = small(recipe_of(4, "fedavg", rounds=3), min_sites=3, deadline=1200)
     sites = names(4)
     older = other_version(tmp_path / "older", init=('__version__ = "', '__version__ = "0.0.9-'))
-    newer = other_version(tmp_path / "newer", flower__records=("PROTOCOL = 2", "PROTOCOL = 99"))
+    newer = other_version(tmp_path / "newer", flower__records=("PROTOCOL = 3", "PROTOCOL = 99"))
     with Consortium(tmp_path / "c", sites, patience=60) as consortium:
         consortium.start_server()
         line = SlowLine(consortium.settings.port, rate=100_000)

@@ -169,7 +169,7 @@ def _write_files(folder: Path, kind: str, values: Mapping[str, str]) -> None:
 
 def check_site_name(name: str) -> None:
     """Raise ``RecipeError`` unless a name can be a file name, a key's name and a folder."""
-    if not SITE_NAME.fullmatch(name):
+    if not re.fullmatch(SITE_NAME, name):
         raise RecipeError(
             f"expected site names of letters, digits, - and _, found '{name}'; e.g. clinic-a"
         )

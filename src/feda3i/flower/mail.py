@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 from flwr.app import Message, RecordDict
@@ -11,8 +10,6 @@ from flwr.serverapp import Grid
 
 from feda3i.errors import WireError, printable, summary
 
-LOST = (3, 4, 5)
-"""Flower's error codes for a message or a node that is gone; the site may be asked again."""
 _REASONS = {
     1: "its app could not be loaded",
     2: "its app failed",
@@ -22,6 +19,11 @@ _REASONS = {
     7: "it refused the app",
     8: "its app crashed",
 }
+_LOST = (3, 4, 5)
+
+
+class LostError(Exception):
+    """A message or a node is gone; the site may be asked again."""
 
 
 class Mail:
@@ -34,27 +36,27 @@ class Mail:
     def __init__(self, grid: Grid, make: Callable[..., Message] = Message) -> None:
         self.grid, self._make = grid, make
 
-    def send(self, content: RecordDict, node: int, kind: str, ttl: float) -> str | None:
-        """Send a message; return its identifier, or ``None`` if it could not be sent."""
-        message = self._make(content, node, kind, ttl=ttl)
-        return next(iter(self.grid.push_messages([message])), None)
+    def send(self, content: RecordDict, node: int, seconds: float) -> str:
+        """Send a message for some seconds; return its identifier, "" if it could not be sent."""
+        message = self._make(content, node, "query", ttl=seconds)
+        return next(iter(self.grid.push_messages([message])), None) or ""
 
-    def fetch(self, identifier: str) -> Message | None:
-        """Return the reply to a message, if it has come; raise ``WireError`` if it is unreadable.
+    def fetch(self, identifier: str) -> RecordDict | None:
+        """Return the reply to a message, if it has come; raise ``WireError`` if it is none.
 
-        What goes wrong between this process and the SuperLink is not the node's fault and is passed
-        on as it is.
+        Replies are fetched one by one, so that a forged one spoils no other. What goes wrong
+        between this process and the SuperLink is not the node's fault and is passed on as it is.
         """
         try:
-            return next(iter(self.grid.pull_messages([identifier])), None)
+            reply = next(iter(self.grid.pull_messages([identifier])), None)
         except (httpx.HTTPError, OSError, RuntimeError, MemoryError):
             raise
         except Exception as error:  # whatever Flower's reading of a forged message ends in
             reason = printable(summary(error), 300)
             raise WireError(f"its message cannot be read: {reason}") from None
-
-
-def reason_of(error: Any) -> str:
-    """Return Flower's error in place of a reply as a reason."""
-    code = error.code
-    return f"{_REASONS.get(code, f'error {code}')} ({printable(str(error.reason), 300)})"
+        if reply is None or not reply.has_error():
+            return None if reply is None else reply.content
+        code = reply.error.code
+        kind = LostError if code in _LOST else WireError
+        reason = printable(str(reply.error.reason), 300)
+        raise kind(f"{_REASONS.get(code, f'error {code}')} ({reason})")

@@ -10,20 +10,20 @@ import json
 import re
 import resource
 import signal
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from feda3i.core.cases import Cases, Federation, Index
+from feda3i.core.cases import Cases, Index
 from feda3i.core.holdout import hold_out
 from feda3i.engine.events import mistake_of
+from feda3i.engine.transport import one_thread
 from feda3i.errors import DataError, RecipeError, RunError, check_option
 from feda3i.files import make_private
 from feda3i.recipe import Recipe, validate
@@ -32,7 +32,8 @@ from feda3i.simulation.views import view_of
 from feda3i.values import keywords_of, split_names
 
 MAX_RECIPE = 2**18
-SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+SITE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""A name can be a file name, a key's name and a folder."""
 
 
 def _absolute(path: Path) -> Path:
@@ -41,15 +42,8 @@ def _absolute(path: Path) -> Path:
     return path
 
 
-def _site_name(name: str) -> str:
-    if not SITE_NAME.fullmatch(name):
-        raise ValueError("expected letters, digits, - and _")
-    return name
-
-
 _Names = Annotated[tuple[str, ...], BeforeValidator(lambda text: split_names(str(text)))]
 _Limit = Annotated[float, Field(strict=True, ge=0, lt=1e9)]
-_Yes = Annotated[bool, Field(strict=True)]
 
 
 class NodeSettings(BaseModel):
@@ -57,7 +51,7 @@ class NodeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, alias_generator=lambda name: name.replace("_", "-"))
 
-    site: Annotated[str, AfterValidator(_site_name)]  # as its key is registered
+    site: Annotated[str, Field(pattern=SITE_NAME)]  # as its key is registered
     state_dir: Annotated[Path, AfterValidator(_absolute)]
     """Folder for the site's memory; survives restarts of the node."""
     data_dir: Annotated[Path | None, BeforeValidator(lambda text: text or None)] = None
@@ -72,8 +66,7 @@ class NodeSettings(BaseModel):
     max_epochs: _Limit = 50
     max_seconds: _Limit = 3600  # for one message
     max_memory: _Limit = 0  # GB of the process that answers a message; 0: as much as there is
-    allow_plugins: _Yes = False  # whether a recipe may name a Python file or module of this machine
-    allow_synthetic: _Yes = False
+    allow_synthetic: Annotated[bool, Field(strict=True)] = False
 
     @classmethod
     def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
@@ -89,7 +82,6 @@ class NodeSettings(BaseModel):
     @contextmanager
     def limits(self) -> Iterator[None]:
         """Bound the seconds and the memory of one answer; what needs more is a ``RunError``."""
-        is_main = threading.current_thread() is threading.main_thread()
 
         def stop(*_: object) -> None:
             raise _LateError
@@ -98,10 +90,9 @@ class NodeSettings(BaseModel):
         if self.max_memory:
             most = min(int(self.max_memory * 1e9), before[1] if before[1] > 0 else 2**62)
             resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
-        handler = signal.signal(signal.SIGALRM, stop) if is_main else None
+        handler = signal.signal(signal.SIGALRM, stop)
         try:
-            if is_main:  # signals reach no other thread
-                signal.setitimer(signal.ITIMER_REAL, self.max_seconds)
+            signal.setitimer(signal.ITIMER_REAL, self.max_seconds)
             yield
         except _LateError:
             raise RunError(
@@ -115,13 +106,13 @@ class NodeSettings(BaseModel):
                 ) from None
             raise
         finally:
-            if is_main:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
             resource.setrlimit(resource.RLIMIT_DATA, before)
 
-    def check_agreed(self, recipe: Recipe) -> None:
-        """Raise ``RecipeError`` if a recipe asks for more than this site agreed to."""
+    def accept(self, run_config: Mapping[str, Any]) -> Recipe:
+        """Return the server's recipe with this site's own device; refuse what goes too far."""
+        recipe = recipe_in(run_config, engine={"device": self.device, "workers": 1})
         wanted = [("method", recipe.method.name, self.methods)]
         wanted += [("method", "redraw", self.methods)] if recipe.redraw.on else []
         wanted += [("model", recipe.model.name, self.models)]
@@ -137,15 +128,12 @@ class NodeSettings(BaseModel):
                 f"train.epochs: this site agreed to at most {self.max_epochs:g} (max-epochs in "
                 f"its site.toml), found {recipe.train.epochs}"
             )
+        return recipe
 
     def threading(self) -> AbstractContextManager[None]:
         """Return a context with the site's number of threads."""
-        from feda3i.engine.transport import one_thread
-
         if self.threads == 1:
             return one_thread()
-        import torch
-
         torch.set_num_threads(self.threads)
         return nullcontext()
 
@@ -162,20 +150,18 @@ class _LateError(BaseException):
 
 @dataclass(frozen=True)
 class SiteData:
-    """The cases of one site: those it trains on, those it keeps, and its own test cases.
-
-    ``index`` and ``validation`` are positions in ``train``; nobody trains on the latter.
-    """
+    """The cases of one site; nobody trains on those that it keeps for validation or test."""
 
     train: Cases
-    index: Index
+    index: Index  # in ``train``, of those that it trains on
+    validation: Index
+    test: Cases | None
     classes: int
-    test: Cases | None = None
-    validation: Index = field(default_factory=lambda: np.zeros(0, np.intp))
 
 
-def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
-    """Return the server's recipe if this site may carry it out, with this site's own device."""
+def recipe_in(run_config: Mapping[str, Any], **changes: Any) -> Recipe:
+    """Return the recipe that an app carries, if all that it names is installed."""
+    text = run_config.get("recipe")
     if not isinstance(text, str) or len(text) > MAX_RECIPE:
         raise RecipeError(f"expected a recipe of at most {MAX_RECIPE} bytes of JSON")
     try:
@@ -184,26 +170,18 @@ def recipe_at_site(text: object, settings: NodeSettings) -> Recipe:
         raise RecipeError("the recipe is not JSON") from None
     if not isinstance(values, dict):
         raise RecipeError("the recipe is not an object")
-    recipe = validate({**values, "engine": {"device": settings.device, "workers": 1}})
-    check_names(recipe, settings.allow_plugins)
-    settings.check_agreed(recipe)
+    recipe = validate({**values, **changes})
+    check_names(recipe)
     return recipe
 
 
-def check_names(recipe: Recipe, allow_plugins: bool = False) -> None:
+def check_names(recipe: Recipe) -> None:
     """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
-    if allow_plugins:
-        return
-    for section in ("method", "model", "data"):
+    for section in ("method", "model", "data", "noise"):
         name, registry = getattr(recipe, section).name, registries()[section]
         key = registry.canonical(name)
-        if key not in registry.builtin and key not in registry.names():
-            raise RecipeError(
-                f"{section}: sites run what is installed, found '{name[:80]}'; a site that wants "
-                f"to run a file or module of its own sets allow-plugins=true in its node-config"
-            )
-    if ":" in recipe.noise.name:  # a plug-in; other names are looked up among the installed ones
-        raise RecipeError(f"noise: sites run what is installed, found '{recipe.noise.name[:80]}'")
+        if key not in (*registry.builtin, *registry.names(), "none"):
+            raise RecipeError(f"{section}: sites run what is installed, found '{name[:80]}'")
 
 
 def read_env(server: Path) -> dict[str, str]:
@@ -232,13 +210,13 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
 def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
     """Return the site's cases: its own folder, or its part of a synthetic data set."""
     if settings.data_dir is not None:
-        return _from_folder(recipe, settings)
+        return _from_folder(recipe, settings, settings.data_dir)
     if not settings.allow_synthetic:
         raise DataError("the node has no data-dir; set it in the node's own settings")
     return _from_recipe(recipe, settings.site)
 
 
-def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
+def _from_folder(recipe: Recipe, settings: NodeSettings, folder: Path) -> SiteData:
     from feda3i.data.division import as_test, list_folder
     from feda3i.data.folder import load_listed
     from feda3i.reading.options import Options
@@ -249,10 +227,8 @@ def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
         raise RecipeError(
             "noise is for simulations: the masks of a real site are taken as they are; noise=none"
         )
-    options = folder_options(recipe)
-    assert settings.data_dir is not None
+    listing = list_folder(folder, Options.of(folder_options(recipe)))
     cache = make_private(settings.state_dir / settings.site / "cache")
-    listing = list_folder(settings.data_dir, Options.of(options))
     has_test = "test" in as_test(listing.cases)
     train = load_listed(listing, "train" if has_test else None, cache)
     test = load_listed(listing, "test", cache) if has_test else None
@@ -260,26 +236,17 @@ def _from_folder(recipe: Recipe, settings: NodeSettings) -> SiteData:
     trained, kept = every, every[:0]
     if share:
         trained, kept = hold_out(train, every, share, recipe.seed, settings.site)
-    return SiteData(train, trained, len(listing.options.classes), test, kept)
+    return SiteData(train, trained, kept, test, len(listing.options.classes))
 
 
 def _from_recipe(recipe: Recipe, site: str) -> SiteData:
-    if not recipe.data.name.startswith("synthetic") or "path" in recipe.data.options():
-        raise RecipeError(f"expected a synthetic data set, found '{recipe.data.name}'")
-    federation = _synthetic(json.dumps(recipe.to_dict(), sort_keys=True))
-    if site not in federation.sites:
-        raise DataError(f"the synthetic data set has no site '{site}'")
-    index, kept = (
-        np.asarray(part[site]) if site in part else np.zeros(0, np.intp)
-        for part in (federation.sites, federation.validation)
-    )
-    return SiteData(federation.train, index, len(federation.classes), validation=kept)
-
-
-@lru_cache(maxsize=2)  # a pure function of the recipe; saves time where many nodes share a process
-def _synthetic(text: str) -> Federation:
     from feda3i.simulation.federation import federation_of
     from feda3i.simulation.views import as_trained
 
-    recipe = validate(json.loads(text))
-    return as_trained(federation_of(recipe), recipe.method.name)
+    if not recipe.data.name.startswith("synthetic"):
+        raise RecipeError(f"expected a synthetic data set, found '{recipe.data.name}'")
+    found = as_trained(federation_of(recipe), recipe.method.name)
+    if site not in found.sites:
+        raise DataError(f"the synthetic data set has no site '{site}'")
+    kept = np.asarray(found.validation.get(site, ()), np.intp)
+    return SiteData(found.train, np.asarray(found.sites[site]), kept, None, len(found.classes))

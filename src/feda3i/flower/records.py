@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields as fields_of
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
+from feda3i import __version__
 from feda3i.core.layout import Layout
-from feda3i.core.messages import TASKS, Order, Params, Reply, Task
+from feda3i.core.messages import Order, Params, Reply, Task
 from feda3i.core.wire import MAX_SECONDS
 from feda3i.engine.events import mistake_of
-from feda3i.errors import WireError, printable, shown
+from feda3i.errors import DivergedError, WireError, printable, shown
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised whenever the meaning of a message changes; both sides must have the same."""
 MAX_TEXT = 2**22
 """The longest body."""
@@ -39,11 +40,11 @@ _T = TypeVar("_T")
 class Header:
     """What every message says of itself.
 
-    ``kind`` is the task, ``"hello"``, ``"score"`` or ``"refusal"``; ``run`` names the run in all
-    its parts, also after a resume; ``layout`` is the digest of the network's layout.
+    ``run`` names the run in all its parts, also after a resume; ``layout`` is the digest of the
+    network's layout.
     """
 
-    kind: _Short
+    kind: Task | Literal["hello", "score", "refusal"]
     run: _Short = ""
     round: int = 0
     site: _Short = ""
@@ -85,24 +86,36 @@ def write(
 
 
 def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
-    """Return header and body; a header of another protocol is returned, not refused."""
+    """Return header and body of a message of the same protocol."""
     record = dict(content.items()).get(_HEADER)
     if not isinstance(record, ConfigRecord):
         raise WireError("expected a feda3i message, found one without a header")
+    if (protocol := record.get("protocol")) != PROTOCOL:
+        raise WireError(
+            f"it speaks protocol {shown(protocol)}, the other side {PROTOCOL}; install feda3i "
+            f"{__version__} on both sides"
+        )
     fields = dict(record)
     text = fields.pop("body", "{}")
     known = {field.name: fields[field.name] for field in fields_of(Header) if field.name in fields}
     header = checked(Header, known, "the header of a message")
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise WireError(f"expected a body of at most {MAX_TEXT} bytes of JSON")
-    if header.protocol != PROTOCOL:
-        return header, {}
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
         raise WireError("the body of a message is not JSON") from None
     if not isinstance(body, dict):
         raise WireError("the body of a message is not an object")
+    return header, body
+
+
+def read_answer(content: RecordDict) -> tuple[Header, dict[str, Any]]:
+    """Return header and body of a site's answer; raise its reason if the site refused."""
+    header, body = read_header(content)
+    if header.kind == "refusal":
+        kind = DivergedError if body.get("diverged") is True else WireError
+        raise kind(printable(body.get("reason", "it refused")))
     return header, body
 
 
@@ -117,17 +130,14 @@ def raw_array(vector: NDArray[Any]) -> Array:
     return Array(str(vector.dtype), vector.shape, RAW, data)
 
 
-def vector_in(array: Array, name: str, dtype: str, length: int) -> NDArray[Any]:
-    """Return a vector of a known type and length; raise ``WireError`` if it is anything else."""
-    kind = np.dtype(dtype).newbyteorder("<")
-    if (array.stype, array.dtype, tuple(array.shape)) != (RAW, dtype, (length,)):
+def _vector_in(record: ArrayRecord, name: str, dtype: str, length: int) -> NDArray[Any]:
+    array, kind = record[name], np.dtype(dtype).newbyteorder("<")
+    found = (array.stype, array.dtype, tuple(array.shape), len(array.data))
+    if found != (RAW, dtype, (length,), kind.itemsize * length):
         raise WireError(
-            f"'{name}': expected {dtype} of shape ({length},) as {RAW}, found "
-            f"{shown(array.dtype)} of shape {shown(tuple(array.shape))} as {shown(array.stype)}"
-        )
-    if len(array.data) != kind.itemsize * length:
-        raise WireError(
-            f"'{name}': expected {kind.itemsize * length} bytes, found {len(array.data)}"
+            f"'{name}': expected {dtype} of shape ({length},) as {kind.itemsize * length} bytes of "
+            f"{RAW}, found {shown(array.dtype)} of shape {shown(tuple(array.shape))} as "
+            f"{len(array.data)} bytes of {shown(array.stype)}"
         )
     return np.frombuffer(array.data, kind).astype(dtype)  # a copy: the message may be forgotten
 
@@ -149,20 +159,10 @@ def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> di
                 f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
             )
         found[allowed[key]] = Params(
-            vector_in(record["values"], "values", "float32", layout.size),
-            vector_in(record["counts"], "counts", "int64", layout.integers),
+            _vector_in(record, "values", "float32", layout.size),
+            _vector_in(record, "counts", "int64", layout.integers),
         )
     return found
-
-
-def size_of(content: RecordDict) -> int:
-    """Return about how many bytes the records of a message hold."""
-    total = 0
-    for record in content.values():
-        for value in record.values():
-            data = value.data if isinstance(value, Array) else value
-            total += len(data) if isinstance(data, str | bytes) else 8
-    return total
 
 
 # -- orders and replies ---------------------------------------------------------------------------
@@ -176,19 +176,15 @@ def write_order(order: Order, run: str, layout: str, params: ArrayRecord) -> Rec
 
 
 def read_order(
-    content: RecordDict,
-    header: Header,
-    body: dict[str, Any],
-    layout: Layout,
-    networks: Sequence[str],
+    content: RecordDict, header: Any, body: Mapping[str, Any], layout: Layout, names: Sequence[str]
 ) -> Order:
-    """Return the order in a message; ``networks`` names the further ones it may hold."""
-    params = read_params(content, layout, ("", *networks))
+    """Return the order in a message; ``names`` are those of the further networks it may hold."""
+    params = read_params(content, layout, ("", *names))
     settings = body.get("settings")
     if "" not in params or not isinstance(settings, dict):
         raise WireError("an order without parameters or settings")
     network = params.pop("")
-    return Order(_task(header.kind), header.round, header.site, network, settings, params)
+    return Order(header.kind, header.round, header.site, network, settings, params)
 
 
 def write_reply(reply: Reply, run: str, layout: str) -> RecordDict:
@@ -199,16 +195,9 @@ def write_reply(reply: Reply, run: str, layout: str) -> RecordDict:
     return write(header, body, params)
 
 
-def read_reply(content: RecordDict, header: Header, body: dict[str, Any], layout: Layout) -> Reply:
+def read_reply(content: RecordDict, header: Any, body: Mapping[str, Any], layout: Layout) -> Reply:
     """Return the reply in a message."""
-    task = _task(header.kind)
-    params = read_params(content, layout, ("",) if task == "fit" else ())
+    params = read_params(content, layout, ("",) if header.kind == "fit" else ())
     found = checked(_ReplyBody, body, "a reply")
-    about = (task, header.round, header.site, found.cases, found.numbers)
+    about = (header.kind, header.round, header.site, found.cases, found.numbers)
     return Reply(*about, params.get(""), seconds=found.seconds)
-
-
-def _task(kind: str) -> Task:
-    if kind not in TASKS:
-        raise WireError(f"expected one of {', '.join(TASKS)}, found {shown(kind, 40)}")
-    return kind

@@ -2,7 +2,7 @@
 
 What concerns the server alone comes from its environment, and sites are never told: ``FEDA3I_RUNS``
 (folder of run folders), ``FEDA3I_SITES`` (names, separated by commas), ``FEDA3I_TEST`` (folder of
-test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come), ``FEDA3I_ALLOW_PLUGINS=1``.
+test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come).
 ``FEDA3I_SERVER`` is the server's folder, whose ``server.env`` is read again for every run. Recipe,
 name of the run and whether to resume come with the app.
 """
@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from typing import Any
 from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
-from feda3i import __version__
 from feda3i.core.cases import Cases
 from feda3i.engine.console import Listener, Live
 from feda3i.engine.job import Job, format_of, job_for
@@ -32,10 +32,10 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower.mail import Mail
-from feda3i.flower.node import check_names, folder_options, read_env
+from feda3i.flower.node import folder_options, read_env, recipe_in
 from feda3i.flower.roster import Roster
-from feda3i.flower.transport import FlowerTransport
-from feda3i.recipe import Recipe, validate
+from feda3i.flower.transport import SITES, FlowerTransport
+from feda3i.recipe import Recipe
 from feda3i.values import split_names
 
 app = ServerApp()
@@ -60,24 +60,18 @@ class ServerSettings:
         """Read the settings of the app and of the server's environment."""
         if environment.get("FEDA3I_SERVER"):  # it may have changed since the server was started
             environment = {**environment, **read_env(Path(environment["FEDA3I_SERVER"]))}
-        try:
-            recipe = validate(json.loads(str(run_config.get("recipe", ""))))
-        except ValueError:
-            raise RecipeError("run-config: expected 'recipe' as JSON") from None
-        name = str(run_config.get("run", ""))
+        name, runs = str(run_config.get("run", "")), Path(environment.get("FEDA3I_RUNS", ""))
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
             raise RecipeError(f"run-config: expected run=NAME as a folder name, found '{name}'")
-        runs = Path(environment.get("FEDA3I_RUNS", ""))
         if not runs.is_absolute():
             raise RecipeError("set FEDA3I_RUNS to an absolute folder in the server's environment")
-        check_names(recipe, environment.get("FEDA3I_ALLOW_PLUGINS") == "1")
         return cls(
-            recipe,
+            recipe_in(run_config),
             runs / name,
             split_names(environment.get("FEDA3I_SITES", "")),
             Path(environment["FEDA3I_TEST"]) if environment.get("FEDA3I_TEST") else None,
             is_resumed=run_config.get("resume") is True,
-            patience=_seconds(environment.get("FEDA3I_WAIT", "")),
+            patience=float(environment.get("FEDA3I_WAIT") or cls.patience),
         )
 
     def least(self) -> int:
@@ -88,13 +82,6 @@ class ServerSettings:
         if not self.sites:
             raise RecipeError("engine.min_sites=all needs the list of sites in FEDA3I_SITES")
         return len(set(self.sites))
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(text or ServerSettings.patience)
-    except ValueError:
-        raise RecipeError(f"FEDA3I_WAIT: expected seconds, found '{text}'") from None
 
 
 @app.main()
@@ -114,28 +101,24 @@ def serve(
     make: Callable[..., Message] = Message,
 ) -> Result:
     """Wait for the sites, then start or resume the run and play it to its end."""
-    recipe = settings.recipe
-    roster = Roster(Mail(grid, make), settings.sites)
+    recipe, path = settings.recipe, settings.folder
     job, test, facts = _prepare(settings)
-    if job is not None:
-        roster.layout = job.layout.digest()
+    sites = path / SITES if settings.is_resumed else None
+    bound = json.loads(sites.read_text("utf-8")) if sites and sites.exists() else {}
+    roster = Roster(Mail(grid, make), settings.sites, bound)
+    roster.layout = None if job is None else job.layout.digest()
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
-    if job is None:
-        job = _job_of_sites(recipe, roster, settings.least())
+    job = job or _job_of_sites(recipe, roster, settings.least())
     roster.layout = job.layout.digest()
-    facts["sites"] = roster.cases()
-    listener.note(f"sites and their cases, as they say: {_listed(roster.cases())}")
-    for site, version in roster.versions().items():
-        listener.note(
-            f"{site} runs feda3i {version}, this server {__version__}: it may differ in the last "
-            f"digits; install the same version everywhere"
-        )
+    facts["sites"] = cases = roster.cases()
+    total = sum(cases.values())
+    listed = ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
+    listener.note(f"sites and their cases, as they say: {listed}")
     folder, run = _open(settings, facts)
     with closing(folder):
         if folder.is_done:
             return finished(folder)
-        path = folder.path
-        transport = FlowerTransport(roster, job, run, folder=path, test=test, poll=poll)
+        transport = FlowerTransport(roster, job, run, folder.path, test, poll)
         changed = moved(folder.manifest()) if settings.is_resumed else []
         return run_rounds(folder, job, transport, listener, changed)
 
@@ -163,33 +146,17 @@ def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
 
     One site with other cases costs that site. Without a majority nobody can say who is wrong.
     """
-    kinds: dict[Any, list[str]] = {}
-    for site, g in sorted(roster.known.items()):
-        kinds.setdefault((g.channels, g.classes, g.shape), []).append(site)
-    kind, sites = max(kinds.items(), key=lambda item: len(item[1]))
-    odd = sorted(set(roster.known) - set(sites))
-    if len(sites) <= len(odd) or len(sites) < least:
-        found = "; ".join(
-            f"{', '.join(same)}: {channels} channels, {classes} classes, size {shape}"
-            for (channels, classes, shape), same in kinds.items()
-        )
+    kinds = {s: (g.channels, g.classes, tuple(g.shape)) for s, g in sorted(roster.known.items())}
+    kind, count = Counter(kinds.values()).most_common(1)[0]
+    if 2 * count <= len(kinds) or count < least:
         raise RunError(
-            f"the sites' cases do not fit together ({found}); set data.size, data.channels and "
-            f"data.classes in the recipe"
+            f"the sites' cases do not fit together (channels, classes, size: {kinds}); set "
+            f"data.size, data.channels and data.classes in the recipe"
         )
-    for site in odd:
-        g = roster.known[site]
-        roster.drop(
-            site,
-            f"its cases have {g.channels} channels, {g.classes} classes and size {g.shape}; those "
-            f"of most sites {kind[0]}, {kind[1]} and {kind[2]}",
-        )
+    for site, own in kinds.items():
+        if own != kind:
+            roster.drop(site, f"its cases have {own} channels, classes, size; most sites' {kind}")
     return Job(recipe, format_of(recipe, *kind))
-
-
-def _listed(cases: Mapping[str, int]) -> str:
-    total = sum(cases.values())
-    return ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
 
 
 def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, str]:

@@ -14,7 +14,7 @@ from feda3i.errors import RunError, WireError, printable
 from feda3i.flower.mail import Mail
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
-from feda3i.flower.transport import _rows
+from feda3i.flower.transport import rows_of
 
 BAD = "site-02"
 
@@ -170,22 +170,22 @@ def test_text_from_outside_is_one_line_of_bounded_length():
 
 
 ROWS = [
-    ({"dice": HUGE}, "the score dice"),
-    ({"dice": True}, "the score dice"),
-    ({"dice": -1.0}, "the score dice"),
-    ({"class": 9}, "the class"),
-    ({"cases": HUGE}, "the cases"),
-    ({"case": "x"}, "found 'case'"),
+    ({"dice": HUGE}, "rows.0.dice: input should be a valid number"),
+    ({"dice": True}, "rows.0.dice: input should be a valid number"),
+    ({"dice": -1.0}, "rows.0.dice: value error, expected a number from 0"),
+    ({"class": 9}, "each of 1 classes"),
+    ({"cases": HUGE}, "rows.0.cases"),
+    ({"site": "x"}, "rows.0.site"),
     ({UGLY: 1.0}, r"\x1b"),
 ]
-GOOD = {"class": 1, "cases": 3, "dice": 0.5, "hd95": math.nan}
+GOOD = {"case": BAD, "class": 1, "cases": 3, "dice": 0.5, "hd95": math.nan}
 
 
 @pytest.mark.parametrize(("row", "reason"), ROWS, ids=lambda value: ascii(value)[:20])
 def test_forged_scores_are_refused(row, reason):
-    assert _rows({"rows": [GOOD]}, BAD, 1)[0]["case"] == BAD
+    assert rows_of({"rows": [GOOD]}, BAD, 1)[0]["case"] == BAD
     with pytest.raises(WireError) as caught:
-        _rows({"rows": [{**GOOD, **row}]}, BAD, 1)
+        rows_of({"rows": [{**GOOD, **row}]}, BAD, 1)
     assert reason in str(caught.value)
 
 
@@ -222,14 +222,24 @@ def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
     def roster(*shapes):
         made = Roster(Mail(None))
         for k, shape in enumerate(shapes):
-            made.known[f"s{k}"] = Greeting(k, f"s{k}", 3, "", 3, 1, shape, "1")
+            made.known[f"s{k}"] = Greeting(
+                node=k,
+                site=f"s{k}",
+                layout="",
+                cases=3,
+                channels=3,
+                classes=1,
+                shape=list(shape),
+                version="1",
+            )
+            made.bound[f"s{k}"] = 3
         return made
 
     recipe = tiny()
     found = roster((32, 32), (64, 64), (32, 32))
     assert _job_of_sites(recipe, found, 2).format.shape == (32, 32)
     assert list(found.known) == ["s0", "s2"]
-    assert "size (64, 64)" in found.refused["s1"]
+    assert "(64, 64)" in found.refused()["node 1"]
     with pytest.raises(RunError, match="do not fit together"):
         _job_of_sites(recipe, roster((32, 32), (64, 64)), 1)
     with pytest.raises(RunError, match="do not fit together"):

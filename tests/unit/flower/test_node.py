@@ -14,7 +14,7 @@ from feda3i.engine.run import run
 from feda3i.errors import RecipeError, RunError
 from feda3i.flower import records
 from feda3i.flower.client_app import app
-from feda3i.flower.node import NodeSettings, recipe_at_site
+from feda3i.flower.node import NodeSettings
 from feda3i.flower.records import Header
 from feda3i.recipe import validate
 from feda3i.synthetic.federations import synthetic_skin
@@ -27,15 +27,21 @@ def settings(**changes):
     return NodeSettings.of({**SETTINGS, **changes})
 
 
+def accepted(values, **site):
+    """Return the recipe that a site makes of the server's."""
+    text = values if isinstance(values, str | None) else json.dumps({**tiny().to_dict(), **values})
+    return settings(**site).accept({"recipe": text})
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"site": ""}, "site.toml: site: .*expected letters, digits"),
+        ({"site": ""}, "site.toml: site: string should match pattern"),
         ({"site": "a/b"}, "found 'a/b'"),
         ({"state-dir": "state"}, "absolute"),
         ({"data_dir": "/x"}, "no option 'data_dir', did you mean 'data-dir'"),
         ({"max-epochs": "many"}, "max-epochs: input should be a valid number"),
-        ({"allow-plugins": "yes"}, "allow-plugins: input should be a valid boolean"),
+        ({"allow-synthetic": "yes"}, "allow-synthetic: input should be a valid boolean"),
     ],
 )
 def test_wrong_settings_are_named(changes, text):
@@ -61,20 +67,12 @@ def test_a_run_cannot_choose_a_path(run):
     ],
 )
 def test_no_code_from_the_wire(section, name):
-    values = {**tiny().to_dict(), section: {"name": name}}
     with pytest.raises(RecipeError, match="sites run what is installed"):
-        recipe_at_site(json.dumps(values), settings())
-
-
-def test_a_site_may_allow_its_own_plugins():
-    values = {**tiny().to_dict(), "method": {"name": "mine.py:Mine"}}
-    recipe = recipe_at_site(json.dumps(values), settings(**{"allow-plugins": True}))
-    assert recipe.method.name == "mine.py:Mine"
+        accepted({section: {"name": name}})
 
 
 def test_the_site_chooses_its_device_whatever_the_recipe_says():
-    values = {**tiny().to_dict(), "engine": {"device": "cuda:3"}}
-    assert recipe_at_site(json.dumps(values), settings(device="cpu")).engine.device == "cpu"
+    assert accepted({"engine": {"device": "cuda:3"}}, device="cpu").engine.device == "cpu"
 
 
 AGREED = [
@@ -88,9 +86,8 @@ AGREED = [
 
 @pytest.mark.parametrize(("site", "changes", "text"), AGREED)
 def test_a_recipe_beyond_what_the_site_agreed_to_is_refused(site, changes, text):
-    values = {**tiny().to_dict(), **changes}
     with pytest.raises(RecipeError, match=text) as caught:
-        recipe_at_site(json.dumps(values), settings(**site))
+        accepted(changes, **site)
     assert "\n" not in str(caught.value)
 
 
@@ -128,12 +125,13 @@ def test_an_order_beyond_the_seconds_of_the_site_is_refused():
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", None, "[" * 100_000, "x" * 2**19])
 def test_a_recipe_that_is_none_is_refused(text):
     with pytest.raises(RecipeError):
-        recipe_at_site(text, settings())
+        accepted(text)
 
 
-def ask(message_type, content, node_config, run_config):
-    grid = InProcessGrid(app, {"site-01": node_config}, run_config)
-    [identifier] = grid.push_messages([grid.message(content, 100, message_type, ttl=60.0)])
+def ask(content, node_config, recipe):
+    config = {"recipe": json.dumps(recipe)}
+    grid = InProcessGrid(app, {"site-01": node_config}, config)
+    [identifier] = grid.push_messages([grid.message(content, 100, "query", ttl=60.0)])
     [reply] = grid.pull_messages([identifier])
     return records.read_header(reply.content)
 
@@ -141,7 +139,7 @@ def ask(message_type, content, node_config, run_config):
 def test_an_order_of_another_protocol_is_refused(tmp_path):
     content = records.write(Header("hello", protocol=99), {})
     config = {**SETTINGS, "state-dir": str(tmp_path)}
-    header, body = ask("query.hello", content, config, {"recipe": json.dumps(tiny().to_dict())})
+    header, body = ask(content, config, tiny().to_dict())
     assert header.kind == "refusal"
     assert "protocol 99" in body["reason"]
 
@@ -154,8 +152,7 @@ def test_errors_of_a_site_tell_no_path_and_no_file(tmp_path):
     (place / "masks" / "mueller_anna.png").write_bytes(b"no picture")
     config = {"site": "site-01", "state-dir": str(tmp_path / "state"), "data-dir": str(place)}
     recipe = validate({**tiny().to_dict(), "data": {"name": "folder", "size": 32}})
-    run_config = {"recipe": json.dumps(recipe.to_dict())}
-    header, body = ask("query.hello", records.write(Header("hello"), {}), config, run_config)
+    header, body = ask(records.write(Header("hello"), {}), config, recipe.to_dict())
     assert header.kind == "refusal"
     assert "mueller" not in body["reason"]
     assert "ward-7" not in body["reason"]
@@ -169,8 +166,7 @@ def test_a_simulation_does_not_touch_real_masks(tmp_path):
         ({"data": {"name": "folder", "path": "/server/path"}}, "names no path"),
     ):
         values = {**tiny().to_dict(), "data": {"name": "folder"}, **change}
-        content = records.write(Header("hello"), {})
-        header, body = ask("query.hello", content, config, {"recipe": json.dumps(values)})
+        header, body = ask(records.write(Header("hello"), {}), config, values)
         assert header.kind == "refusal"
         assert reason in body["reason"]
 

@@ -164,7 +164,7 @@ def test_a_killed_server_resumes_to_the_same_end(tmp_path):
     ("config", "reason"),
     [
         ({"site": "site-01"}, "registered as"),
-        ({"site": "../etc"}, "expected letters, digits, - and _"),
+        ({"site": "../etc"}, "string should match pattern"),
         ({"data-dir": "/nowhere/secret"}, "see the site's log"),
         ({"allow-synthetic": False}, "see the site's log"),
     ],
@@ -194,14 +194,3 @@ def test_too_few_sites_at_the_start(tmp_path):
     with pytest.raises(RunError, match=r"2 sites came .*at least 3 must; missing: site-02"):
         trial.play()
     assert not (tmp_path / "trial").exists()
-
-
-def test_bytes_per_round_are_those_of_the_model(tmp_path):
-    recipe = tiny(rounds=3, sites=2, model={"width": 8})
-    trial = Trial(tmp_path, recipe, site_names(2))
-    trial.play()
-    model = (tmp_path / "trial" / "model.safetensors").stat().st_size
-    event = trial.events("round")[1]
-    for direction in ("bytes_sent", "bytes_received"):
-        for size in event[direction].values():
-            assert size == pytest.approx(model, rel=0.05)
