@@ -1,6 +1,6 @@
 """Spread jobs over processes or threads: results in order, few jobs under way at once.
 
-The engine, the noise, the cache and the bench all do it here. joblib is not used: its workers
+The engine, the cache, the check and the bench do it here. joblib is not used: its workers
 outlive a parent that was killed, and it unpickles code by value.
 """
 
@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from feda3i.errors import FedA3IError, RunError
 from feda3i.failures import is_out_of_memory, message_of
@@ -78,7 +78,7 @@ class Pool(Generic[JobT, OutT]):
         except BrokenProcessPool:
             raise RunError(
                 "a worker process died, perhaps for lack of memory: repeat with one worker "
-                "(engine.workers=1 or --workers 1); what is finished is kept"
+                "(engine.workers=1); what is finished is kept"
             ) from None
 
     def submit(self, job: JobT) -> Future[OutT]:
@@ -93,40 +93,28 @@ class Pool(Generic[JobT, OutT]):
 
 
 def ordered_map(
-    call: Callable[[JobT], OutT],
-    jobs: Iterable[JobT],
-    workers: int | None = None,
-    *,
-    way: Literal["processes", "threads"] = "processes",
-    batch: int = 1,
+    call: Callable[[JobT], OutT], jobs: Iterable[JobT], workers: int | None = None, batch: int = 1
 ) -> Iterator[OutT]:
-    """Yield ``call(job)`` for every job, in their order, from ``workers`` (none: one per core).
+    """Yield ``call(job)`` for every job, in their order, from threads (one per core).
 
-    Processes get ``call`` by its name. Threads are for work that leaves the interpreter's lock most
-    of the time, and take ``batch`` jobs in a row. One worker is this process itself.
+    For work that leaves the interpreter's lock most of the time; a thread takes ``batch`` jobs in a
+    row.
 
-    >>> list(ordered_map(abs, [-1, 2, -3], workers=2, way="threads"))
+    >>> list(ordered_map(abs, [-1, 2, -3], workers=2))
     [1, 2, 3]
     """
-    count = workers or cores()
-    if count == 1:
-        yield from map(call, jobs)
-    elif way == "processes":
-        with contextlib.closing(Pool[JobT, OutT](call, count)) as pool:
-            yield from pool.map(jobs)
-    else:
-        remaining = iter(jobs)
-        batches = iter(lambda: list(islice(remaining, batch)), [])
-        executor = ThreadPoolExecutor(count)
-        try:
-            for some in _in_order(
-                lambda some: executor.submit(lambda: [call(job) for job in some]),
-                batches,
-                _AHEAD * count,
-            ):
-                yield from some
-        finally:
-            executor.shutdown(wait=False, cancel_futures=True)
+    count, remaining = workers or cores(), iter(jobs)
+    batches = iter(lambda: list(islice(remaining, batch)), [])
+
+    def submit(some: list[JobT]) -> Future[list[OutT]]:
+        return executor.submit(lambda: [call(job) for job in some])
+
+    executor = ThreadPoolExecutor(count)
+    try:
+        for results in _in_order(submit, batches, _AHEAD * count):
+            yield from results
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _in_order(

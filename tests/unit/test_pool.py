@@ -12,9 +12,12 @@ from feda3i.pool import Pool, ordered_map
 from waiting import wait_until
 
 
-@pytest.fixture(params=["processes", "threads"])
-def way(request):
-    return request.param
+def spread(way, call, jobs, tool=None):
+    """Return all results of three workers."""
+    if way == "threads":
+        return list(ordered_map(call, jobs, 3, batch=16))
+    with closing(Pool(call, 3, tool)) as pool:
+        return list(pool.map(jobs))
 
 
 def place_and_process(place):
@@ -26,33 +29,26 @@ def fail_at_150(place):
         raise ValueError("case 150")
 
 
-def tool():
-    return [os.getpid()]
-
-
 def use(job, opened):
     opened.append(job)
     return job, len(opened)
 
 
-def test_results_come_in_order_from_several_workers(way):
-    found = list(ordered_map(place_and_process, range(197), 3, way=way, batch=16))
+@pytest.mark.parametrize("way", ["processes", "threads"])
+def test_results_come_in_order_and_errors_reach_the_caller(way):
+    found = spread(way, place_and_process, range(197))
     assert [place for place, _ in found] == list(range(197))
     assert ({pid for _, pid in found} == {os.getpid()}) == (way == "threads")
+    kind = RunError if way == "processes" else ValueError  # a process tells it in words
+    with pytest.raises(kind, match="case 150"):
+        spread(way, fail_at_150, range(192))
 
 
 def test_workers_open_a_tool_once():
-    with closing(Pool(use, 2, tool)) as pool:
-        found = list(pool.map(range(40)))
-    assert [job for job, _ in found] == list(range(40))
-    assert sum(uses == 2 for _, uses in found) <= 2
-    assert max(uses for _, uses in found) > 20
-
-
-def test_errors_reach_the_caller(way):
-    kind = RunError if way == "processes" else ValueError  # a process tells it in words
-    with pytest.raises(kind, match="case 150"):
-        list(ordered_map(fail_at_150, range(192), 3, way=way, batch=16))
+    found = spread("processes", use, range(60), list)
+    assert [job for job, _ in found] == list(range(60))
+    assert sum(uses == 1 for _, uses in found) <= 3
+    assert max(uses for _, uses in found) >= 20
 
 
 STUCK = """
@@ -65,8 +61,8 @@ def work(job):
         time.sleep(1)
 
 def main():
-    from feda3i.pool import ordered_map
-    list(ordered_map(work, range(8), 2))
+    from feda3i.pool import Pool
+    list(Pool(work, 2).map(range(8)))
 """
 
 

@@ -8,21 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from feda3i.commands.app import new_app
+from feda3i.commands.app import Quiet, new_app
 from feda3i.errors import RecipeError
 
 app = new_app(help="Draw annotation noise on masks, look at it, test its properties.")
 
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same noise.")]
-Name = Annotated[
-    str,
-    typer.Option(help="contour, levelset, flip, morphology, markov or file.py:Name."),
-]
-Choices = Annotated[
-    list[str] | None, typer.Option("--option", help="Option of the model, e.g. mode=faithful.")
-]
-Classes = Annotated[int, typer.Option(min=1, max=255, help="Foreground classes in the masks.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
 @app.command()

@@ -134,7 +134,7 @@ def _look(listing: Listing) -> Iterable[Facts | Problem]:
             return error.problem(case.name)
 
     batch = 1 if listing.options.whole else _BATCH
-    return ordered_map(look, listing.cases, None, way="threads", batch=batch)
+    return ordered_map(look, listing.cases, batch=batch)
 
 
 def _classes_of(facts: Sequence[Facts]) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def _read(listing: Listing) -> Iterator[RawCase | Problem]:
             return error.problem(case.name)
 
     batch, readers = (1, min(_READERS, cores())) if listing.options.whole else (_BATCH, None)
-    return ordered_map(read, listing.cases, readers, way="threads", batch=batch)
+    return ordered_map(read, listing.cases, readers, batch)
 
 
 def _known(sizes: Sequence[tuple[float, ...]], dimensions: int) -> list[tuple[float, ...]] | None:

@@ -65,8 +65,8 @@ def double(job):
 
 SPREAD = """
 from pressed import double
-from feda3i.pool import ordered_map
-print(list(ordered_map(double, range(3), 2)))
+from feda3i.pool import Pool
+print(list(Pool(double, 2).map(range(3))))
 """
 
 
