@@ -19,10 +19,11 @@ def make(runs: list[Path], target: Path) -> None:
     """Write the picture."""
     from browser import Browser
     from feda3i.report.build import write_report
+    from feda3i.report.runs import read_run
 
     with tempfile.TemporaryDirectory() as folder:
         page, shot = Path(folder, "report.html"), Path(folder, "shot.png")
-        write_report(runs, page)
+        write_report([read_run(path) for path in runs], page)
         with Browser(width=WIDTH) as browser:
             browser.open(page)
             browser.screenshot(shot)

@@ -1,10 +1,13 @@
 """Run folders as the engine writes them, without training: recipe, manifest, events, DONE."""
 
+import hashlib
 import json
 
 import numpy as np
+import tomli_w
 
-from feda3i.engine.manifest import FORMAT
+from feda3i import recipe
+from feda3i.engine.manifest import manifest_of
 from feda3i.quality import SiteSurvey, rate_sites
 from feda3i.seeding import rng
 
@@ -28,41 +31,44 @@ def fake_run(
     """Write a run whose Dice rises from ``start`` by 0.02 a round, and 0.05 more with FedA3I."""
     draw = rng(seed, "fake run", method)
     names = list(names or (f"site-{k + 1:02}" for k in range(sites)))
-    path.mkdir(parents=True)
-    recipe = {
-        "title": f"{method}, seed {seed}",
-        "seed": seed,
-        "rounds": rounds,
-        "data": {"name": "synthetic-skin"},
-        "noise": {"name": "contour", "setting": setting},
-        "method": {"name": method},
-    }
+    changes = [f"method={method}", f"seed={seed}", f"rounds={rounds}", f"noise.setting={setting}"]
+    made = recipe.load(None, [*changes, "data=synthetic-skin", "noise.name=contour"])
+    made = made.model_copy(update={"title": f"{method}, seed {seed}"})
     mu = dict(zip(names, np.linspace(-4, 6, len(names)).tolist(), strict=True))
     notes = {"annotators": {site: {"mu": value} for site, value in mu.items()}}
-    manifest = {
-        "format": FORMAT,
-        "feda3i": "0.1.0",
-        "seed": seed,
-        "data": {
-            "sha256": f"{seed:064x}",
-            "cases": 8 * len(names),
-            "test": test,
-            "classes": ["lesion"],
-            "sites": dict.fromkeys(names, 8),
-            "notes": notes if is_simulated else {},
-        },
+    data = {
+        **dict.fromkeys(("sha256", "test_sha256", "sites_sha256"), f"{seed:064x}"),
+        "cases": 8 * len(names),
+        "test": test,
+        "classes": ["lesion"],
+        "sites": dict.fromkeys(names, 8),
+        "notes": notes if is_simulated else {},
     }
-    toml = [f"{key} = {json.dumps(recipe[key])}" for key in ("title", "seed", "rounds")]
-    for key in ("data", "noise", "method"):
-        toml += [f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in recipe[key].items())]
-    (path / "recipe.toml").write_text("\n".join(toml), encoding="utf-8")
+    path.mkdir(parents=True)
+    (path / "recipe.toml").write_text(tomli_w.dumps(made.shared()), encoding="utf-8")
+    manifest = manifest_of(made, {"data": data})
     (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    events = list(_events(recipe, names, mu, rounds, test, start, method, draw))
-    lines = [json.dumps(event) + "\n" for event in events]
-    (path / "events.jsonl").write_text("".join(lines), encoding="utf-8")
     if is_done:
         (path / "DONE").write_text("0" * 64 + "\n")
+    write_events(path, _events(made.shared(), names, mu, rounds, test, start, method, draw))
     return path
+
+
+def events_of(path):
+    return [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
+
+
+def write_events(path, events):
+    """Write a log, and its hash into the manifest of a finished run."""
+    text = "".join(json.dumps(event) + "\n" for event in events)
+    (path / "events.jsonl").write_text(text, encoding="utf-8")
+    if (path / "DONE").exists():
+        change_manifest(path, events_sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def change_manifest(path, **values):
+    manifest = json.loads((path / "manifest.json").read_text("utf-8"))
+    (path / "manifest.json").write_text(json.dumps(manifest | values), encoding="utf-8")
 
 
 def _events(recipe, names, mu, rounds, test, start, method, draw):
@@ -82,7 +88,6 @@ def _events(recipe, names, mu, rounds, test, start, method, draw):
             "missing": {},
             "loss": 0.5 * 0.99**number,
             "site_loss": dict.fromkeys(names, 0.4),
-            "site_seconds": dict.fromkeys(names, 1.5),
             "seconds": 30.0,
             "dice": dice,
             "iou": dice - 0.1,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from feda3i.commands.app import TrustCode
-from feda3i.errors import RecipeError
+from feda3i.errors import RecipeError, RunError
 
 
 def report(
@@ -36,19 +36,22 @@ def report(
 ) -> None:
     """Write one HTML page about runs: results over seeds, curves, how sites draw, their weights."""
     from feda3i.report.build import NAME, write_report
-    from feda3i.report.runs import find_runs
+    from feda3i.report.runs import find_runs, read_runs
 
-    runs = find_runs(folders)
     if data is not None and not gallery:
         raise RecipeError("--data says which cases to show: expected --gallery NUMBER beside it")
+    runs, left = read_runs(find_runs(folders))
+    if not runs:
+        raise RunError("\n".join(left))
+    for line in left:
+        print(f"NOTE: {line}", file=sys.stderr)
     pictures = None
     if gallery:
         from feda3i.commands.evaluate import cases_of
         from feda3i.report.gallery import gallery_of
 
         load = None if data is None else lambda form: cases_of(data, form, "allow")
-        tell = partial(print, file=sys.stderr)
-        pictures = gallery_of(runs, gallery, trust_code, load, tell)
+        pictures = gallery_of(runs, gallery, trust_code, load, partial(print, file=sys.stderr))
     name = "report-with-images.html" if pictures is not None else NAME
     target = out or (folders[0] if len(folders) == 1 else Path()) / name
     write_report(runs, target, pictures)
@@ -62,15 +65,16 @@ def report_at_end(runs: Sequence[Path], folder: Path, gallery: int = 0) -> Path 
     """
     from feda3i.failures import message_of
     from feda3i.report.build import NAME, write_report
+    from feda3i.report.runs import read_run
 
     target = folder / NAME
     try:
-        pictures = None
+        found, pictures = [read_run(path) for path in runs], None
         if gallery:
             from feda3i.report.gallery import gallery_of
 
-            pictures = gallery_of(runs, gallery, False, None, partial(print, file=sys.stderr))
-        write_report(runs, target, pictures)
+            pictures = gallery_of(found, gallery, False, None, partial(print, file=sys.stderr))
+        write_report(found, target, pictures)
     except Exception as error:
         print(f"NOTE: no report was written: {message_of(error)[0]}", file=sys.stderr)
         return None

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,7 +16,9 @@ from feda3i.errors import RunError
 from feda3i.values import LARGEST, mistakes
 
 Event = dict[str, Any]
-Number = float | None
+Real = Annotated[float, Field(gt=-1e100, lt=1e100)]
+"""A number that is not too large to sum."""
+Number = Real | None
 """``None`` stands for a number that was not finite."""
 
 
@@ -38,8 +40,8 @@ class _Round(Record):
     missing: dict[str, str]
     loss: Number
     site_loss: dict[str, Number]
-    site_seconds: dict[str, float] = {}
-    seconds: float
+    site_seconds: dict[str, Real] = {}
+    seconds: Real
     dice: Number = None
     said: list[str] = []
     weights: dict[str, Number | list[Number]] = {}

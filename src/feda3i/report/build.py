@@ -7,7 +7,7 @@ from pathlib import Path
 
 from feda3i.files import write_file
 from feda3i.report import html
-from feda3i.report.compare import Group, group_runs
+from feda3i.report.compare import group_runs
 from feda3i.report.html import Section
 from feda3i.report.page_sections import (
     headline,
@@ -20,7 +20,7 @@ from feda3i.report.page_sections import (
     wire,
 )
 from feda3i.report.remarks import warning_notices
-from feda3i.report.runs import RunFacts, read_run
+from feda3i.report.runs import RunFacts
 from feda3i.report.survey_section import survey_section
 
 NAME = "report.html"
@@ -42,40 +42,35 @@ def report_page(runs: Sequence[RunFacts], gallery: Section | None = None) -> str
     ]
     top = html.join([main_cards(groups), warning_notices(groups)])
     return html.page(
-        _title(groups),
+        _title(runs, list(dict.fromkeys(group.method for group in groups))),
         [one for one in sections if one is not None],
-        subtitle=_subtitle(groups),
+        subtitle=_subtitle(runs),
         top=top,
         filter_sites=True,
     )
 
 
-def write_report(runs: Sequence[Path], target: Path, gallery: Section | None = None) -> None:
-    """Write the report of run folders; with pictures, only this user may read the file."""
-    page = report_page([read_run(path) for path in runs], gallery)
+def write_report(runs: Sequence[RunFacts], target: Path, gallery: Section | None = None) -> None:
+    """Write the report of runs; with pictures, only this user may read the file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # Names of files need not be text; what cannot be written is shown as such.
-    data = page.encode("utf-8", "backslashreplace")
+    data = report_page(runs, gallery).encode("utf-8", "backslashreplace")
     write_file(target, data, durable=False, mode=0o666 if gallery is None else 0o600)
 
 
-def _title(groups: Sequence[Group]) -> str:
-    runs = [run for group in groups for run in group.runs]
+def _title(runs: Sequence[RunFacts], methods: Sequence[str]) -> str:
     if len(runs) == 1:
-        return str(runs[0].recipe.get("title") or runs[0].path.name or "A run").strip()
-    methods = list(dict.fromkeys(group.method for group in groups))
+        return runs[0].recipe.title.strip() or runs[0].name
     shown = ", ".join(methods[:4]) + (f" and {len(methods) - 4} more" if len(methods) > 4 else "")
     return f"{shown} compared" if len(methods) > 1 else f"{shown}, {len(runs)} runs"
 
 
-def _subtitle(groups: Sequence[Group]) -> str:
-    runs = [run for group in groups for run in group.runs]
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
-    data = sorted({str(dict(run.recipe.get("data") or {}).get("name", "")) for run in runs} - {""})
-    sites = max((len(run.cases) for run in runs), default=0)
-    word = "seed" if len(seeds) == 1 else "seeds"
+def _subtitle(runs: Sequence[RunFacts]) -> str:
+    seeds = sorted({run.recipe.seed for run in runs})
+    data = sorted({run.recipe.data.name for run in runs})
+    sites = max(len(run.cases) for run in runs)
     return (
-        f"{', '.join(data) or 'unknown data'}, {sites} site{'' if sites == 1 else 's'}, "
-        f"{max((len(run.rounds) for run in runs), default=0)} rounds, {word} "
-        f"{', '.join(map(str, seeds)) or 'unknown'}"
+        f"{', '.join(data)}, {sites} site{'' if sites == 1 else 's'}, "
+        f"{max(len(run.rounds) for run in runs)} rounds, {'seed' if len(seeds) == 1 else 'seeds'} "
+        f"{', '.join(map(str, seeds))}"
     )

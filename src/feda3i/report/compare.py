@@ -13,7 +13,7 @@ from typing import Any
 
 from feda3i.recipe.sections import without_machine
 from feda3i.report.html import Html, Section, block
-from feda3i.report.runs import Row, RunFacts, number_of, table_of
+from feda3i.report.runs import Row, RunFacts
 from feda3i.values import flat_items
 
 REFERENCES = {
@@ -75,13 +75,16 @@ def group_runs(runs: Sequence[RunFacts]) -> list[Group]:
     """Return the groups by setting: FedAvg first, then methods, then reference rows."""
     alike: dict[tuple[str, str], list[RunFacts]] = {}
     for run in runs:
-        options = {**table_of(run.recipe.get("method")), "name": run.method}
-        alike.setdefault((_key(_setting(run)), _key(options)), []).append(run)
+        values = without_machine(run.recipe.shared())
+        method = _key(values.pop("method"))
+        apart = ("methods", "seed", "title")
+        setting = _key({key: value for key, value in values.items() if key not in apart})
+        alike.setdefault((setting, method), []).append(run)
     settings = _labels(list(dict.fromkeys(setting for setting, _ in alike)))
     methods = _labels(list(dict.fromkeys(method for _, method in alike)), first="name")
     groups = []
     for (setting, method), members in alike.items():
-        members.sort(key=lambda run: (run.seed is None, run.seed or 0, str(run.path)))
+        members.sort(key=lambda run: (run.recipe.seed, str(run.path)))
         name = members[0].method
         groups.append(Group(name, methods[method] or name, settings[setting], tuple(members)))
     order = list(settings.values())
@@ -89,13 +92,8 @@ def group_runs(runs: Sequence[RunFacts]) -> list[Group]:
     return sorted(groups, key=lambda g: (order.index(g.setting), first.get(g.method, 1)))
 
 
-def _setting(run: RunFacts) -> dict[str, Any]:
-    ignored = ("method", "methods", "seed", "title")
-    return {k: v for k, v in without_machine(run.recipe).items() if k not in ignored}
-
-
 def _key(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True, default=str)
+    return json.dumps(values, sort_keys=True)
 
 
 def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
@@ -114,7 +112,7 @@ def _labels(keys: Sequence[str], first: str = "") -> dict[str, str]:
 
 def seed_by_seed(group: Group, runs: Sequence[RunFacts], draw: Callable[[RunFacts], Html]) -> Html:
     """Return what is drawn of a group's runs: the first under a heading, the others folded."""
-    return part("by_seed", group.title, [(run.seed, draw(run)) for run in runs])
+    return part("by_seed", group.title, [(run.recipe.seed, draw(run)) for run in runs])
 
 
 def part(name: str, *given: Any) -> Html:
@@ -133,7 +131,8 @@ def section(key: str, title: str, menu: str, **values: Any) -> Section:
 
 def last_score(run: RunFacts, score: str) -> float | None:
     """Return a score of the last round that has it."""
-    return next((found for found in reversed(_scores(run, score))), None)
+    found = _scores(run, score)
+    return found[-1] if found else None
 
 
 def steady_dice(run: RunFacts) -> float | None:
@@ -174,10 +173,9 @@ def _by_site(rows: Sequence[Row], sites: Mapping[str, int]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for row in rows:
         # Over a network a site sends means, one row per class, under its own name.
-        site = row.get("site") or (row["case"] if str(row["case"]) in sites else None)
-        dice = number_of(row.get("dice"))
-        if site is not None and dice is not None:
-            found.setdefault(str(site), []).append(dice)
+        site = row.get("site") or (row["case"] if row["case"] in sites else None)
+        if site is not None and row.get("dice") is not None:
+            found.setdefault(site, []).append(row["dice"])
     return {site: statistics.fmean(values) for site, values in sorted(found.items())}
 
 
@@ -186,6 +184,6 @@ def gain(group: Group, groups: Sequence[Group]) -> OverSeeds:
     rivals = [g for g in groups if g.setting == group.setting and g.method == "fedavg"]
     if group.method == "fedavg" or not rivals:
         return OverSeeds(None, None, ())
-    base = {run.seed: steady_dice(run) for run in rivals[0].counted}
-    pairs = [(steady_dice(run), base.get(run.seed)) for run in group.counted]
+    base = {run.recipe.seed: steady_dice(run) for run in rivals[0].counted}
+    pairs = [(steady_dice(run), base.get(run.recipe.seed)) for run in group.counted]
     return over_seeds(100 * (a - b) for a, b in pairs if a is not None and b is not None)

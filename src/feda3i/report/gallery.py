@@ -11,7 +11,6 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from feda3i.errors import FedA3IError, RunError
 from feda3i.report import html
 from feda3i.report.compare import REFERENCES, Group, group_runs, section
 from feda3i.report.html import Section
-from feda3i.report.runs import Row, RunFacts, number_of, read_run
+from feda3i.report.runs import Row, RunFacts
 
 if TYPE_CHECKING:
     from feda3i.core.cases import Cases, Federation
@@ -56,7 +55,7 @@ class Picture:
 
 
 def gallery_of(
-    runs: Sequence[Path], most: int, trust_code: bool, load: Load | None, tell: Tell
+    runs: Sequence[RunFacts], most: int, trust_code: bool, load: Load | None, tell: Tell
 ) -> Section | None:
     """Return the worst cases of the first run of every method; ``None`` if none can be shown.
 
@@ -64,14 +63,14 @@ def gallery_of(
     them: those of a folder, such as a site's own. ``tell`` is told why a run has no gallery.
     """
     found: list[tuple[str, list[tuple[str, list[Picture]]]]] = []
-    for group in group_runs([read_run(path) for path in runs]):
+    for group in group_runs(runs):
         try:
             strips = _strips(group, most, trust_code, load)
         except FedA3IError as error:
             tell(f"no gallery of {group.runs[0].path}: {error}")
             continue
         if any(pictures for _, pictures in strips):
-            title = f"{group.title}, seed {group.counted[0].seed}"
+            title = f"{group.title}, seed {group.counted[0].recipe.seed}"
             found.append((title, [(name, pictures) for name, pictures in strips if pictures]))
     if not found:
         return None
@@ -132,16 +131,18 @@ def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[
     return [
         ("Test cases", _pictures(model, federation.test, test, log.test, most, ())),
         ("Training cases", _pictures(model, federation.train, train, log.train, most, sites)),
-        ("Masks redrawn", _redrawn(log, federation, most)),
+        ("Masks redrawn", _redrawn(log.moved, federation, most)),
     ]
 
 
-def _redrawn(log: RunFacts, federation: Federation, most: int) -> list[Picture]:
+def _redrawn(
+    moved: Mapping[str, Sequence[float]], federation: Federation, most: int
+) -> list[Picture]:
     """Return a case of each site that moved its contours, farthest first, then a second of each."""
     from feda3i.metrics import dice
     from feda3i.quality import SIDE, longest_side, redraw
 
-    far = {site: by for site, by in log.moved.items() if any(by) and site in federation.sites}
+    far = {site: by for site, by in moved.items() if any(by) and site in federation.sites}
     order = sorted(far, key=lambda site: (-max(map(abs, far[site])), site))
     places = [
         (turn, rank, site, int(k))
@@ -199,9 +200,8 @@ def _pictures(
     """Return the worst cases by their rows, with the model's answers."""
     dice: dict[str, list[float]] = {}
     for row in rows:
-        value = number_of(row.get("dice"))
-        if value is not None:
-            dice.setdefault(str(row["case"]), []).append(value)
+        if row.get("dice") is not None:
+            dice.setdefault(row["case"], []).append(row["dice"])
     place = _places(cases)
     worst = sorted((sum(v) / len(v), case) for case, v in dice.items() if case in place)[:most]
     where = [place[case] for _, case in worst]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from collections import Counter
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
@@ -32,7 +33,7 @@ from feda3i.report.compare import (
     steady_words,
 )
 from feda3i.report.html import Cell, Column, Html, Point, Section, Series
-from feda3i.report.runs import Offset, RunFacts, State, table_of
+from feda3i.report.runs import RunFacts, State
 
 TONES: dict[State, html.Tone] = {
     "done": "good",
@@ -43,8 +44,6 @@ TONES: dict[State, html.Tone] = {
 SHAPES: tuple[html.Shape, ...] = ("circle", "up", "down", "circle")
 MOST = 60
 """Sites that a plot can show one by one; the table has all of them."""
-HEADER = 64 * 2**20
-"""Longest header of a model file that is read."""
 
 
 def main_cards(groups: Sequence[Group]) -> Html:
@@ -313,7 +312,7 @@ def _offsets(run: RunFacts) -> Html:
 
 def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
     """Return how far sites drew one class outside the border, and what they trained on."""
-    found: dict[str, Offset] = {s: rows[k] for s, rows in run.offsets.items() if k < len(rows)}
+    found = {s: rows[k] for s, rows in run.offsets.items() if k < len(rows)}
     moved = {site: (*run.moved.get(site, ()), *[0.0] * (k + 1))[k] for site in found}
     order = sorted((s for s in found if found[s][2] > 0), key=lambda site: found[site][0])
     after = {site: found[site][0] + moved[site] for site in order}
@@ -336,7 +335,8 @@ def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
             f"{found[order[-1]][0]:+.1f} px, trained on {min(after.values()):+.1f} to "
             f"{max(after.values()):+.1f} px at 256."
         )
-    name = run.classes[k] if k < len(run.classes) else f"class {k + 1}"
+    classes = run.data.get("classes", [])
+    name = classes[k] if k < len(classes) else f"class {k + 1}"
     title = f"Offsets of {name}"
     return {
         "title": title,
@@ -365,9 +365,9 @@ def _left(group: Group) -> dict[str, Any]:
     for one in run.rounds:
         counted.update(one.bytes_received)
     size = model_size(run.path / "model.safetensors")
-    answered = Counter(site for one in run.rounds for site in one.answered)
+    answered = Counter(site for one in run.rounds for site in one.site_loss)
     # A simulation sends nothing; its replies would hold the parameters and a few numbers.
-    sent = dict(counted) or {site: answered[site] * (size or 0) for site in run.cases if size}
+    sent = dict(counted) or {site: answered[site] * size for site in run.cases if size}
     most, least = max(sent.values(), default=0), min(sent.values(), default=0)
     each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
     return {
@@ -393,16 +393,12 @@ def _declared(kind: Any) -> str:
     return f"The network's parameters, the number of cases, and: {names}."
 
 
-def model_size(path: Path) -> int | None:
-    """Return the bytes of all tensors of a model file, by its header alone."""
+def model_size(path: Path) -> int:
+    """Return the bytes of all tensors of a model file; 0 if there is none that can be read."""
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if length <= HEADER else {}
-        ends = [one["data_offsets"][1] for key, one in header.items() if key != "__metadata__"]
-        return max((int(end) for end in ends), default=0)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
-        return None
+        return sum(tensor.nbytes for tensor in load_file(path).values())
+    except (OSError, SafetensorError):
+        return 0
 
 
 # -- what was run ---------------------------------------------------------------------------------
@@ -414,18 +410,22 @@ def what_was_run(groups: Sequence[Group]) -> Section:
         [
             html.name(run.name),
             group.label,
-            run.seed,
+            run.recipe.seed,
             html.badge(TONES[run.state], run.state),
-            Cell(f"{len(run.rounds)} of {run.planned or '?'}", len(run.rounds)),
-            sum(one.seconds or 0.0 for one in run.rounds) / 60 if run.rounds else None,
-            Cell(str(run.data.get("sha256", "-"))[:12], class_="code"),
-            str(run.manifest.get("feda3i", "-"))[:20],
+            Cell(f"{len(run.rounds)} of {run.recipe.rounds}", len(run.rounds)),
+            sum(one.seconds for one in run.rounds) / 60,
+            Cell(run.data.get("sha256", "-")[:12], class_="code"),
+            run.manifest["feda3i"],
         ]
         for group in groups
         for run in group.runs
     ]
     recipes = [
-        (group.title, ", ".join(str(run.seed) for run in group.runs), _recipe(group.runs[0]))
+        (
+            group.title,
+            ", ".join(str(run.recipe.seed) for run in group.runs),
+            tomli_w.dumps(group.runs[0].recipe.shared()).splitlines(),
+        )
         for group in groups
     ]
     return section(
@@ -434,26 +434,18 @@ def what_was_run(groups: Sequence[Group]) -> Section:
 
 
 def _facts(run: RunFacts) -> list[tuple[str, object]]:
-    data, notes = run.data, table_of(run.data.get("notes"))
-    packages = table_of(run.manifest.get("packages"))
+    data, notes = run.data, run.data.get("notes", {})
     noise, drawn = notes.get("noise"), notes.get("mask_dice")
     pairs: list[tuple[str, object]] = [
-        ("data set", table_of(run.recipe.get("data")).get("name", "not known")),
+        ("data set", run.recipe.data.name),
         ("cases", f"{data.get('cases', '?')} to train on, {data.get('test', '?')} to test on"),
-        ("classes", ", ".join(run.classes) or "not known"),
+        ("classes", ", ".join(data.get("classes", [])) or "not known"),
         ("sites", len(run.cases)),
         ("masks", f"SIMULATED noise ({noise})" if noise else "as the sites drew them"),
-        ("processor", table_of(run.manifest.get("processor")).get("name", "not known")),
-        ("Python, torch", f"{run.manifest.get('python', '?')}, {packages.get('torch', '?')}"),
-        ("started", run.manifest.get("created", "not known")),
+        ("processor", run.manifest["processor"].get("name", "not known")),
+        ("Python, torch", f"{run.manifest['python']}, {run.manifest['packages'].get('torch')}"),
+        ("started", run.manifest["created"]),
     ]
     if isinstance(drawn, float):
         pairs.insert(5, ("Dice of the noisy masks with the clean ones", html.number(drawn)))
     return pairs
-
-
-def _recipe(run: RunFacts) -> list[str]:
-    try:
-        return tomli_w.dumps(run.recipe).splitlines()
-    except (TypeError, ValueError):  # a value of JSON, such as null, that TOML does not have
-        return [str(run.recipe)]

@@ -112,7 +112,7 @@ def _absent(run: RunFacts) -> Iterator[str]:
 
 def _warm_up(run: RunFacts, number: int) -> Iterator[str]:
     """Yield whether the training loss was still falling when sites were surveyed."""
-    if run.t1_reason == "half of the run":
+    if any(one.t1_reason == "half of the run" for one in run.rounds):
         yield (
             "unconverged warm-up: the loss had not settled by half of the run, when sites were "
             "surveyed"
@@ -132,7 +132,7 @@ def _between(groups: Sequence[Group]) -> Iterator[str]:
     """Yield what makes runs hard to compare."""
     runs = [run for group in groups for run in group.runs]
     hashed = {
-        (group.setting, run.seed, str(run.data["sha256"]))
+        (group.setting, run.recipe.seed, run.data["sha256"])
         for group in groups
         for run in group.runs
         if run.data.get("sha256")
@@ -143,7 +143,7 @@ def _between(groups: Sequence[Group]) -> Iterator[str]:
             "compare them"
         )
     for what, key in (("versions of feda3i", "feda3i"), ("kinds of processor", "processor")):
-        found = {str(run.manifest.get(key)) for run in runs if run.manifest}
+        found = {str(run.manifest[key]) for run in runs}
         if len(found) > 1:
             yield f"runs come from {len(found)} {what}: small differences between them mean nothing"
     if len(groups) > 1 and all(len(group.counted) == 1 for group in groups):

@@ -1,26 +1,25 @@
 """The report of redrawn masks: offsets before and after; contours if pixels are asked for."""
 
-import json
 import re
 
 import numpy as np
+import pytest
 
-from fake_runs import fake_run
+from fake_runs import events_of, fake_run, write_events
+from feda3i.errors import RunError
 from feda3i.quality import shift_mask
 from feda3i.report.build import report_page
 from feda3i.report.compare import part
 from feda3i.report.gallery import _redrawn, drawn
-from feda3i.report.runs import RunFacts, read_run
+from feda3i.report.runs import read_run
 from feda3i.testing import tiny_federation
 
 
 def run_with(tmp_path, **facts):
     path = fake_run(tmp_path / "run", method="redraw", sites=3)
-    lines = (path / "events.jsonl").read_text("utf-8").splitlines()
-    events = [json.loads(line) for line in lines]
-    first = next(event for event in events if event["event"] == "round")
-    first.update(facts)
-    (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    events = events_of(path)
+    next(event for event in events if event["event"] == "round").update(facts)
+    write_events(path, events)
     return read_run(path)
 
 
@@ -39,19 +38,18 @@ def test_every_site_is_shown_before_and_after(tmp_path):
     assert "data:image" not in page
 
 
-def test_other_runs_and_damaged_numbers_have_no_such_section(tmp_path):
-    log = run_with(tmp_path, offsets={"site-01": [["x", 1, 2]], "site-02": 3}, moved={"a": "b"})
-    assert log.offsets == {}
-    assert log.moved == {}
-    assert "Masks redrawn" not in report_page([log])
+def test_damaged_numbers_are_refused_and_other_runs_have_no_such_section(tmp_path):
+    assert "Masks redrawn" not in report_page([read_run(fake_run(tmp_path / "plain"))])
+    with pytest.raises(RunError, match="offsets"):
+        run_with(tmp_path, offsets={"site-01": [["x", 1, 2]]}, moved={})
 
 
-def test_the_gallery_shows_contours_before_and_after(tmp_path):
+def test_the_gallery_shows_contours_before_and_after():
     clean = tiny_federation()
     masks = np.stack([shift_mask(mask, 2.0) for mask in clean.train.masks]).astype(np.uint8)
     federation = clean.with_masks(masks)
-    log = RunFacts(tmp_path, moved={"site-2": [-16.0], "site-3": [0.0], "site-1": [-8.0]})
-    pictures = _redrawn(log, federation, 3)
+    moved = {"site-2": [-16.0], "site-3": [0.0], "site-1": [-8.0]}
+    pictures = _redrawn(moved, federation, 3)
     assert [one.site for one in pictures] == ["site-2", "site-1", "site-2"]
     first = pictures[0]
     k = int(federation.sites["site-2"][0])
@@ -68,9 +66,9 @@ def test_the_gallery_shows_contours_before_and_after(tmp_path):
     assert np.array_equal(federation.train.masks, masks), "the given masks stay"
 
 
-def test_moves_are_told_in_pixels_at_256(tmp_path):
+def test_moves_are_told_in_pixels_at_256():
     federation = tiny_federation()
-    (first,) = _redrawn(RunFacts(tmp_path, moved={"site-1": [16.0]}), federation, 1)
+    (first,) = _redrawn({"site-1": [16.0]}, federation, 1)
     given = federation.train.masks[0]
     assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
     assert "moved +2.0 px" in first.words

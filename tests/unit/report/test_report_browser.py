@@ -8,6 +8,7 @@ import pytest
 from browser import Browser, find_browser
 from fake_runs import fake_run
 from feda3i.report.build import write_report
+from feda3i.report.runs import read_run
 from pages import HOSTILE
 
 pytestmark = [
@@ -25,7 +26,7 @@ def page(tmp_path_factory):
         for m in ("fedavg", "feda3i")
         for s in range(2)
     ]
-    write_report(runs, folder / "report.html")
+    write_report(list(map(read_run, runs)), folder / "report.html")
     return folder / "report.html"
 
 
@@ -172,7 +173,7 @@ def test_it_can_be_read_without_scripts(page):
 
 def test_hostile_names_do_nothing(tmp_path):
     names = [name for name in HOSTILE if not re.search("[\x00\ud800]", name)]
-    write_report([fake_run(tmp_path / "run", names=names)], tmp_path / "r.html")
+    write_report([read_run(fake_run(tmp_path / "run", names=names))], tmp_path / "r.html")
     with Browser() as browser:
         browser.open(tmp_path / "r.html")
         browser.point_at("#survey .dot")
