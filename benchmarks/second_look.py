@@ -120,8 +120,9 @@ def by_audit(federation: Federation, chances: NDArray[np.float32]) -> Scores:
     score = np.zeros(len(sites))
     where = {case: k for k, case in enumerate(federation.train.ids)}
     for site in federation.names():
-        for look in second_looks([row for row in rows if row.site == site], "contour", "px"):
-            score[where[look.case]] = max(score[where[look.case]], 1 / look.rank)
+        for look in second_looks([row for row in rows if row.site == site], "px"):
+            case = where[look.row.case]
+            score[case] = max(score[case], 1 / look.rank)
     return score
 
 

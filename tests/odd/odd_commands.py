@@ -88,7 +88,7 @@ RUN_FOLDER = (
     "predict out/model.safetensors images --out out/masks",
     "run out/recipe.toml --out out/again",
     "audit out --out out/audit",
-    "audit out --survey --out out/audit",
+    "audit out/recipe.toml --estimator edges --out out/audit",
     "report out --out out/page.html",
     "tables out --out out/tables",
     "export out --to onnx --out out/x",

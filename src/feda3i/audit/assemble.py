@@ -3,49 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.audit.case_rows import CaseRow, SecondLook, measure_cases, second_looks
-from feda3i.audit.estimators import edges_of_sites
-from feda3i.audit.findings import READ, READ_TRUSTED, Audit
+from feda3i.audit.findings import Audit
 from feda3i.audit.judge import Scale, SiteNumbers, judge_sites, site_numbers
-from feda3i.audit.sources import TRUSTED, Material, pixel_of
+from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases
-from feda3i.quality import Offset
+from feda3i.core.ragged import Stack
+from feda3i.quality import SIDE, Offset, longest_side, measure_edges, rescaled
 from feda3i.quality.objects import Counts, judge_objects
 
 
-def build_audit(material: Material, margin: float | None = None) -> Audit:
+@dataclass(frozen=True)
+class Material:
+    """What an audit judges, and where that came from."""
+
+    title: str
+    how: str
+    scale: Scale
+    classes: tuple[str, ...]
+    sites: Sequence[Mapping[str, SiteNumbers]]  # by class, what is known of each site
+    trusted: Sequence[Mapping[str, Offset]] | None = None
+    """By class, the offsets of masks that are known to be right, by estimator."""
+    objects: Mapping[str, Counts] = field(default_factory=dict)
+    rows: Sequence[CaseRow] = ()  # one per case and class; empty for an audit from a survey
+    notes: tuple[str, ...] = ()
+    true: Mapping[str, float] = field(default_factory=dict)
+    """Offset of each site's annotator in the unit, known in simulations."""
+    show: Show | None = None
+    """Return the pixels of a case by its id, for the pages that stay at the sites."""
+
+
+def build_audit(material: Material) -> Audit:
     """Judge every class; no case's name is in the result."""
-    scale = replace(material.scale, margin=margin)
     overall, findings = [], []
-    for number, class_name in enumerate(material.classes, 1):
+    for k, name in enumerate(material.classes):
+        trusted = None if material.trusted is None else material.trusted[k]
         said, found = judge_sites(
-            material.surveyed[number - 1] if material.surveyed else _measured(material, number),
-            class_name=class_name,
-            scale=scale,
-            trusted=_zero(material, number) if material.trusted else None,
+            material.sites[k], class_name=name, scale=material.scale, trusted=trusted
         )
         overall.append(said)
         findings += found
     return Audit(
         title=material.title,
         how=material.how,
-        unit=scale.unit,
-        margin=margin,
+        unit=material.scale.unit,
+        is_absolute=material.trusted is not None,
         overall=tuple(overall),
         findings=tuple(findings),
+        objects=tuple(judge_objects(material.objects)),
         notes=material.notes,
-        read=READ_TRUSTED if material.trusted else READ,
-        is_absolute=bool(material.trusted),
         true=dict(material.true),
-        seed=material.seed,
-        objects=tuple(judge_objects(material.objects or _counted(material.rows))),
     )
+
+
+def looks_of(material: Material) -> dict[str, list[SecondLook]]:
+    """Return each site's ranked cases; none for an audit from a survey."""
+    looks = by_site(material.rows)
+    return {site: second_looks(rows, material.scale.sign) for site, rows in looks.items()}
 
 
 def audit_arrays(
@@ -57,7 +77,6 @@ def audit_arrays(
     trusted: tuple[Any, Any] | None = None,
     spacing: ArrayLike | None = None,
     classes: Sequence[str] = ("lesion",),
-    margin: float | None = None,
 ) -> Audit:
     """Return the audit of arrays: no folder, no recipe, no training.
 
@@ -75,8 +94,6 @@ def audit_arrays(
         Images and masks that are known to be right: they are zero.
     spacing
         ``(case, dimension)`` size of a pixel in millimetres; offsets are then in mm.
-    margin
-        Differences below this do not matter; by default 5 % of the objects' inner radius.
 
     >>> yy, xx = np.mgrid[:64, :64] - 32
     >>> away = np.stack([np.hypot(yy, xx + k % 8) for k in range(16)])
@@ -85,25 +102,21 @@ def audit_arrays(
     >>> [one.verdict for one in found.findings]
     ['smaller', 'larger']
     """
-    cases = _cases(images, masks, spacing)
-    asked = ("edges",) if predicted is None else ("contour", "edges")
-    options: dict[str, Any] = {"classes": len(classes), "estimators": asked}
+    cases, count = _cases(images, masks, spacing), len(classes)
+    scale = Scale("px" if spacing is None else "mm", pixel_of(cases))
     guess = None if predicted is None else np.asarray(predicted, np.uint8)
+    rows = measure_cases(cases, sites, guess, classes=count)
     material = Material(
         title="arrays",
         how="edges in the images" if guess is None else "edges in the images and a given model",
-        scale=Scale("px" if spacing is None else "mm", pixel_of(cases)),
+        scale=scale,
         classes=tuple(classes),
-        rows=tuple(measure_cases(cases, sites, guess, **options)),
-        edges=edges_of_sites(cases, sites, len(classes)),
+        sites=numbers_of(cases, sites, rows, count, scale),
     )
     if trusted is not None:
-        good = _cases(*trusted, None)
-        names = [TRUSTED] * len(good)
-        rows = measure_cases(good, names, None, classes=len(classes), estimators=("edges",))
-        zero = edges_of_sites(good, names, len(classes))
-        material = replace(material, trusted=tuple(rows), trusted_edges=zero)
-    return build_audit(material, margin)
+        zero = trusted_offsets(_cases(*trusted, None), None, None, count, scale)
+        material = replace(material, trusted=zero)
+    return build_audit(material)
 
 
 def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
@@ -115,45 +128,58 @@ def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
     return Cases(tuple(map(str, range(len(drawn)))), pixels, drawn, spacing=sizes)
 
 
-def _counted(rows: Sequence[CaseRow]) -> dict[str, Counts]:
-    """Return each site's counts of objects, of all classes together."""
-    first = [row for row in rows if row.class_number == 1]
-    return {
-        site: sum((row.objects for row in mine if row.objects is not None), Counts())
-        for site, mine in by_site(first).items()
-        if any(row.objects is not None for row in mine)
-    }
+def pixel_of(cases: Cases) -> float:
+    """Return what a pixel at 256 of the median case is in the cases' unit."""
+    shapes = cases.masks.shapes if cases.is_ragged else [cases.shape] * len(cases)
+    size = np.ones((1, cases.dimensions)) if cases.spacing is None else cases.spacing
+    return float(np.median((size * np.asarray(shapes)).max(axis=1))) / SIDE
 
 
-def _measured(material: Material, number: int) -> dict[str, SiteNumbers]:
-    """Return the numbers of each site for one class."""
-    rows = [row for row in material.rows if row.class_number == number]
-    edges = material.edges[number - 1] if material.edges else {}
-    return {
-        site: site_numbers(mine, material.scale, edges.get(site))
-        for site, mine in by_site(rows).items()
-    }
+def numbers_of(
+    cases: Cases, sites: Sequence[str], rows: Sequence[CaseRow], classes: int, scale: Scale
+) -> list[dict[str, SiteNumbers]]:
+    """Return by class the numbers of each site: of these rows, and of the edges in all cases."""
+    places: dict[str, list[int]] = {}
+    for place, site in enumerate(sites):
+        places.setdefault(site, []).append(place)
+    found = []
+    for k in range(1, classes + 1):
+        here = by_site([row for row in rows if row.class_number == k])
+        edges = {site: edges_of(cases.take(np.array(places[site])), k) for site in here}
+        found.append({site: site_numbers(here[site], scale, edges[site]) for site in here})
+    return found
 
 
-def _zero(material: Material, number: int) -> dict[str, Offset]:
-    """Return the offsets of trusted masks by estimator."""
-    rows = [row for row in material.trusted if row.class_number == number]
-    edges = material.trusted_edges[number - 1].get(TRUSTED) if material.trusted_edges else None
-    return dict(site_numbers(rows, material.scale, edges).answers)
+def trusted_offsets(
+    cases: Cases, predicted: Stack | None, sure: Stack | None, classes: int, scale: Scale
+) -> list[Mapping[str, Offset]]:
+    """Return by class the offsets of trusted masks by each estimator."""
+    sites = ["trusted"] * len(cases)
+    rows = measure_cases(cases, sites, predicted, sure, classes)
+    return [one["trusted"].answers for one in numbers_of(cases, sites, rows, classes, scale)]
 
 
-def looks_of(material: Material) -> dict[str, list[SecondLook]]:
-    """Return each site's ranked cases; none for an audit from a survey."""
-    if not material.rows:
-        return {}
-    first = next(iter(material.rows[0].offsets))
-    return {
-        site: second_looks(rows, first, material.scale.sign)
-        for site, rows in by_site(material.rows).items()
-    }
+def edges_of(cases: Cases, number: int) -> Offset:
+    """Return how far a site's masks of a class lie outside the images' edges, in px at 256."""
+    masks = [np.asarray(mask) == number for mask in cases.masks]
+    voxels = cases.voxels()
+    sizes = [None] * len(masks) if voxels is None else voxels.tolist()
+    sides = [longest_side(mask.shape, one) for mask, one in zip(masks, sizes, strict=True)]
+    images = [np.asarray(image) for image in cases.images]
+    found = measure_edges(images, masks, spacing=voxels)
+    return rescaled(found, SIDE / float(np.median(sides)))
 
 
-def by_site(rows: Sequence[CaseRow]) -> Mapping[str, list[CaseRow]]:
+def counts_of(rows: Sequence[CaseRow]) -> dict[str, Counts]:
+    """Return each site's counts of objects, of all classes together; none without a model."""
+    counted: dict[str, Counts] = {}
+    for row in rows:
+        if row.class_number == 1 and row.objects is not None:
+            counted[row.site] = counted.get(row.site, Counts()) + row.objects
+    return dict(sorted(counted.items()))
+
+
+def by_site(rows: Sequence[CaseRow]) -> dict[str, list[CaseRow]]:
     """Return the rows of each site, sites in order of their names."""
     found: dict[str, list[CaseRow]] = {site: [] for site in sorted({row.site for row in rows})}
     for row in rows:

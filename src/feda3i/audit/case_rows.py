@@ -6,21 +6,20 @@ Rows and lists hold the names of cases and stay at the site.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from feda3i.audit.estimators import case_offset, check_estimators, contour_gap
+from feda3i.core.cases import Cases
+from feda3i.core.ragged import Stack
+from feda3i.errors import DataError
 from feda3i.geometry import box_around, signed_distance
 from feda3i.metrics import dice
+from feda3i.quality import edge_offset
 from feda3i.quality.objects import Counts, count_case
-
-if TYPE_CHECKING:
-    from feda3i.core.cases import Cases
-    from feda3i.core.ragged import Stack
+from feda3i.quality.offset import ON_BORDER
 
 USUAL = 2.0
 """Times a site's usual misfit above which a case is worth a look."""
@@ -35,85 +34,106 @@ class CaseRow:
     case: str
     site: str
     class_number: int
-    offsets: Mapping[str, float]  # by name of the estimator; ``NaN`` where it cannot say
+    offset: float  # outside the model's contour, or without a model the image's edges; or ``NaN``
     wobble: float  # standard deviation of the gap between mask and prediction along the contours
     dice: float  # agreement of mask and prediction; ``NaN`` if both are empty
-    # Whether the annotator, and whether the model, marked anything; ``None`` without a model
     is_drawn: bool
-    is_found: bool | None
-    is_seen: bool = False  # whether the model was trained on this very mask
+    is_found: bool | None  # whether the model marked anything; ``None`` without one
     misfit: float = math.nan  # from the prediction, drawn as the site draws; ``NaN`` without one
     objects: Counts | None = None  # of all classes; ``None`` without a model
+
+
+def contour_gap(
+    drawn: ArrayLike, predicted: ArrayLike, spacing: Sequence[float] | None = None
+) -> tuple[float, float]:
+    """Return how far a drawn contour lies outside a predicted one, and how much that varies.
+
+    The gap at a pixel is the difference of its signed distances to the two contours, taken at the
+    pixels along either contour (each counts for one half), in the unit of ``spacing``. Mean and
+    standard deviation are ``NaN`` if one of the two masks is empty or fills the frame.
+
+    >>> wide, narrow = np.zeros((2, 20, 20))
+    >>> wide[4:16, 4:16] = 1
+    >>> narrow[6:14, 6:14] = 1
+    >>> offset, wobble = contour_gap(wide, narrow)
+    >>> round(offset, 1), wobble < 0.3
+    (2.1, True)
+    """
+    one, two = np.asarray(drawn) != 0, np.asarray(predicted) != 0
+    if one.shape != two.shape:
+        raise DataError(f"expected two masks of one shape, found {one.shape} and {two.shape}")
+    if not one.any() or one.all() or not two.any() or two.all():
+        return math.nan, math.nan
+    window = box_around(one | two, margin=1)  # holds the whole of both borders
+    one, two = one[window], two[window]
+    gap = signed_distance(two, spacing).astype(np.float64) - signed_distance(one, spacing)
+    along = [gap[np.abs(signed_distance(mask)) < ON_BORDER] for mask in (one, two)]
+    offset = float(np.mean([part.mean() for part in along]))
+    wobble = float(np.sqrt(np.mean([np.square(part - offset).mean() for part in along])))
+    return offset, wobble
 
 
 def measure_cases(
     cases: Cases,
     sites: Sequence[str],
-    predicted: Stack | Sequence[NDArray[np.uint8]] | None,
-    *,
-    classes: int = 1,
-    seen: Sequence[bool] | None = None,
-    estimators: Sequence[str] = ("contour",),
+    predicted: Stack | Sequence[NDArray[np.uint8]] | None = None,
     sure: Stack | None = None,
+    classes: int = 1,
 ) -> list[CaseRow]:
-    """Measure every case and class with every estimator.
+    """Measure every case and class, by a model's masks or else by the edges in the images.
 
     Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds a model's
-    values 0..C, ``sure`` the same for objects alone that it is sure of, ``seen`` whether it was
-    trained on each case's mask.
+    values 0..C, ``sure`` the same for objects alone that it is sure of.
     """
-    asked = check_estimators(estimators)
-    rows, gaps = [], []
+    rows = []
     for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
-        spacing = None if cases.spacing is None else [float(s) for s in cases.spacing[place]]
-        mask = np.asarray(cases.masks[place])
-        guess = None if predicted is None else predicted[place]
+        spacing, mask = _spacing(cases, place), np.asarray(cases.masks[place])
         objects = None if sure is None else count_case(mask, sure[place])
         for k in range(1, classes + 1):
             drawn = mask == k
-            found = None if guess is None else guess == k
-            image = np.asarray(cases.images[place])
-            gap = (math.nan, math.nan) if found is None else contour_gap(drawn, found, spacing)
-            gaps.append(gap[0])
-            offsets = (
-                {name: case_offset(name, image, drawn, found, spacing) for name in asked}
-                if drawn.any()
-                else dict.fromkeys(asked, math.nan)
-            )
-            rows.append(
-                CaseRow(
-                    case=case,
-                    site=site,
-                    class_number=k,
-                    offsets=offsets,
-                    wobble=gap[1],
-                    dice=math.nan if found is None else dice(found, drawn),
-                    is_drawn=bool(drawn.any()),
-                    is_found=None if found is None else bool(found.any()),
-                    is_seen=bool(seen is not None and seen[place]),
+            row = CaseRow(case, site, k, math.nan, math.nan, math.nan, bool(drawn.any()), None)
+            if predicted is None:
+                if drawn.any():
+                    pixel = 1.0 if spacing is None else float(np.mean(spacing))
+                    row = replace(row, offset=edge_offset(cases.images[place], drawn) * pixel)
+            else:
+                found = predicted[place] == k
+                offset, wobble = contour_gap(drawn, found, spacing)
+                row = replace(
+                    row,
+                    offset=offset,
+                    wobble=wobble,
+                    dice=dice(found, drawn),
+                    is_found=bool(found.any()),
                     objects=objects,
                 )
-            )
-    if predicted is None:
-        return rows
-    habits = _habits(rows, gaps)
-    measured = []
+            rows.append(row)
+    return rows if predicted is None else _with_misfit(rows, cases, predicted, classes)
+
+
+def _with_misfit(
+    rows: Sequence[CaseRow],
+    cases: Cases,
+    predicted: Stack | Sequence[NDArray[np.uint8]],
+    classes: int,
+) -> list[CaseRow]:
+    """Return the rows with their misfit, beside how far the site usually lies outside."""
+    known: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        mine = known.setdefault((row.site, row.class_number), [])
+        mine += [row.offset] if math.isfinite(row.offset) else []
+    habits = {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
+    found = []
     for number, row in enumerate(rows):
         place, k = number // classes, row.class_number
-        spacing = None if cases.spacing is None else cases.spacing[place].tolist()
-        drawn, found = np.asarray(cases.masks[place]) == k, predicted[place] == k
-        one = misfit(drawn, found, habits[row.site, k], spacing)
-        measured.append(replace(row, misfit=one))
-    return measured
+        drawn, guess = np.asarray(cases.masks[place]) == k, predicted[place] == k
+        away = misfit(drawn, guess, habits[row.site, k], _spacing(cases, place))
+        found.append(replace(row, misfit=away))
+    return found
 
 
-def _habits(rows: Sequence[CaseRow], gaps: Sequence[float]) -> dict[tuple[str, int], float]:
-    """Return by site and class how far masks usually lie outside the model's contour."""
-    known: dict[tuple[str, int], list[float]] = {}
-    for row, gap in zip(rows, gaps, strict=True):
-        mine = known.setdefault((row.site, row.class_number), [])
-        mine += [gap] if math.isfinite(gap) else []
-    return {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
+def _spacing(cases: Cases, place: int) -> list[float] | None:
+    return None if cases.spacing is None else [float(size) for size in cases.spacing[place]]
 
 
 def misfit(
@@ -148,58 +168,37 @@ class SecondLook:
     """One case and why to look at it again."""
 
     rank: int
-    case: str
-    class_number: int
+    row: CaseRow
     reason: str
-    misfit: float
-    offset: float
-    dice: float
     is_unusual: bool
 
 
-def second_looks(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[SecondLook]:
+def second_looks(rows: Sequence[CaseRow], unit: str) -> list[SecondLook]:
     """Rank one site's cases: first those whose masks fit least what a model and the habit draw.
 
     A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
     those with the largest offset.
     """
-    found: list[tuple[float, SecondLook]] = []
+    found: list[tuple[float, str, CaseRow]] = []
     for number in sorted({row.class_number for row in rows}):
-        found += _of_class([row for row in rows if row.class_number == number], estimator, unit)
-    found.sort(key=lambda one: (-one[0], one[1].case, one[1].class_number))
+        mine = [row for row in rows if row.class_number == number]
+        known = [row.offset for row in mine if math.isfinite(row.offset)]
+        habit = float(np.median(known)) if known else 0.0
+        for row in mine:
+            away = row.misfit if row.is_found is not None else abs(row.offset - habit)
+            if away > 0:
+                found.append((away, _reason(row, habit, unit), row))
+    found.sort(key=lambda one: (-one[0], one[2].case, one[2].class_number))
     most = max(1, int(MOST * len({row.case for row in rows})))
-    first = list(dict.fromkeys(look.case for _, look in found))[:most]
-    usual = float(np.median([away for away, _ in found])) if found else 0.0
+    first = list(dict.fromkeys(row.case for _, _, row in found))[:most]
+    usual = float(np.median([away for away, _, _ in found])) if found else 0.0
     return [
-        replace(look, rank=place, is_unusual=look.case in first and away > USUAL * usual)
-        for place, (away, look) in enumerate(found, 1)
+        SecondLook(place, row, reason, row.case in first and away > USUAL * usual)
+        for place, (away, reason, row) in enumerate(found, 1)
     ]
 
 
-def _of_class(rows: Sequence[CaseRow], estimator: str, unit: str) -> list[tuple[float, SecondLook]]:
-    """Return how far each case is off, by the model or else by the estimator, and in words."""
-    offsets = np.array([row.offsets[estimator] for row in rows], dtype=np.float64)
-    known = offsets[np.isfinite(offsets)]
-    habit = float(np.median(known)) if len(known) else 0.0
-    found = []
-    for row, offset in zip(rows, offsets.tolist(), strict=True):
-        away = row.misfit if row.is_found is not None else abs(offset - habit)
-        if away > 0:
-            look = SecondLook(
-                rank=0,
-                case=row.case,
-                class_number=row.class_number,
-                reason=_reason(row, offset, habit, unit),
-                misfit=row.misfit,
-                offset=offset,
-                dice=row.dice,
-                is_unusual=False,
-            )
-            found.append((away, look))
-    return found
-
-
-def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
+def _reason(row: CaseRow, habit: float, unit: str) -> str:
     if row.is_found is False:
         return "the model finds nothing where something was drawn"
     if not row.is_drawn:
@@ -210,7 +209,7 @@ def _reason(row: CaseRow, offset: float, habit: float, unit: str) -> str:
         return "what was drawn and what the model finds lie apart"
     if row.objects is not None and row.objects.predicted > row.objects.matched:
         return "an object that the model sees was not drawn"
-    gap = offset - habit
+    gap = row.offset - habit
     if math.isfinite(gap) and not abs(gap) < row.wobble:
         side = "larger" if gap > 0 else "smaller"
         return f"drawn {abs(gap):.1f} {unit} {side} than this site usually does"

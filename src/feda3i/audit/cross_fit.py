@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.predictor import Predictor, label_map
 from feda3i.core.ragged import Stack, zeros_like
-from feda3i.engine.console import Listener, Silent
+from feda3i.engine.console import Listener
 from feda3i.engine.loop import Round
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
@@ -55,16 +54,11 @@ class Predicted:
         self.sure[place] = sure_objects(mask, probabilities)
 
 
-def warm_up_recipe(
-    recipe: Recipe, federation: Federation, steps: int = STEPS, share: float = 1 / FOLDS
-) -> Recipe:
-    """Return a recipe of plain averaging with about this many steps at a site of median size.
-
-    ``share`` is the part of its cases that a site trains on.
-    """
+def warm_up_recipe(recipe: Recipe, federation: Federation, steps: int = STEPS) -> Recipe:
+    """Return a recipe of plain averaging, about this many steps at a site of median size."""
     plain = recipe.to_dict()
     middling = float(np.median([len(index) for index in federation.sites.values()]))
-    half = max(1, int(share * middling))
+    half = max(1, int(middling / FOLDS))
     batch = min(recipe.train.batch, max(1, half // 2))
     epochs = max(1, round(steps / ROUNDS / math.ceil(half / batch)))
     rounds = max(2, math.ceil(steps / (epochs * math.ceil(half / batch))))
@@ -104,31 +98,27 @@ def train(recipe: Recipe, federation: Federation, listener: Listener) -> Predict
 
 
 def cross_predict(
-    recipe: Recipe,
-    federation: Federation,
-    others: Sequence[Cases] = (),
-    listener: Listener | None = None,
-) -> tuple[Predicted, list[Predicted]]:
-    """Return predictions for all training cases, and for other ones, by models new to them."""
+    recipe: Recipe, federation: Federation, trusted: Cases | None, listener: Listener
+) -> tuple[Predicted, Predicted | None]:
+    """Return predictions for all training cases, and for trusted ones, by models new to them."""
     found = Predicted.nothing(federation.train)
     every = np.arange(len(federation.train))
-    sums: list[list[NDArray[np.float32]]] = [[] for _ in others]
+    total: list[NDArray[np.float32]] = []
     folds = folds_of(federation, recipe.seed)
-    for number, fold in enumerate(folds):
-        title = f"model {number + 1} of {len(folds)}"
-        named = recipe.model_copy(update={"title": title})
-        model = train(named, replace(federation, sites=fold), listener or Silent())
+    for number, fold in enumerate(folds, 1):
+        named = recipe.model_copy(update={"title": f"model {number} of {len(folds)}"})
+        model = train(named, replace(federation, sites=fold), listener)
         kept = np.concatenate(list(fold.values()))
         _predict(model, federation.train, np.setdiff1d(every, kept), found)
-        for total, cases in zip(sums, others, strict=True):
-            new = list(model.probabilities(cases.images))
-            total[:] = [a + b for a, b in zip(total, new, strict=True)] if total else new
-    share = np.float32(len(folds))
-    means = [Predicted.nothing(cases) for cases in others]
-    for mean, total in zip(means, sums, strict=True):
-        for place, one in enumerate(total):
-            mean.put(place, one / share)
-    return found, means
+        if trusted is not None:
+            new = list(model.probabilities(trusted.images))
+            total = [a + b for a, b in zip(total, new, strict=True)] if total else new
+    if trusted is None:
+        return found, None
+    mean = Predicted.nothing(trusted)
+    for place, one in enumerate(total):
+        mean.put(place, one / np.float32(len(folds)))
+    return found, mean
 
 
 def predict_all(model: Predictor, cases: Cases) -> Predicted:

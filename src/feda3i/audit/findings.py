@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -10,21 +10,27 @@ from feda3i import __version__
 from feda3i.quality.objects import ObjectFinding
 
 Verdict = Literal["larger", "smaller", "slightly", "about the same", "cannot tell"]
-FORMAT = 2
+Interval = tuple[float, float, float]
+"""An offset and the ends of its 95 % interval."""
 
-READ = (
+RELATIVE = (
     "The answer is relative: sites are compared with each other, zero is their mean, and nobody "
     "can tell whether all of them draw too large or too small. With --trusted masks the answer "
-    "becomes absolute.",
+    "becomes absolute."
+)
+ABSOLUTE = (
+    "The answer is absolute: sites are compared with trusted masks, zero is where those were drawn."
+)
+COVERED = (
     "An interval (95 %) covers the chance of which cases a site happens to have, and what the two "
     "estimators differ by: borders in the images and a model's contours share no evidence. It "
-    "does not cover a mistake that both make.",
+    "does not cover a mistake that both make."
 )
-READ_TRUSTED = (
-    "The answer is absolute: sites are compared with trusted masks, zero is where those were "
-    "drawn.",
-    READ[1],
-)
+
+
+def sign_of(unit: str) -> str:
+    """Return a unit as a sentence or the head of a column has it."""
+    return "mm" if unit == "mm" else "px"
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,9 @@ class SiteFinding:
     high: float | None = None
     sure: float | None = None
     """0..1: probability that the site lies on the side of zero where it was found."""
-    wobble: float | None = None  # median over cases of how much the gap varies along the contour
-    spread: float | None = None  # standard deviation of the offset over cases, from their quartiles
-    by_estimator: dict[str, tuple[float, float, float] | None] = field(default_factory=dict)
-    """``relative``, ``low`` and ``high`` by each estimator alone; ``None``: it cannot tell."""
-    silent: dict[str, str] = field(default_factory=dict)
+    by_estimator: Mapping[str, Interval | None] = field(default_factory=dict)
+    """The same by each estimator alone; ``None``: it cannot tell."""
+    silent: Mapping[str, str] = field(default_factory=dict)
     """Why an estimator cannot tell, by its name."""
 
 
@@ -59,7 +63,7 @@ class Overall:
 
     class_name: str
     rated: int
-    chance: float | None
+    chance: float
     """How often sites that draw alike would differ as much as these (Cochran's Q)."""
     spread: float | None  # standard deviation of the sites' own offsets (tau), in the unit
     agreement: float | None
@@ -72,22 +76,27 @@ class Overall:
 class Audit:
     """The shareable result of an audit."""
 
-    # What was audited; by which model, on which cases, in words
     title: str
-    how: str
+    how: str  # by which model, on which cases, in words
     unit: str  # of every distance: ``px``, ``px of the original images`` or ``mm``
-    margin: float | None  # differences below this do not matter; ``None``: 5 % of the radius
+    is_absolute: bool  # whether zero is where trusted masks were drawn, not the mean of the sites
     overall: tuple[Overall, ...]
     findings: tuple[SiteFinding, ...]
-    notes: tuple[str, ...] = ()
-    read: Sequence[str] = READ  # how to read it: what an audit can and cannot tell
-    is_absolute: bool = False
-    """Whether zero is where trusted masks were drawn, and not the mean of the sites."""
-    true: dict[str, float] = field(default_factory=dict)
-    """In simulations, by how much each site's annotator draws outside the truth."""
-    seed: int = 0
     objects: tuple[ObjectFinding, ...] = ()  # noise beyond the contour, if a model judged
+    notes: tuple[str, ...] = ()
+    true: Mapping[str, float] = field(default_factory=dict)
+    """In simulations, by how much each site's annotator draws outside the truth."""
+
+    @property
+    def read(self) -> tuple[str, str]:
+        """Return how to read it: what an audit can and cannot tell."""
+        return ABSOLUTE if self.is_absolute else RELATIVE, COVERED
+
+    def of_class(self, name: str) -> list[SiteFinding]:
+        """Return the findings of a class from the smallest to the largest drawer, unjudged last."""
+        mine = [one for one in self.findings if one.class_name == name]
+        return sorted(mine, key=lambda f: (f.relative is None, f.relative or 0.0, f.site))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"format": FORMAT, "feda3i": __version__, **asdict(self)}
+        return {"feda3i": __version__, **asdict(self)}

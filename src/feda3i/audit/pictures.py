@@ -45,10 +45,10 @@ def page_of_looks(site: str, looks: Sequence[SecondLook], show: Show) -> str:
     pictures = []
     for one in looks:
         if one.is_unusual:
-            image, given, suggested = show(one.case)
-            masks = {"given": given == one.class_number}
+            image, given, suggested = show(one.row.case)
+            masks = {"given": given == one.row.class_number}
             if suggested is not None:
-                masks["predicted"] = suggested == one.class_number
+                masks["predicted"] = suggested == one.row.class_number
             pictures.append(_zoomed(one, site, image, masks))
     return page_of_cases(
         f"{site}: cases to look at again",
@@ -69,4 +69,4 @@ def _zoomed(
         masks = {kind: mask[window] for kind, mask in masks.items()}
     pixels = np.clip(image, 0, 255).astype(np.uint8)
     drawn_masks = {kind: mask.astype(np.uint8) for kind, mask in masks.items()}
-    return Picture(look.case, site, None, pixels, drawn_masks, look.reason)
+    return Picture(look.row.case, site, None, pixels, drawn_masks, look.reason)

@@ -6,6 +6,8 @@ site that stays, and every image, is copied as it is.
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
 import io
 import shutil
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.normalise import Normalise
 from feda3i.data.division import home, list_folder
 from feda3i.errors import DataError, RecipeError, nearest
 from feda3i.files import csv_text, write_file
@@ -57,32 +60,39 @@ class Decision:
     effects: tuple[Effects, ...]
     pixel: float = 1.0  # pixels of the median case in one at 256
 
-    def moves(self, site: str) -> list[float]:
-        """Return by how many pixels at 256 a site's contours move outwards, by class."""
+    def moves(self, site: str, longest: float) -> list[float]:
+        """Return by how many pixels a case's contours move outwards, by class; 0 if by too few."""
         k = self.sites.index(site)
-        return [float(one.moves[k]) for one in self.effects]
+        moves = [float(one.moves[k]) * longest / SIDE for one in self.effects]
+        return [px if abs(px) >= LEAST else 0.0 for px in moves]
 
-
-@dataclass(frozen=True)
-class Change:
-    """One class of one mask file before and after; ``px`` are pixels of the case."""
-
-    file: str
-    case: str
-    site: str
-    class_name: str
-    px: float
-    before: int
-    after: int
-    sha256: str  # of the file that was written
-    reason: str
+    def told(self) -> list[str]:
+        """Return who moves by how much and how sure that is, and why nobody does."""
+        lines = []
+        for name, effect in zip(self.classes, self.effects, strict=True):
+            head = f"{name}: " if len(self.classes) > 1 else ""
+            if effect.is_trusted:
+                b, error = effect.b * self.pixel, effect.b_error * self.pixel
+                lines.append(
+                    f"{head}b0 of the trusted masks {b:+.1f} px, standard error {error:.1f}"
+                )
+            if effect.reason or not effect.moves.any():
+                why = effect.reason or "the sites differ no more than by chance"
+                lines.append(f"{head}nobody moves: {why}")
+                continue
+            for site, own, error in zip(self.sites, effect.own, effect.error, strict=True):
+                by = f"{-own * self.pixel:+.1f} px, standard error {error * self.pixel:.1f}"
+                is_moved = abs(own) * self.pixel >= LEAST
+                said = f"moves its contours by {by}" if is_moved else "stays"
+                lines.append(f"{head}{site}: {said}")
+        return lines
 
 
 def open_tree(folder: Path, classes: Sequence[str] = ()) -> Listing:
     """Return the cases of a tree of sites at their own size."""
-    whole: dict[str, Any] = {"volumes": "whole"} if holds_volumes(folder.expanduser()) else {}
-    options = Options.of({"unused": "allow", "classes": tuple(classes), **whole})
-    return list_folder(folder.expanduser(), options)
+    folder = folder.expanduser()
+    whole = {"volumes": "whole"} if holds_volumes(folder) else {}
+    return list_folder(folder, Options.of({"unused": "allow", "classes": tuple(classes), **whole}))
 
 
 def decide(
@@ -135,36 +145,31 @@ def write_tree(
     target: Path,
     decision: Decision,
     show: Callable[[Listed, RawCase, NDArray[np.uint8]], None],
-) -> tuple[list[Change], dict[str, list[tuple[float, float]]]]:
-    """Write the redrawn tree; return all changes, and the edges' evidence before and after.
+) -> tuple[int, dict[str, list[tuple[float, float]]]]:
+    """Write the redrawn tree; return how many masks changed, and their evidence before and after.
 
     The evidence is how well colours inside and outside of the contour differ, by site. ``show`` is
     given every case that moved, and its new mask.
     """
-    changes: list[Change] = []
+    changes: list[list[Any]] = []
     evidence: dict[str, list[tuple[float, float]]] = {}
     for case in listing.cases:
-        by = decision.moves(home(case))
         raw = listing.read(case)
-        own = [move * longest_side(raw.mask.shape, _voxels(raw)) / SIDE for move in by]
-        own = [px if abs(px) >= LEAST else 0.0 for px in own]
-        for file in case.pair.images:
+        own = decision.moves(home(case), longest_side(raw.mask.shape, _voxels(raw)))
+        kept = case.pair.images if any(own) else (*case.pair.images, *case.pair.masks)
+        for file in kept:
             _copy(file, target)
-        for file in case.pair.masks:
-            if any(own):
-                changes += _write(file, target, case, own, listing, decision)
-            else:
-                _copy(file, target)
         if any(own):
+            for file in case.pair.masks:
+                changes += _write(file, target, case, own, listing.options, decision)
             after = redraw(np.asarray(raw.mask), own, _voxels(raw))
             strengths = [_strength(raw, np.asarray(raw.mask)), _strength(raw, after)]
             if all(np.isfinite(strengths)):
                 evidence.setdefault(home(case), []).append((strengths[0], strengths[1]))
             show(case, raw, after)
-    rows = [list(vars(one).values()) for one in changes]
     target.mkdir(parents=True, exist_ok=True)
-    write_file(target / CHANGES, csv_text(list(COLUMNS), rows).encode(), mode=0o600)
-    return changes, evidence
+    write_file(target / CHANGES, csv_text(list(COLUMNS), changes).encode(), mode=0o600)
+    return len({row[0] for row in changes}), evidence
 
 
 def undo(source: Path, target: Path) -> int:
@@ -172,8 +177,6 @@ def undo(source: Path, target: Path) -> int:
 
     A file that was changed since then is an error, and nothing is put back.
     """
-    import csv
-
     table = target / CHANGES
     if not table.is_file():
         raise DataError(f"'{target}' has no {CHANGES}: feda3i redraw did not write it")
@@ -196,30 +199,26 @@ def _write(
     target: Path,
     case: Listed,
     own: Sequence[float],
-    listing: Listing,
+    options: Options,
     decision: Decision,
-) -> list[Change]:
-    """Write one mask file with its contours moved, in its own format."""
+) -> list[list[Any]]:
+    """Write one mask file with its contours moved, in its own format; return rows of the table."""
     if file.name.lower().endswith(VOLUMES):
-        given, moved, data = _volume(file, own, listing.options)
+        given, moved, data = _volume(file, own, options)
     else:
         given, moved, data = _picture(file, own, len(decision.classes))
     (target / file.name).parent.mkdir(parents=True, exist_ok=True)
     write_file(target / file.name, data)
     digest = hashlib.sha256(data).hexdigest()
     row = decision.sites.index(home(case))
-    changes = []
-    for k, name in enumerate(decision.classes):
-        before, after = int((given == k + 1).sum()), int((moved == k + 1).sum())
-        if before or after:
-            effect = decision.effects[k]
+    changes: list[list[Any]] = []
+    for k, (name, effect) in enumerate(zip(decision.classes, decision.effects, strict=True)):
+        areas = [int((mask == k + 1).sum()) for mask in (given, moved)]
+        if any(areas):
             beside = "the trusted masks" if effect.is_trusted else "the others"
-            by = effect.own[row] * decision.pixel
-            habit = f"the site draws {by:+.1f} px beside {beside}"
-            change = round(own[k], 2)
-            changes.append(
-                Change(file.name, case.id, home(case), name, change, before, after, digest, habit)
-            )
+            habit = f"the site draws {effect.own[row] * decision.pixel:+.1f} px beside {beside}"
+            px = round(own[k], 2)
+            changes.append([file.name, case.id, home(case), name, px, *areas, digest, habit])
     return changes
 
 
@@ -267,8 +266,6 @@ def _volume(
     moved = redraw(given, own, volume.spacing or None)
     data = write_like(volume, moved, options.axis)
     if not file.name.lower().endswith(".gz"):
-        import gzip
-
         data = gzip.decompress(data)
     return given, moved, data
 
@@ -289,8 +286,6 @@ def _strength(raw: RawCase, mask: NDArray[np.uint8]) -> float:
 
 def byte_values(image: NDArray[Any]) -> NDArray[Any]:
     """Return an image on the scale of bytes: as it is, or by its mean and standard deviation."""
-    from feda3i.core.normalise import Normalise
-
     values = np.asarray(image)
     return values if values.dtype == np.uint8 else Normalise("zscore")(values)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,65 +24,49 @@ if TYPE_CHECKING:
 def audit(
     source: Annotated[
         str,
-        typer.Argument(
-            help="Folder of sites (or CSV table), a run folder, or a recipe.",
-        ),
+        typer.Argument(help="Folder of sites (or CSV table), a run folder, or a recipe."),
     ],
     overrides: Overrides = None,
     model: Annotated[
         Path | None,
         typer.Option(help="Judge by this run folder's or file's model; default: train one."),
     ] = None,
-    retrain: Annotated[
-        bool, typer.Option("--retrain", help="Train new models on a run's data.")
-    ] = False,
-    survey: Annotated[
-        bool, typer.Option("--survey", help="Use what a FedA3I run's sites sent, and no pixels.")
-    ] = False,
     trusted: Trusted = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="Differences below this do not matter; default: 5 % of the radius."),
-    ] = None,
-    steps: Annotated[
-        int, typer.Option(min=2, help="Steps of a site when models are trained for the audit.")
-    ] = 250,
+    estimator: Annotated[
+        Literal["both", "edges"],
+        typer.Option(help="edges: judge by the images alone, without a model."),
+    ] = "both",
     out: Annotated[
         Path | None, typer.Option(help="Folder to write; default: audit, or RUN/audit.")
-    ] = None,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(help="contour (by a model) or edges (by the images); default: both."),
     ] = None,
     quiet: Quiet = False,
     trust_code: TrustCode = False,
 ) -> None:
-    """Audit annotation quality: which site draws larger or smaller, and which cases to recheck."""
+    """Audit annotation quality: which site draws larger or smaller, and which cases to recheck.
+
+    Of a run over the network only its sites' survey is at hand: no pixels.
+    """
     from feda3i.audit.assemble import build_audit, looks_of
     from feda3i.audit.audit_page import page_of
-    from feda3i.audit.estimators import ESTIMATORS
-    from feda3i.audit.sources import from_federation, from_survey
+    from feda3i.audit.sources import from_federation
+    from feda3i.audit.survey import from_survey
     from feda3i.audit.writing import text_of, write_audit
     from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.transport import one_thread
 
-    if model is not None and retrain:
-        raise RecipeError("--model and --retrain exclude each other; choose one")
-    if survey and (model or retrain or trusted or overrides):
-        raise RecipeError("--survey reads a run's event log alone: leave the other options out")
-    if margin is not None and not margin > 0:
-        raise RecipeError(f"--margin: expected a distance above 0, found {margin}")
     path = Path(source)
     is_run = RunFolder(path).is_run
+    if is_run and overrides:
+        raise RecipeError("a run has its recipe: expected no key=value after a run folder")
     with one_thread():
-        if survey or (is_run and RunFolder.open(path).manifest().get("engine") == "flower"):
+        if is_run and RunFolder.open(path).manifest().get("engine") == "flower":
+            if model or trusted:
+                raise RecipeError("the sites of this run have its data: leave the options out")
             material = from_survey(RunFolder.open(path))
         else:
-            if is_run and overrides:
-                raise RecipeError("a run has its recipe: expected no key=value after a run folder")
             given = None if model is None else _given(model, trust_code)
             if is_run:
-                recipe, federation, given = _of_run(path, given, retrain, quiet, trust_code)
+                recipe, federation, given = _of_run(path, given, quiet, trust_code)
             else:
                 recipe, federation = _of_data(source, overrides or [], given, quiet)
             material = from_federation(
@@ -90,15 +74,13 @@ def audit(
                 federation,
                 given,
                 title=recipe.title or path.name,
-                estimators=estimator or ESTIMATORS,
                 listener=listener(quiet),
+                edges_only=estimator == "edges",
                 trusted=None if trusted is None else _trusted(trusted, recipe, federation),
-                steps=steps,
             )
-    found = build_audit(material, margin)
+    found = build_audit(material)
     target = out or free_folder(path if is_run else Path(), "audit")
-    looks = looks_of(material)
-    made = write_audit(target, found, looks, material.classes, page_of(found), material.show)
+    made = write_audit(target, found, looks_of(material), page_of(found), material.show)
     print(text_of(found))
     print(f"\naudit  {target / 'audit.html'}, audit.csv and audit.json: may be shared")
     if len(made) > 3:
@@ -109,9 +91,9 @@ def audit(
 
 
 def _of_run(
-    path: Path, given: Model | None, retrain: bool, quiet: bool, trust_code: bool
-) -> tuple[Recipe, Federation, Model | None]:
-    """Return a run's data, and its model unless another one is to be used."""
+    path: Path, given: Model | None, quiet: bool, trust_code: bool
+) -> tuple[Recipe, Federation, Model]:
+    """Return a run's data, and its model unless another one is given."""
     from feda3i.engine.manifest import COMPARED, check_data_kept
     from feda3i.engine.run import describe
     from feda3i.engine.run_folder import RunFolder
@@ -125,9 +107,7 @@ def _of_run(
     listener(quiet).doing("reading the cases")
     federation = federation_of(recipe)
     check_data_kept(run.manifest(), describe(federation), path, COMPARED)
-    if given is None and not retrain:
-        given = _model_of(run, recipe, federation)
-    return recipe, federation, given
+    return recipe, federation, given or _model_of(run, recipe, federation)
 
 
 def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
@@ -138,16 +118,13 @@ def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
 
     saved = run.load()
     if saved is None or not saved["round"]:
-        raise RunError(f"'{run.path}' has no model yet: feda3i resume {run.path}, or add --retrain")
-    early = saved["state"].get("early")
-    params: Params = early if isinstance(early, Params) else saved["params"]
+        raise RunError(f"'{run.path}' has no model yet: feda3i resume {run.path}")
+    params, words = saved["params"], f"the model of this run after round {saved['round']}"
+    if isinstance(saved["state"].get("early"), Params):
+        params = saved["state"]["early"]
+        words = "the warmed-up model with which this run surveyed its sites"
     job = job_of(recipe, federation)
     job.layout.check(params)
-    words = (
-        "the warmed-up model with which this run surveyed its sites"
-        if isinstance(early, Params)
-        else f"the model of this run after round {saved['round']}"
-    )
     # The reference row "clean" was trained on the masks beneath the noise, not on these.
     seen = "" if recipe.method.name == "clean" else federation.train.digest()
     return Model(job.predictor().load(params), words, seen)
@@ -160,10 +137,8 @@ def _given(path: Path, trust_code: bool) -> Model:
     from feda3i.engine.run_folder import RunFolder
 
     predictor = open_predictor(path, trust_code=trust_code)
-    seen = None
-    if path.is_dir():
-        seen = RunFolder.open(path).manifest().get("data", {}).get("sha256")
-    return Model(predictor, f"the model '{path.name}'", seen)
+    data = RunFolder.open(path).manifest().get("data", {}) if path.is_dir() else {}
+    return Model(predictor, f"the model '{path.name}'", data.get("sha256"))
 
 
 def _of_data(

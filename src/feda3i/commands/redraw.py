@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from feda3i.audit.redraw import Decision
     from feda3i.reading.decode import RawCase
     from feda3i.reading.listing import Listed
     from feda3i.report.gallery import Picture
@@ -39,6 +39,7 @@ def redraw(
     from feda3i.audit import redraw as work
     from feda3i.audit.pictures import page_of_cases
     from feda3i.engine.transport import one_thread
+    from feda3i.files import write_file
 
     if undo:
         print(f"{work.undo(source, target)} masks are again as given in {target}")
@@ -53,53 +54,23 @@ def redraw(
         listing = work.open_tree(source, split_names(classes))
         good = None if trusted is None else work.open_tree(trusted, split_names(classes))
         decision = work.decide(listing, print, good, trusted_site)
-        for line in _told(decision):
-            print(line)
+        print("\n".join(decision.told()))
         if dry_run:
             return
         pictures: dict[str, list[Picture]] = {}
-        changes, evidence = work.write_tree(
-            listing, target, decision, lambda *case: _keep(pictures, *case)
-        )
+        keep = partial(_keep, pictures)
+        count, evidence = work.write_tree(listing, target, decision, keep)
     for site, pairs in sorted(evidence.items()):
         before, after = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
         print(
             f"{site}: evidence of the edges at its contours {before:.3f} before, {after:.3f} after"
         )
-    files = len({one.file for one in changes})
-    print(f"{files} masks redrawn, all others and the images copied: {target}")
-    if changes:
+    print(f"{count} masks redrawn, all others and the images copied: {target}")
+    if count:
         title = f"{source.name}: masks redrawn"
-        page = page_of_cases(title, "Before and after", pictures, _told(decision))
-        from feda3i.files import write_file
-
+        page = page_of_cases(title, "Before and after", pictures, decision.told())
         write_file(target / "redrawn.html", page.encode("utf-8", "backslashreplace"), mode=0o600)
         print(f"page   {target / 'redrawn.html'} and {work.CHANGES}: they show cases and stay here")
-
-
-def _told(decision: Decision) -> list[str]:
-    """Return who moves by how much and how sure that is, and why nobody does."""
-    from feda3i.audit.redraw import LEAST
-
-    lines = []
-    for name, effect in zip(decision.classes, decision.effects, strict=True):
-        head = f"{name}: " if len(decision.classes) > 1 else ""
-        if effect.is_trusted:
-            b0, error = effect.b * decision.pixel, effect.b_error * decision.pixel
-            lines.append(f"{head}b0 of the trusted masks {b0:+.1f} px, standard error {error:.1f}")
-        if effect.reason or not effect.moves.any():
-            why = effect.reason or "the sites differ no more than by chance"
-            lines.append(f"{head}nobody moves: {why}")
-            continue
-        for site, own, error in zip(decision.sites, effect.own, effect.error, strict=True):
-            said = (
-                f"moves its contours by {-own * decision.pixel:+.1f} px, standard error "
-                f"{error * decision.pixel:.1f}"
-                if abs(own) * decision.pixel >= LEAST
-                else "stays"
-            )
-            lines.append(f"{head}{site}: {said}")
-    return lines
 
 
 def _keep(

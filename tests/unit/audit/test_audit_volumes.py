@@ -1,10 +1,13 @@
 """``feda3i audit`` on a folder of volumes: read as a run reads it, or told what to type."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
+from feda3i.audit import sources
+from feda3i.audit.cross_fit import warm_up_recipe
 from feda3i.commands.audit import keys_of_format, own_recipe
 from feda3i.core.format import Format
 from feda3i.recipe import load
@@ -46,10 +49,11 @@ def test_a_folder_of_volumes_is_audited_as_a_run_reads_it(feda3i, hospitals, tmp
 
 
 @pytest.mark.slow
-def test_models_are_trained_for_volumes_too(feda3i, hospitals, tmp_path):
+def test_models_are_trained_for_volumes_too(feda3i, hospitals, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "warm_up_recipe", partial(warm_up_recipe, steps=2))
     code, _, err = feda3i(
         *("audit", hospitals, CLASSES, "train.patch=[16,32,16]", "model.width=2"),
-        *("engine.workers=1", "--steps", "2", "--out", tmp_path / "a", "--quiet"),
+        *("engine.workers=1", "--out", tmp_path / "a", "--quiet"),
     )
     assert code == 0, err
 

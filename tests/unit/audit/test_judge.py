@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.audit.assemble import audit_arrays
+from feda3i import audit_arrays
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.judge import FEWEST, Scale, SiteNumbers, judge_sites, site_numbers
 from feda3i.quality import Offset
@@ -26,7 +26,7 @@ def site(edges=None, contour=None, error=0.4, dice=0.9, radius=40.0):
         for name, value in given.items()
         if value is not None
     }
-    return SiteNumbers(16, answers, 1.0, 1.0, dice)
+    return SiteNumbers(16, answers, dice)
 
 
 def judged(sites, trusted=None, **scale):
@@ -73,8 +73,6 @@ def test_a_sure_difference_that_does_not_matter_is_slight():
     _, found = judged(sites)
     assert found["a"].verdict == found["c"].verdict == "slightly"
     assert found["a"].reason.startswith("draws slightly larger than the others, 1.0 px (")
-    _, found = judged(sites, margin=0.5)
-    assert found["a"].verdict == "larger"
     _, small = judged({name: replace_radius(one, 12.0) for name, one in sites.items()})
     assert small["a"].verdict == "larger"  # 5 % of a radius of 12 is 0.6
 
@@ -171,9 +169,8 @@ def test_a_verdict_never_contradicts_its_interval(offsets, error, trusted):
             assert overall.chance > 0.05
 
 
-def row(offset, is_drawn=True, is_found=True, edges=1.0, dice=0.9):
-    offsets = {"contour": offset, "edges": edges}
-    return CaseRow(f"case {offset}", "A", 1, offsets, 1.0, dice, is_drawn, is_found)
+def row(offset, is_drawn=True, is_found=True, dice=0.9):
+    return CaseRow(f"case {offset}", "A", 1, offset, 1.0, dice, is_drawn, is_found)
 
 
 def test_a_site_s_numbers_come_from_its_cases():
