@@ -29,53 +29,39 @@ from feda3i.reading.volume import check_beside, check_spacing, read_volume, wind
 
 @dataclass(frozen=True)
 class RawCase:
-    """One case decoded: image ``(*space, channel)``, mask ``(*space)`` of ``uint8``.
+    """One case decoded; its sizes of pixels are empty if unknown."""
 
-    ``part`` tells the slices of one volume apart; ``shape`` is the size before resizing;
-    ``spacing`` is in millimetres per pixel, ``zoom`` in pixels of the original per pixel, both
-    empty if unknown.
-    """
-
-    image: Images
-    mask: Masks
-    part: str = ""
-    shape: tuple[int, ...] = ()
-    spacing: tuple[float, ...] = ()
+    image: Images  # (*space, channel)
+    mask: Masks  # (*space)
+    shape: tuple[int, ...] = ()  # before resizing
+    spacing: tuple[float, ...] = ()  # millimetres per pixel
     notes: tuple[Note, ...] = ()
-    zoom: tuple[float, ...] = ()
+    zoom: tuple[float, ...] = ()  # pixels of the original per pixel
 
 
 def decode_pair(pair: Pair, options: Options) -> Iterator[RawCase]:
     """Yield the case, or the slices, that the files of a pair hold, at the wanted size."""
     images, masks = ([file.place for file in files] for files in (pair.images, pair.masks))
     if pair.kind == "series":
-        found = read_volumes(images, masks, options)
+        channels = [read_volumes(images, masks, options)]
     elif len(images) == 1 and options.channels in (None, 1, 3):
-        found = _read_one(pair.kind, images[0], masks, options)
+        channels = [_read_one(pair.kind, images[0], masks, options)]
+    elif options.channels in (None, len(images)):
+        one = replace(options, channels=1)
+        channels = [_read_one(pair.kind, image, masks, one) for image in images]
     else:
-        found = _read_channels(pair.kind, images, masks, options)
-    for case in found:
-        yield resize_case(case, options)
+        text = f"expected {options.channels} files of one channel each, found {len(images)}"
+        raise CaseError("channels differ", text)
+    for parts in zip(*channels, strict=True):
+        pixels = np.concatenate([part.image for part in parts], axis=-1)
+        notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+        yield resize_case(replace(parts[0], image=pixels, notes=notes), options)
 
 
 def _read_one(kind: str, image: str, masks: list[str], options: Options) -> Iterator[RawCase]:
     if kind == "volume":
         return read_volumes([image], masks, options)
     return iter([read_pictures(read_file(image), [read_file(mask) for mask in masks], options)])
-
-
-def _read_channels(
-    kind: str, images: list[str], masks: list[str], options: Options
-) -> Iterator[RawCase]:
-    """Yield cases whose channels are separate files, all grey and of one size."""
-    if options.channels not in (None, len(images)):
-        text = f"expected {options.channels} files of one channel each, found {len(images)}"
-        raise CaseError("channels differ", text)
-    one = replace(options, channels=1)
-    for parts in zip(*(_read_one(kind, image, masks, one) for image in images), strict=True):
-        pixels = np.concatenate([part.image for part in parts], axis=-1)
-        notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-        yield replace(parts[0], image=pixels, notes=notes)
 
 
 def read_pictures(
@@ -137,10 +123,8 @@ def read_volumes(
     if options.whole:
         yield RawCase(pixels, labels, spacing=image.spacing, notes=told)
         return
-    digits = len(str(len(pixels) - 1))
-    for number, (plane, one) in enumerate(zip(pixels, labels, strict=True)):
-        part = f"{number:0{digits}d}"
-        yield RawCase(plane, one, part, spacing=image.spacing[1:], notes=told)
+    for plane, one in zip(pixels, labels, strict=True):
+        yield RawCase(plane, one, spacing=image.spacing[1:], notes=told)
 
 
 def resize_case(case: RawCase, options: Options) -> RawCase:
@@ -156,7 +140,7 @@ def resize_case(case: RawCase, options: Options) -> RawCase:
         notes = (*notes, ("lesion lost", f"nothing is left of it at {by(size)} pixels"))
     spacing = resize_spacing(case.spacing, shape, size) if case.spacing else ()
     zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size)
-    return RawCase(image, mask, case.part, shape, spacing, notes, zoom)
+    return RawCase(image, mask, shape, spacing, notes, zoom)
 
 
 def _wanted(case: RawCase, options: Options) -> tuple[int, ...] | None:

@@ -36,7 +36,8 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
     for case, channels in found.items():
         files = [file for channel in sorted(channels) for file in channels[channel]]
         if tuple(sorted(channels)) != usual or len(files) != len(channels):
-            text = f"expected the channels {', '.join(usual)}, found {_names(files)}"
+            found_names = ", ".join(posixpath.basename(file.name) for file in files)
+            text = f"expected the channels {', '.join(usual)}, found {found_names}"
             problems.append(Problem("error", "channels differ", files[0].name, text))
             masks.pop(case, None)
         else:
@@ -79,9 +80,4 @@ def _classes(entry: FileEntry) -> tuple[str, ...]:
 
 
 def _number(value: Any) -> int | None:
-    text = str(value)
-    return int(text) if text.isdigit() else None
-
-
-def _names(files: Sequence[FileEntry]) -> str:
-    return ", ".join(posixpath.basename(file.name) for file in files)
+    return int(value) if str(value).isdigit() else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 
@@ -17,8 +18,9 @@ from feda3i.reading.options import Options
 from feda3i.reading.pairs import find_pairs
 from feda3i.reading.problems import Problem
 
-FOLDER = "annotators"
-Drawn = dict[str, tuple[FileEntry, ...]]
+_TREE = re.compile(r"(?:(.*?)/)?annotators/([^/]+)/(.+)", re.IGNORECASE)
+Masks = dict[str, FileEntry]
+"""Masks of one annotator by the name that they would have in ``masks/``."""
 
 
 def find_annotated(
@@ -29,59 +31,57 @@ def find_annotated(
     The masks of one annotator are paired with the images as if they were the only ones. ``masks/``
     beside ``annotators/`` is the reference for testing.
     """
-    trees: dict[str, dict[str, list[FileEntry]]] = defaultdict(lambda: defaultdict(list))
+    trees: dict[str, dict[str, Masks]] = defaultdict(lambda: defaultdict(dict))
+    rest: list[FileEntry] = []
     for entry in entries:
-        above, name, inner = _split(entry.name)
-        if name and split_extension(inner)[1]:
-            trees[above][name].append(replace(entry, name=posixpath.join(above, "masks", inner)))
-    rest = [entry for entry in entries if not _split(entry.name)[1]]
+        found = _TREE.fullmatch(entry.name)
+        if found is None:
+            rest.append(entry)
+        elif split_extension(entry.name)[1]:
+            above, name, inner = found.groups("")
+            trees[above][name][posixpath.join(above, "masks", inner)] = entry
     pairs: list[Pair] = []
     problems: list[Problem] = []
     for above, people in sorted(trees.items()):
-        own = [entry for entry in rest if posixpath.dirname(entry.name).startswith(above)]
+        own = [entry for entry in rest if entry.name.startswith(posixpath.join(above, ""))]
         rest = [entry for entry in rest if entry not in own]
-        found, wrong = _of_tree(above, people, own, options)
-        pairs, problems = pairs + found, problems + wrong
+        made, wrong = _of_tree(above, people, own, options)
+        pairs, problems = pairs + made, problems + wrong
     return pairs, problems, rest
 
 
 def _of_tree(
-    above: str, people: dict[str, list[FileEntry]], own: Sequence[FileEntry], options: Options
+    above: str, people: dict[str, Masks], own: Sequence[FileEntry], options: Options
 ) -> tuple[list[Pair], list[Problem]]:
-    chosen = {name for name in people if fnmatch(name, options.annotators_of)}
-    if not chosen:
+    if not any(fnmatch(name, options.annotators_of) for name in people):
         raise DataError(
             f"data.annotators_of={options.annotators_of} fits no folder of '{above or '.'}"
-            f"/{FOLDER}', which has {', '.join(sorted(people)[:8])}"
+            f"/annotators', which has {', '.join(sorted(people)[:8])}"
         )
-    masks_here, place = posixpath.join(above, "masks/"), posixpath.join(above, FOLDER)
-    images = [entry for entry in own if not entry.name.startswith(masks_here)]
+    images = [file for file in own if not file.name.startswith(posixpath.join(above, "masks/"))]
     reference, problems = find_pairs(own, options.group)
     truth = {pair.images: pair.masks for pair in reference}
-    drawn: dict[tuple[FileEntry, ...], Drawn] = defaultdict(dict)
     pairs: dict[tuple[FileEntry, ...], Pair] = {}
     for name, masks in sorted(people.items()):
-        real = {m.name: posixpath.join(place, name, m.name[len(masks_here) :]) for m in masks}
-        if name not in chosen:
-            text = "of an annotator who was not chosen"
-            problems += [Problem("note", "left aside", file, text) for file in real.values()]
+        if not fnmatch(name, options.annotators_of):
+            problems += _aside(masks.values(), "of an annotator who was not chosen")
             continue
-        found, wrong = find_pairs([*images, *masks], options.group)
-        problems += [replace(p, name=real[p.name]) for p in wrong if p.name in real]
+        renamed = [replace(mask, name=as_mask) for as_mask, mask in masks.items()]
+        found, wrong = find_pairs([*images, *renamed], options.group)
+        problems += [replace(p, name=masks[p.name].name) for p in wrong if p.name in masks]
         for pair in found:
-            files = tuple(replace(mask, name=real[mask.name]) for mask in pair.masks)
-            drawn[pair.images][name] = files
-            pairs.setdefault(pair.images, pair)
-    text = "no annotator that was chosen has drawn it"
+            drawn = (name, tuple(masks[mask.name] for mask in pair.masks))
+            known = pairs.get(pair.images, replace(pair, masks=truth.get(pair.images, ())))
+            pairs[pair.images] = replace(known, annotators=(*known.annotators, drawn))
     used = {file for files in pairs for file in files}
-    for image in images:
-        if image not in used and split_extension(image.name)[1]:
-            problems.append(Problem("note", "left aside", image.name, text))
+    unused = [file for file in images if file not in used and split_extension(file.name)[1]]
     problems = [p for p in problems if p.kind != "mask missing"]
-    return [
-        replace(pair, masks=truth.get(files, ()), annotators=tuple(drawn[files].items()))
-        for files, pair in pairs.items()
-    ], problems
+    problems += _aside(unused, "no annotator that was chosen has drawn it")
+    return list(pairs.values()), problems
+
+
+def _aside(files: Iterable[FileEntry], text: str) -> list[Problem]:
+    return [Problem("note", "left aside", file.name, text) for file in files]
 
 
 def choose_masks(pair: Pair, options: Options, annotator: str | None = None) -> Pair:
@@ -96,16 +96,3 @@ def choose_masks(pair: Pair, options: Options, annotator: str | None = None) -> 
     how: Consensus = "staple" if options.annotators == "staple" else "majority"
     masks = tuple(file for _, files in pair.annotators for file in files)
     return replace(pair, masks=masks, consensus=how)
-
-
-def _split(name: str) -> tuple[str, str, str]:
-    """Return the folders above ``annotators``, the annotator's name, and the rest of a path.
-
-    >>> _split("a/annotators/crowd1/x.png"), _split("a/images/x.png")
-    (('a', 'crowd1', 'x.png'), ('', '', ''))
-    """
-    parts = name.split("/")
-    for depth, part in enumerate(parts[:-2]):
-        if part.lower() == FOLDER:
-            return "/".join(parts[:depth]), parts[depth + 1], "/".join(parts[depth + 2 :])
-    return "", "", ""

@@ -146,9 +146,8 @@ def test_what_is_ambiguous_is_an_error_that_names_both(names, kind, both):
 
 
 def test_both_sides_of_a_patient_are_one_group_and_sources_do_not_mix():
-    names = [
-        f"{s}/{k}/bus_1-{side}.png" for s in "xy" for k in ("images", "masks") for side in "lr"
-    ]
+    kinds = ("images", "masks")
+    names = [f"{s}/{k}/bus_1-{side}.png" for s in "xy" for k in kinds for side in "lr"]
     groups = [pair.group for pair in find_pairs(entries(*names))[0]]
     assert groups == ["x/bus_1", "x/bus_1", "y/bus_1", "y/bus_1"]
     pairs, _ = find_pairs(entries("images/p7_3.png", "masks/p7_3.png"), r"(?P<group>p\d+)_.*")

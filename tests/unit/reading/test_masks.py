@@ -36,7 +36,6 @@ def test_mask_saved_as_jpeg_is_cut_at_half_and_noted():
     found = read_mask(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))
     assert kinds(found) == {"mask with values between"}
     np.testing.assert_array_equal(found.pixels, mask)
-    assert len(mask_values(encode(mask.astype(np.uint8) * 255, "JPEG", quality=60))) > 2
 
 
 def test_small_integers_need_declared_classes():
@@ -57,6 +56,7 @@ def palette(index, *colours, **options):
 def test_the_index_of_a_palette_is_the_class():
     data = palette([[0, 1, 2]], BLACK, RED, GREEN)
     assert read_mask(data, classes=2).pixels.tolist() == [[0, 1, 2]]
+    assert mask_values(data, 2) == (0, 1, 2)
     with pytest.raises(CaseError, match="2 colours where one class is declared"):
         read_mask(data)
 
@@ -68,13 +68,10 @@ def test_coloured_palettes_mean_their_index(colours, index):
     assert read_mask(palette(index, *table)).pixels.tolist() == [[int(i > 0) for i in index[0]]]
 
 
-@pytest.mark.parametrize(
-    ("index", "colours"),
-    [([[0, 1]], (WHITE, BLACK)), ([[0, 0]], (WHITE, BLACK)), ([[1, 1]], (WHITE, BLACK))],
-)
-def test_a_palette_that_can_be_read_in_two_ways_is_refused(index, colours):
+@pytest.mark.parametrize("index", [[[0, 1]], [[0, 0]], [[1, 1]]])
+def test_a_palette_that_can_be_read_in_two_ways_is_refused(index):
     with pytest.raises(CaseError, match="without palette"):
-        read_mask(palette(index, *colours))
+        read_mask(palette(index, WHITE, BLACK))
 
 
 def test_a_grey_picture_stored_with_a_palette_is_grey():
@@ -133,24 +130,19 @@ def test_colours_are_classes_or_an_error(kind):
         assert (found.pixels == discs(WHITE, WHITE)[..., 0] / 255).mean() > 0.99
 
 
-def test_one_pixel_of_another_colour_is_seen():
-    image = discs(RED)
-    image[20, 20] = GREEN
-    with pytest.raises(CaseError, match="several colours"):
-        read_mask(encode(image))
-    with pytest.raises(CaseError, match="several colours"):
-        read_mask(encode(np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 0]]], np.uint8)))
-
-
-def test_shades_of_one_colour_are_one_class():
+def test_one_pixel_of_another_colour_is_seen_and_shades_are_one_class():
     image = discs(RED)
     image[20, :6, 0] = (20, 60, 100, 140, 180, 220)  # a smoothed border
     assert read_mask(encode(image)).pixels[20, :6].tolist() == [0, 0, 0, 1, 1, 1]
+    image[20, 20] = GREEN
+    for several in (image, np.array([[[1, 0, 0], [0, 1, 0], [0, 0, 0]]], np.uint8)):
+        with pytest.raises(CaseError, match="several colours"):
+            read_mask(encode(several))
 
 
 def test_two_bright_values_have_no_background():
     with pytest.raises(CaseError, match="dark background"):
-        read_mask(encode(np.array([[200, 255]], np.uint8)))
+        read_mask(encode(np.array([[200, 255], [200, 255]], np.uint8)))
 
 
 def test_a_mask_in_the_alpha_channel_is_found_and_half_a_mask_refused():

@@ -1,11 +1,9 @@
 """NIfTI volumes read where they lie: sizes, values and spacing as in the files."""
 
-import gzip
-
 import numpy as np
 import pytest
-from PIL import Image
 
+from data_files import plain_tree, save
 from feda3i.core.ragged import Ragged
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError, RecipeError
@@ -54,15 +52,12 @@ def test_whole_volumes_keep_values_sizes_and_spacing(scans):
     np.testing.assert_allclose(cases.spacing, [SPACING[::-1]] * 3)
 
 
-def test_the_cache_gives_the_same_and_mapped(scans, tmp_path):
+def test_the_cache_gives_the_same_and_mapped(scans):
     plain = load(scans, volumes="whole")
     for _ in range(2):  # built, then read
         cases = load_folder(scans, classes=("a", "b"), volumes="whole", cache=True)
         assert cases.digest() == plain.digest()
-        base = cases.images.flat
-        while base.base is not None and not isinstance(base, np.memmap):
-            base = base.base
-        assert isinstance(base, np.memmap)
+        assert not cases.images.flat.flags.owndata
 
 
 def test_one_volume_of_fractions_makes_all_of_them_floats(scans):
@@ -71,12 +66,6 @@ def test_one_volume_of_fractions_makes_all_of_them_floats(scans):
     cases = load(scans, volumes="whole")
     assert cases.images.dtype == np.float32
     assert cases.images[0][0, 0, 0, 0] % 1 == 0.25
-
-
-def test_values_can_become_bytes_as_before(scans):
-    cases = load(scans, volumes="whole", values="bytes")
-    assert cases.images.dtype == np.uint8
-    assert isinstance(cases.images, Ragged)
 
 
 def test_every_axis_can_be_that_of_the_slices(scans):
@@ -129,22 +118,6 @@ def test_without_a_choice_the_error_names_both(scans):
         load(scans)
 
 
-def test_bad_volumes_are_named(scans):
-    values, _ = volume(1, SHAPES[1])
-    bad = values.astype(np.float32)
-    bad[3, 4, 5] = np.nan
-    write(scans / "images" / "scan1.nii.gz", bad)
-    with pytest.raises(DataError, match=r"(?s)scan1.*NaN"):
-        load(scans, volumes="whole")
-    write(scans / "images" / "scan1.nii.gz", values)
-    path = scans / "images" / "scan2.nii.gz"
-    header = bytearray(gzip.decompress(path.read_bytes()))
-    header[80:84] = np.array([0], "<f4").tobytes()  # pixdim[1]
-    path.write_bytes(gzip.compress(bytes(header)))
-    with pytest.raises(DataError, match=r"(?s)scan2.*above 0"):
-        load(scans, volumes="whole")
-
-
 @pytest.mark.parametrize("spacing", [[0, 1, 1], [1], [1, 1, -2], [1, 1, float("nan")]])
 def test_wrong_spacing_is_refused(scans, spacing):
     with pytest.raises(RecipeError, match=r"data\.spacing"):
@@ -156,19 +129,14 @@ def test_spacing_must_fit(scans, tmp_path):
         load(scans, volumes="whole", spacing=[1, 1])
     with pytest.raises(RecipeError, match="found both"):
         load(scans, volumes="whole", spacing=[1, 1, 1], size=16)
-    for kind in ("images", "masks"):
-        (tmp_path / "flat" / kind).mkdir(parents=True)
-        Image.fromarray(np.eye(16, dtype=np.uint8) * 255).save(tmp_path / "flat" / kind / "a.png")
     with pytest.raises(DataError, match="found none"):
-        load_folder(tmp_path / "flat", spacing=[1, 1], cache=False)
+        load_folder(plain_tree(tmp_path / "flat", 1), spacing=[1, 1], cache=False)
 
 
 def test_deep_pictures_keep_their_values_on_request(tmp_path):
-    for kind in ("images", "masks"):
-        (tmp_path / kind).mkdir()
     deep = np.linspace(0, 40000, 400).astype(np.uint16).reshape(20, 20)
-    Image.fromarray(deep).save(tmp_path / "images" / "a.png")
-    Image.fromarray(np.eye(20, dtype=np.uint8) * 255).save(tmp_path / "masks" / "a.png")
+    save(tmp_path / "images" / "a.png", deep)
+    save(tmp_path / "masks" / "a.png", np.eye(20, dtype=np.uint8) * 255)
     kept = load_folder(tmp_path, values="kept", cache=False)
     assert kept.images.dtype == np.float32  # beyond int16
     np.testing.assert_array_equal(kept.images[0, ..., 0], deep)
