@@ -2,12 +2,10 @@
 
 Flips, rotation, zoom and elastic deformation are one grid of places per case, sampled once, so that
 nothing is interpolated twice; then blur, noise, brightness, contrast and gamma, each in a part of
-the cases. A preset says how much of each. Surveys, scores and statistics see the cases as they are.
+the cases. A preset says how much of each. Surveys and scores see the cases as they are.
 
-Written here in torch, after MONAI, kornia and torchvision v2 were measured for the same changes
-(``benchmarks/bench_augment.py``, docs/how-to/train.md): MONAI works case by case and kornia and
-torchvision draw from torch's global generator, while every draw here comes from the generator of
-site, round and epoch; and at small sizes only few operations on whole batches are fast enough.
+Written here because every draw comes from the generator of site, round and epoch: MONAI works case
+by case, kornia and torchvision draw from torch's global one (``benchmarks/bench_augment.py``).
 """
 
 from __future__ import annotations

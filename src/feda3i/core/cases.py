@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -128,19 +128,12 @@ class Cases:
         """
         places = np.arange(len(self))[index].tolist()
 
-        def named(values: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(values[place] for place in places) if values else ()
+        def taken(values: Any) -> Any:
+            if isinstance(values, tuple):
+                return tuple(values[place] for place in places) if values else ()
+            return None if values is None else values[index]
 
-        return Cases(
-            ids=named(self.ids),
-            images=self.images[index],
-            masks=self.masks[index],
-            sources=named(self.sources),
-            spacing=None if self.spacing is None else self.spacing[index],
-            sites=named(self.sites),
-            zoom=None if self.zoom is None else self.zoom[index],
-            groups=named(self.groups),
-        )
+        return Cases(*(taken(getattr(self, field.name)) for field in fields(self)))
 
     def digest(self) -> str:
         """Return the SHA-256 of ids, images and masks: the same bytes, the same data."""
@@ -169,8 +162,7 @@ class Federation:
     notes
         What else is worth recording: partition, noise parameters by site, licence.
     validation
-        Name of a site -> positions in ``train`` that it keeps for validation; they are not among
-        its ``sites``, so that nobody trains on them or is surveyed with them.
+        Name of a site -> positions in ``train`` that it keeps for validation and not in ``sites``.
     """
 
     train: Cases

@@ -23,14 +23,10 @@ TASKS: tuple[Task, ...] = ("offsets", "survey", "fit")
 
 
 class Params(NamedTuple):
-    """The state of a network as two flat vectors; a ``Layout`` says which entry lies where.
+    """The state of a network as two flat vectors; a ``Layout`` says which entry lies where."""
 
-    ``values`` holds all floating-point entries (weights, biases, running statistics) as float32,
-    ``counts`` the integer buffers (``num_batches_tracked``) as int64.
-    """
-
-    values: NDArray[np.float32]
-    counts: NDArray[np.int64]
+    values: NDArray[np.float32]  # all floating-point entries, running statistics included
+    counts: NDArray[np.int64]  # integer buffers (``num_batches_tracked``)
 
 
 @dataclass(frozen=True)

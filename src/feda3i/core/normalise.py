@@ -29,7 +29,6 @@ _MEANING = {
     "window": "the lowest and the highest value",
     "constant": "mean and standard deviation of the data set, the latter above 0",
 }
-_USUAL = {"percentiles": (0.5, 99.5)}
 
 
 @dataclass(frozen=True)
@@ -72,25 +71,22 @@ class Normalise:
         check_choice("data.normalise_over", self.over, ("all", "nonzero"))
         if self.over != "all" and self.name not in ("zscore", "percentiles"):
             raise RecipeError(f"data.normalise_over has no effect with data.normalise={self.name}")
-        if self.by is None:
-            if self.name in ("window", "constant"):
+        if self.name == "percentiles" and self.by is None:
+            object.__setattr__(self, "by", (0.5, 99.5))
+        if self.name not in _MEANING:
+            if self.by is not None:
                 raise RecipeError(
-                    f"data.normalise={self.name} needs data.normalise_by: {_MEANING[self.name]}"
+                    f"data.normalise_by has no effect with data.normalise={self.name}"
                 )
-            object.__setattr__(self, "by", _USUAL.get(self.name))
-        elif self.name not in _MEANING:
-            raise RecipeError(f"data.normalise_by has no effect with data.normalise={self.name}")
-        elif not self._fits(*self.by):
-            raise RecipeError(
-                f"data.normalise_by: expected {_MEANING[self.name]}, found {list(self.by)}"
-            )
-
-    def _fits(self, first: float, second: float) -> bool:
-        if not (math.isfinite(first) and math.isfinite(second)):
-            return False
-        if self.name == "constant":
-            return second > 0
-        return first < second and (self.name == "window" or (first >= 0 and second <= 100))
+            return
+        first, second = self.by or (math.nan, math.nan)
+        fits = {
+            "percentiles": 0 <= first < second <= 100,
+            "window": -math.inf < first < second < math.inf,
+            "constant": math.isfinite(first) and 0 < second < math.inf,
+        }
+        if not fits[self.name]:
+            raise RecipeError(f"data.normalise_by: expected {_MEANING[self.name]}, found {self.by}")
 
     @property
     def is_none(self) -> bool:

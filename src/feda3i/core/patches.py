@@ -1,9 +1,7 @@
 """Patches of large cases: where they are drawn in training, and how a whole case is predicted.
 
 Prediction slides a window over the case and blends what overlaps, as MONAI's
-``sliding_window_inference`` does, to which the tests compare it. It is written here because MONAI
-is an extra of this package that takes seconds to import in every worker, and because fixed places
-and one order of sums make a prediction repeat bit for bit.
+``sliding_window_inference`` does, to which the tests compare it; MONAI is an extra here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""From images to probabilities and masks: every prediction takes this path.
-
-Stations, the server's scoring, ``evaluate``, ``predict``, reports and scripts of one's own all call
-this, so that a picture is prepared in the same way whoever asks.
-"""
+"""From images to probabilities and masks: every prediction takes this path."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ class Predictor:
     format
         Channels, classes and size of the images it takes.
     device
-        Where the network works.
+        Where the network works; the CPU by default.
     """
 
     def __init__(
@@ -60,10 +56,7 @@ class Predictor:
         return self
 
     def logits(self, images: Tensor) -> Tensor:
-        """Return the logits ``(case, class, *space)`` of images on the device, without gradients.
-
-        The network is in eval mode while it answers, and afterwards in the mode it was in.
-        """
+        """Return the logits ``(case, class, *space)`` of images on the device, in eval mode."""
         was_training = self.network.training
         self.network.eval()
         try:
@@ -74,10 +67,9 @@ class Predictor:
             self.network.train(was_training)
 
     def whole(self, image: NDArray[Any], line: Line | None = None) -> tuple[Tensor, Tensor]:
-        """Return a case of any size as the network sees it, and its logits, from sliding windows.
+        """Return a case ``(*space, channel)`` as the network sees it, and its logits, by windows.
 
-        From an image ``(*space, channel)``, and the line that normalises it if that is known, they
-        are ``(1, channel, *space)`` and ``(1, class, *space)``.
+        ``line`` normalises the case, if that is known already.
         """
         line = self.format.normalise.line(image) if line is None else line
         tensor = apply_lines(image_tensor(np.array(image[None]), self.device), [line])
@@ -89,8 +81,7 @@ class Predictor:
     def probabilities(self, images: Stack, params: Params | None = None) -> Any:
         """Return the probabilities ``(case, class, *space)`` of images ``(case, *space, channel)``.
 
-        Images must have the size that the network takes, or any size if it was trained on patches;
-        ``picture`` takes any size.
+        Images have the size that the network takes, or any size if it was trained on patches.
         """
         if params is not None:
             self.load(params)
@@ -136,9 +127,8 @@ class Predictor:
     ) -> NDArray[np.uint8]:
         """Return the mask ``(*space)`` of one image ``(*space, channel)`` of any size.
 
-        The image is brought to the network's size as the training cases were; probabilities are
-        brought back to its own size before they are cut at one half. ``spacing`` is in
-        millimetres along each side of a voxel, where the training resampled.
+        The image is brought to the network's size as the training cases were, and probabilities
+        back to its own. ``spacing`` is in millimetres, where the training resampled.
         """
         size = self.format.sides(pixels.shape[:-1], spacing)
         small = resize_image(pixels, size)
@@ -155,15 +145,12 @@ def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def image_tensor(images: NDArray[Any], device: torch.device) -> Tensor:
-    """Return ``(case, *space, channel)`` as ``(case, channel, *space)`` floats of the same values.
-
-    Channels stay last in memory, which convolutions on CPU and GPU prefer.
-    """
+    """Return raw ``(case, *space, channel)`` as floats ``(case, channel, *space)`` on a device."""
     return channels_second(on_device(images, device))
 
 
 def channels_second(images: Tensor) -> Tensor:
-    """Return raw ``(case, *space, channel)`` as floats ``(case, channel, *space)``."""
+    """Return the same as floats ``(case, channel, *space)``; channels stay last in memory."""
     turned = images.permute(0, images.ndim - 1, *range(1, images.ndim - 1))
     return turned.to(torch.get_default_dtype(), memory_format=channels_last(images.ndim - 2))
 

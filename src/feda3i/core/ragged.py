@@ -15,8 +15,8 @@ Index = NDArray[np.intp]
 class Ragged:
     """Cases of different shapes, read like an array with the case as its first axis.
 
-    ``ragged[3]`` is an array (a view), ``ragged[2:5]`` and ``ragged[index]`` are ragged again and
-    share the buffer. ``flat`` holds the values of all cases in one dimension, ``shapes`` are
+    ``ragged[3]`` is a view, ``ragged[2:5]`` and ``ragged[index]`` are ragged again and share the
+    buffer. ``flat`` holds the values of all cases in one dimension, ``shapes`` are
     ``(case, dimension)``, and ``starts`` say where cases begin, by default one after the other.
 
     >>> both = Ragged.of([np.ones((2, 3)), np.zeros((4, 1))])
@@ -93,11 +93,6 @@ def zeros_like(stack: Stack) -> Stack:
     if isinstance(stack, Ragged):
         return Ragged(np.zeros(int(stack.shapes.prod(axis=1).sum()), np.uint8), stack.shapes)
     return np.zeros(stack.shape, np.uint8)
-
-
-def own_copy(stack: Stack) -> Stack:
-    """Return a copy that may be changed."""
-    return stack.copy() if isinstance(stack, Ragged) else np.array(stack)
 
 
 def hash_into(sha: hashlib._Hash, stack: Stack) -> None:

@@ -19,10 +19,7 @@ _HALF = 0.5 - 1e-4
 
 
 def resize_image(image: Images, size: tuple[int, ...]) -> Images:
-    """Return an image ``(*space, channel)`` at another size, two or three dimensions in space.
-
-    Bytes stay bytes; other values become ``float32`` where they are averaged.
-    """
+    """Return an image ``(*space, channel)`` at another size; values that are no bytes as floats."""
     if image.shape[:-1] == size:
         return image
     is_plain = len(size) == 2 and image.dtype == np.uint8

@@ -39,8 +39,7 @@ class Batch:
     """Some cases of a site on its device.
 
     ``positions`` count within the site; ``images`` are ``(case, channel, *space)`` on the scale of
-    0..255 (``feda3i.core.normalise``), ``masks`` are ``(case, class, *space)`` of 0 and 1, as given
-    by the site's annotator.
+    0..255, ``masks`` are ``(case, class, *space)`` of 0 and 1, as given by the annotator.
     """
 
     positions: Index
@@ -70,8 +69,7 @@ class Batch:
     def follow(self, values: Tensor, *, smooth: bool = False) -> Tensor:
         """Return what is known of these cases pixel by pixel, moved as their images were.
 
-        Call it on everything that was made of a case before its training and is ``(case, class,
-        *space)``: masks and choices as they are, predictions with ``smooth``.
+        Masks and choices ``(case, class, *space)`` as they are, predictions with ``smooth``.
         """
         if self.places is None:
             return values
@@ -205,20 +203,15 @@ class Site:
 
     def _patches(self, positions: Index, epoch: int) -> Batch:
         """Draw a patch of each case; the draw depends on site, round, epoch and case only."""
-        size, share = self.predictor.format.shape, self.training.foreground
+        size, given = self.predictor.format.shape, self.training.foreground
+        share = 0.5 if given is None else given
         images, masks, lines, corners = [], [], [], []
         for position in positions:
             place = int(self.index[position])
-            image, mask, known = (
-                self.cases.images[place],
-                self.mask_of(position),
-                self.facts_of(place),
-            )
+            mask, known = self.mask_of(position), self.facts_of(place)
             draw = self.rng("patch", epoch, int(position))
-            corner = draw_corner(
-                mask.shape, size, known.foreground, 0.5 if share is None else share, draw
-            )
-            images.append(cut_out(image, corner, size, known.line.low))
+            corner = draw_corner(mask.shape, size, known.foreground, share, draw)
+            images.append(cut_out(self.cases.images[place], corner, size, known.line.low))
             masks.append(cut_out(mask, corner, size))
             lines.append(known.line)
             corners.append(corner)
@@ -243,9 +236,9 @@ class Site:
 
     # -- network ----------------------------------------------------------------------------------
 
-    def load(self, params: Params, network: nn.Module | None = None) -> None:
-        """Put parameters into a network, the site's own by default."""
-        self.layout.write(params, self.network if network is None else network)
+    def load(self, params: Params) -> None:
+        """Put parameters into the network."""
+        self.predictor.load(params)
 
     def train(
         self,
@@ -268,7 +261,12 @@ class Site:
                     loss = step(batch)
                 stepper.take(loss)
                 total += loss.detach().double() * len(batch)
-            mean = self.checked(total / len(chosen))
+            mean = float(total / len(chosen))
+            if not math.isfinite(mean):
+                raise RunError(
+                    f"the training loss became {mean} at site {self.name} in round {self.round}; "
+                    f"try a smaller train.lr (now {self.training.lr:g})"
+                )
         return {"loss": mean}
 
     def augmented(self, batches: Iterable[Batch], epoch: int) -> Iterator[Batch]:
@@ -287,16 +285,6 @@ class Site:
             images = change_values(preset, draw, images)
             images = images.contiguous(memory_format=channels_last(images.ndim - 2))
             yield replace(batch, images=images, masks=masks, places=places)
-
-    def checked(self, loss: Tensor) -> float:
-        """Return a loss as a number; raise ``RunError`` if it is not finite."""
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise RunError(
-                f"the training loss became {value} at site {self.name} in round {self.round}; "
-                f"try a smaller train.lr (now {self.training.lr:g})"
-            )
-        return value
 
     def predict(self) -> Iterator[tuple[Batch, Tensor]]:
         """Yield all cases in order with their logits, in eval mode and without gradients."""
@@ -325,8 +313,7 @@ class Site:
     def predict_epochs(self) -> Iterator[tuple[Batch, Tensor]]:
         """Yield what the epochs of this round train on, before augmentation, with its logits.
 
-        In order, as ``predict`` does: whole cases once, since they are the same in every epoch;
-        else the patches of the first epoch, of the second, and so on (``batch.epoch``).
+        Whole cases once, since they are the same in every epoch; else the patches of each epoch.
         """
         if not self.is_patched:
             yield from self.predict()
@@ -337,8 +324,7 @@ class Site:
     def answers(self, batch: Batch, forward: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what ``forward`` says of a batch of ``predict``, as its logits were made.
 
-        It gets images as large as those of the training: all of the batch at once or, where the
-        site trains on patches, windows that slide over the whole case.
+        Where the site trains on patches, it gets windows that slide over the whole case.
         """
         if not self.is_patched:
             return forward(batch.images)

@@ -1,7 +1,7 @@
-"""Trees of JSON values and arrays as bytes: for messages, site memory and checkpoints.
+"""Trees of JSON values and arrays as bytes: for site memory and checkpoints.
 
-The format is a safetensors file whose metadata holds the tree as JSON; arrays stand in the tree as
-``{"__array__": name}``. Nothing is ever unpickled: a malformed or truncated file is an error.
+The format is a safetensors file: the arrays, and the tree as JSON, in which ``{"__array__": name}``
+stands for an array. Nothing is ever unpickled: a malformed or truncated file is an error.
 """
 
 from __future__ import annotations
@@ -12,19 +12,12 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
+from safetensors.numpy import load, save
 
 from feda3i.core.messages import Params
 from feda3i.errors import WireError
 
-_MARK = "__array__"
-_PARAMS = "__params__"
-MAX_HEADER = 64 * 2**20
-_DTYPES = {np.dtype(bool): "BOOL"} | {
-    np.dtype(f"{kind}{size}"): f"{kind.upper()}{8 * size}"
-    for kind, sizes in {"f": (4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}.items()
-    for size in sizes
-}
+_MARK, _PARAMS, _TREE = "__array__", "__params__", "tree"
 
 
 def pack(tree: Any) -> bytes:
@@ -35,31 +28,14 @@ def pack(tree: Any) -> bytes:
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     text = json.dumps(_strip(tree, arrays), sort_keys=True)
-    header: dict[str, Any] = {"__metadata__": {"tree": text}}
-    end = 0
-    for name, array in arrays.items():
-        if array.dtype not in _DTYPES:
-            raise WireError(f"arrays of type {array.dtype} cannot travel")
-        start, end = end, end + array.nbytes
-        kind, shape = _DTYPES[array.dtype], list(array.shape)
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)  # the format wants the data aligned
-    # Written by hand because the library's writer copies every array three times.
-    size = len(head).to_bytes(8, "little")
-    contents = (array.reshape(-1).view(np.uint8).data for array in arrays.values())
-    return b"".join((size, head, *contents))
+    return save({**arrays, _TREE: np.frombuffer(text.encode(), np.uint8)})
 
 
 def unpack(data: bytes) -> Any:
     """Return the tree that ``pack`` was given; raise ``WireError`` for anything malformed."""
     try:
-        arrays = load_tensors(data)
-        length = int.from_bytes(data[:8], "little")
-        if length > MAX_HEADER:
-            raise WireError(f"expected a header of at most {MAX_HEADER} bytes, found {length}")
-        tree = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["tree"])
-        return _fill(tree, arrays)
+        arrays = load(data)
+        return _fill(json.loads(arrays.pop(_TREE).tobytes()), arrays)
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as e:
         raise WireError(f"not a feda3i message or file, or a truncated one: {e}") from None
 

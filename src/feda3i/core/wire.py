@@ -64,12 +64,20 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
     by_class = OFFSETS if reply.task == "offsets" else wire.per_class
     lists = {**dict.fromkeys(by_class, classes), **wire.lists}
     for name, value in reply.numbers.items():
-        place = f"{where}, '{name}'"
-        _check_number(place, value, lists.get(name), reply.task != "survey")
-        for one in value if isinstance(value, list) else [value]:
+        place, entries = f"{where}, '{name}'", lists.get(name)
+        if entries is not None and not (isinstance(value, list) and len(value) == entries):
+            found = f"{len(value)} entries" if isinstance(value, list) else type(value).__name__
+            raise WireError(f"{place}: expected the {entries} declared entries, found {found}")
+        numbers: list[Any] = value if isinstance(value, list) and entries else [value]
+        for number in numbers:
             if name.endswith("_cases"):  # an integer, or a float without a fraction
-                is_whole = isinstance(one, float) and one.is_integer()
-                check_whole(place, int(one) if is_whole else one, 0, MAX_CASES)
+                is_whole = isinstance(number, float) and number.is_integer()
+                check_whole(place, int(number) if is_whole else number, 0, MAX_CASES)
+            elif isinstance(number, float) and not math.isfinite(number):
+                if reply.task != "survey":
+                    raise DivergedError(f"{place}: expected a finite number, found {number}")
+            else:
+                check_range(place, number, -MAX_NUMBER, MAX_NUMBER)
     check_whole(f"{where}, the number of cases", reply.cases, 1, MAX_CASES)
     check_range(f"{where}, its seconds", reply.seconds, 0, MAX_SECONDS)
     if (reply.params is not None) != (reply.task == "fit"):
@@ -105,19 +113,3 @@ def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -
                 f"{where} holds the {kind} {shown(name)}, which the method does not declare on its "
                 f"wire{nearest(name, known)}"
             )
-
-
-def _check_number(where: str, value: Any, entries: int | None, must_be_finite: bool) -> None:
-    """Raise ``WireError`` unless this is one number, or a list of as many as declared."""
-    if entries is not None and not (isinstance(value, list) and len(value) == entries):
-        size = f"{len(value)} entries" if isinstance(value, list) else type(value).__name__
-        raise WireError(f"{where}: expected a list of the {entries} declared entries, found {size}")
-    for number in value if entries is not None else [value]:
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise WireError(f"{where}: expected a number, found {type(number).__name__}")
-        is_float = isinstance(number, float)
-        if is_float and not math.isfinite(number):
-            if must_be_finite:
-                raise DivergedError(f"{where}: expected a finite number, found {number}")
-            continue
-        check_range(where, number, -MAX_NUMBER, MAX_NUMBER)

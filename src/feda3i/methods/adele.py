@@ -9,12 +9,9 @@ What changes against FedAvg
     predictions, in images where some pixel is at least rho certain.
     Switch: each round the sites count, with the received network, the pixels predicted, annotated
     and both. The server adds these up to the IoU of all training cases and fits a curve; when its
-    slope has lost the share r of its first value, correction starts for good. Each class has its
-    own curve and switch.
+    slope has lost the share r of its first value, correction starts for good, class by class.
     Correction: each round a pixel whose mean probability over the scales exceeds tau takes the
-    predicted class. It always starts from the given masks, so that errors do not add up.
-What stays at the site
-    Images, given masks (never changed), corrected masks (one bit per pixel and class).
+    predicted class, always starting from the given masks. Corrected masks stay at the site.
 What leaves the site
     What FedAvg sends, and three whole numbers per class and round: pixels predicted, annotated, and
     both. One flag per class comes down.
@@ -22,24 +19,19 @@ Cost
     3.7 x FedAvg (0.49 + 1 + 2.25 of the pixels at scales 0.7, 1 and 1.5) and one prediction of all
     cases per round, three after the switch.
 Departures
-    Federated: the IoU is that of all sites' cases together, as in the FedA3I comparison, against
-    the given masks. Counts travel with the reply to the
-    training, so a switch acts from the following round on. The curve begins with the initial model:
-    one round holds several epochs, and the steep part would be missed.
-    tau = 0.8 for all data, as in that comparison (the authors: 0.7 for medical images).
-    A round is the clock; the authors correct every epoch (VOC) or every tenth (medical). The
-    authors' medical code corrects what was corrected before; here the given masks are corrected
-    each time. Nothing is flipped in the correction, as in their medical code. The certainty is
-    taken per image, as in their code. Logits are not divided by the number of scales inside the
-    cross-entropy, as theirs are.
-    As in the authors' code a class that a mask lacks stays absent, and a mask is left alone where
-    its foreground would fall below half and its background exceed 95 %. As in their medical code a
-    flat head of the curve is cut off (trim), but only if four points remain: otherwise slow curves
-    would be eaten up and never switch.
-    Several classes are one sigmoid each and are corrected one by one, so that a pixel may then
-    belong to two. No scale makes an image smaller than 32 pixels per side, which a U-Net needs to
-    train on a single case. With train.patch, masks are corrected case by case all the same: windows
-    as large as a patch slide over the whole case, at every scale.
+    Federated: the IoU is that of all sites' cases together, as in the FedA3I comparison, and so is
+    tau = 0.8 (the authors: 0.7 for medical images). Counts travel with the reply to the training,
+    so a switch acts from the following round on. The curve begins with the initial model: one round
+    holds several epochs, and the steep part would be missed.
+    The clock is the round; the authors correct every epoch (VOC) or every tenth (medical), and
+    their medical code corrects what was corrected before. The certainty is taken per image, as in
+    their code. Logits are not divided by the number of scales inside the cross-entropy, as theirs
+    are. As in their code a class that a mask lacks stays absent, a mask is left alone where its
+    foreground would fall below half and its background exceed 95 %, and a flat head of the curve is
+    cut off (trim), here only if four points remain.
+    Classes are corrected one by one, so that a pixel may then belong to two. No scale makes an
+    image smaller than 32 pixels per side, which a U-Net needs to train on a single case. With
+    train.patch, windows as large as a patch slide over the whole case at every scale.
 """
 
 from __future__ import annotations
@@ -101,24 +93,20 @@ class ADELE(Method):
 
     def start(self, server: Server) -> None:
         """Begin with an empty curve and no switch for each class; try the scales."""
-        self.check_scales(server)
-        classes = range(server.format.classes)
-        server.state.update(iou=[[] for _ in classes], first=[None for _ in classes])
-
-    def check_scales(self, server: Server) -> None:
-        """Raise ``RecipeError`` if the network cannot take images at one of the scales."""
-        network = server.predictor(server.params).network.eval()
-        image = torch.zeros(1, server.format.channels, *server.format.shape)
-        for scale in self.scales:
-            size = scaled_shape(server.format.shape, scale)
-            try:
-                with torch.inference_mode():
-                    at_scale(network, image, scale)
-            except (RuntimeError, ValueError) as error:
-                raise RecipeError(
-                    f"method 'adele': the network cannot take images of {size} (scale {scale}): "
-                    f"{error}; set method.scales to sizes that it takes"
-                ) from None
+        predictor, form = server.predictor(server.params), server.format
+        image = torch.zeros(1, form.channels, *form.shape, device=predictor.device)
+        try:
+            with torch.inference_mode():
+                for scale in self.scales:
+                    at_scale(predictor.network.eval(), image, scale)
+        except (RuntimeError, ValueError) as error:
+            sizes = [scaled_shape(form.shape, scale) for scale in self.scales]
+            raise RecipeError(
+                f"method 'adele': expected a network that takes images of {sizes}, found one that "
+                f"does not ({error}); set method.scales"
+            ) from None
+        server.state["iou"] = [[] for _ in range(form.classes)]
+        server.state["first"] = [None] * form.classes
 
     def plan(self, server: Server, round: int) -> Plan:
         """Say for each class whether its masks are corrected in this round."""
@@ -240,12 +228,7 @@ def at_scale(network: nn.Module, images: Tensor, scale: float) -> Tensor:
 
 
 class Curve(NamedTuple):
-    """The learning curve f(x) = a (1 - exp(-x^b / c)).
-
-    Training on noisy masks first learns what the masks have in common, then the noise: the IoU with
-    the given masks rises steeply, then slowly. The switch fires when the slope has lost a given
-    share of its first value.
-    """
+    """The learning curve f(x) = a (1 - exp(-x^b / c)): steep, then slow once noise is learned."""
 
     a: float
     b: float
@@ -293,8 +276,7 @@ def fit_curve(values: Sequence[float]) -> Curve | None:
 def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
     """Return how many leading points to cut: those before the first increase of at least 0.1.
 
-    Zero if fewer than ``keep`` points would remain. Without that limit a curve that never rises so
-    fast would be eaten up to its last point, and the switch would never fire.
+    Zero if fewer than ``keep`` points would remain, or slow curves would never switch.
 
     >>> flat_head([0.0, 0.01, 0.02, 0.3, 0.5, 0.6, 0.65]), flat_head([0.1, 0.15, 0.2, 0.22, 0.23])
     (2, 0)

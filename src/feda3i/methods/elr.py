@@ -7,25 +7,18 @@ What changes against FedAvg
     t <- beta t + (1 - beta) p, from zero. The loss gains lam * mean log(1 - (t0 p0 + t1 p1)), whose
     gradient amplifies the remembered class. The memory is brought up to date before it is used, and
     p is held within [1e-4, 1 - 1e-4].
-What stays at the site
-    Images, masks, optimiser moments, and the memory: four bytes per pixel and class and a counter
-    per case (10.5 MB for 40 cases of 256 x 256). It lasts over rounds and is never sent.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
-    That of FedAvg, and the memory on the site's disk.
+    That of FedAvg, and on the site's disk four bytes per pixel and class.
 Departures
-    beta = 0.99 and lam = 1 are the values of the FedA3I comparison; the authors' released settings
-    are (0.7, 3), (0.9, 7) and (0.9, 1). Both running targets follow from t1 and the number of
-    visits k, since t0 + t1 = 1 - beta^k; there is no bias correction, as in the authors' code, so
-    that at beta = 0.99 the pull reaches 63 % of its strength after 100 visits. The paper trains in
-    one place: here the memory is kept although the network is replaced by the average every round
-    (a fresh one per round would leave ELR nearly inert), and a site that skips rounds keeps what it
-    had. The version with two networks and mixup (ELR+) is not used. The memory belongs to pixels:
-    train.augment, which moves them, is refused. With train.patch a visit is one of a pixel, not of
-    a case, and every pixel has its counter (four bytes); what surrounds a case smaller than a patch
-    is not remembered, and nothing pulls there. Pixels are then visited less often, by the share of
-    the case that a patch holds, so that the pull grows more slowly.
+    beta = 0.99 and lam = 1 are the values of the FedA3I comparison; the authors released (0.7, 3),
+    (0.9, 7) and (0.9, 1). Both running targets follow from t1 and the number of visits k, since
+    t0 + t1 = 1 - beta^k; there is no bias correction, as in the authors' code. The memory lasts
+    although the network is replaced by the average every round: a fresh one per round would leave
+    ELR nearly inert. The version with two networks and mixup (ELR+) is not used. The memory belongs
+    to pixels: train.augment, which moves them, is refused. With train.patch every pixel has its own
+    counter of visits, and nothing pulls in what surrounds a case smaller than a patch.
 """
 
 from __future__ import annotations

@@ -6,18 +6,15 @@ What changes against FedAvg
     With d the way from the current parameters to the average of the replies, weighted by cases, the
     server keeps m <- beta1 m + (1 - beta1) d and v <- beta2 v + (1 - beta2) d^2, and each parameter
     moves by lr m / (sqrt(v) + tau): far where rounds agree, little where they do not.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
-    That of FedAvg at the sites; at the server all replies at once and two more vectors.
+    That of FedAvg, and two more vectors at the server.
 Departures
     v begins at tau^2, the least that the paper allows, and there is no bias correction, as there.
-    The paper tunes lr and tau for each task; lr = 0.01 and tau = 0.001 are in the middle of its
-    best ones (sites with Adam at 0.005 move a parameter by about that much in a round). Tune both.
-    Only trained parameters take such steps. Running statistics are averaged as FedAvg does: they
-    are measured, and a variance that overshoots could fall below 0.
+    lr and tau are in the middle of the paper's best ones, which it tunes for each task; so should
+    you. Only trained parameters take such steps. Running statistics are averaged as FedAvg does: a
+    variance that overshoots could fall below 0.
 """
 
 from __future__ import annotations

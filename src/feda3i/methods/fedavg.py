@@ -5,16 +5,14 @@ Paper
     AISTATS 2017. Reference of every comparison here (rows "CE" and "DC" of the FedA3I paper).
 What changes against FedAvg
     Nothing: this is it. Every entry of the state is averaged, running statistics of BatchNorm
-    included; integer buffers take the largest value.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
+    included; integer buffers take the largest value. Images, masks and optimiser moments stay at
+    the site, and the moments are new in every round.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss.
 Cost
     The unit that other methods are compared with.
 Departures
-    Sums run in a fixed order of sites, so that a run repeats bit for bit; they are right to about
-    two units in the last place of float32, whatever the number of sites.
+    Sums run in a fixed order of sites, so that a run repeats bit for bit.
 """
 
 from __future__ import annotations

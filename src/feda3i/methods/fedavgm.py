@@ -4,20 +4,15 @@ Paper
     Hsu, Qi and Brown, Measuring the Effects of Non-Identical Data Distribution for Federated Visual
     Classification, 2019.
 What changes against FedAvg
-    The average of the replies, weighted by cases, is a proposal: with d the way from the current
-    parameters to it, the server keeps v <- beta v + d and moves by lr v. Rounds that pull the same
-    way add up, and what single rounds draw from few or unlike sites averages out.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
+    With d the way from the current parameters to the average of the replies, weighted by cases, the
+    server keeps v <- beta v + d and moves by lr v. Rounds that pull the same way add up.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
-    That of FedAvg at the sites; at the server all replies at once and one more vector.
+    That of FedAvg, and one more vector at the server.
 Departures
-    Only trained parameters have a momentum. Running statistics are measured, not trained: they are
-    averaged as FedAvg does, since a variance that overshoots could fall below 0.
-    beta = 0 with lr = 1 is FedAvg up to rounding. A round without a site's reply changes v as any
-    other; v is in the checkpoint.
+    Only trained parameters have a momentum. Running statistics are averaged as FedAvg does: a
+    variance that overshoots could fall below 0. beta = 0 with lr = 1 is FedAvg up to rounding.
 """
 
 from __future__ import annotations

@@ -14,10 +14,7 @@ What changes against FedAvg
     Phase 2, t2 rounds: only sites with mu_i <= kappa train; without any, the tenth of the sites
     with the smallest mu_i. Then all pixels of noisy sites of which the global network is surer than
     theta take its prediction.
-    Phase 3, the remaining rounds: all sites train on the corrected masks.
-What stays at the site
-    Images, given masks (never changed), corrected masks and the highest-loss pixels of the last
-    round of phase 1 (one bit per pixel and class each).
+    Phase 3, the remaining rounds: all sites train on the corrected masks, which stay at the site.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss (in phase 1 with the
     proximal term); in phase 1 the mean loss of the own network and the noise level (both 0 later).
@@ -27,16 +24,15 @@ Cost
     round. Phase 2 is cheaper, as fewer sites train.
 Departures
     The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
-    (of a class), which is the only reading in which that paper's reason, the cost, holds. For two
-    classes the confidence is never below 0.5, so theta = 0.5 replaces a noisy site's whole mask
-    after phase 2: a literal port. The losses are cross-entropies of logits (the released code
-    applies softmax twice). Phase 1 is made of ordinary rounds with all sites (there: one site after
-    the other). The proximal term is the norm, as in the released code; the paper squares it. Its
-    gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its mean loss, and
-    the server drops that of clean sites: the same numbers without one more question. Corrections
-    are made when the next order comes, by the network in it; noisy sites that do not train in phase
-    2 are surveyed for it. Mean losses are scaled to 0..1 before the mixture. A site that missed
-    phase 1 is not known to be clean: it joins in phase 3 with its masks as given.
+    (of a class). For two classes the confidence is never below 0.5, so theta = 0.5 replaces a noisy
+    site's whole mask after phase 2: a literal port. The losses are cross-entropies of logits (the
+    released code applies softmax twice). Phase 1 is made of ordinary rounds with all sites (there:
+    one site after the other). The proximal term is the norm, as in the released code; the paper
+    squares it. Its gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its
+    mean loss, and the server drops that of clean sites. Corrections are made when the next order
+    comes, by the network in it; noisy sites that do not train in phase 2 are surveyed for it. Mean
+    losses are scaled to 0..1 before the mixture. A site that missed phase 1 joins in phase 3 with
+    its masks as given.
 """
 
 from __future__ import annotations

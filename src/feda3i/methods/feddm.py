@@ -13,10 +13,7 @@ What changes against FedAvg
     Server, peers: the uploaded networks predict random images. For each image the nearest and the
     farthest other site get a vote; the site with the most votes becomes the peer. Server, merge:
     updates are added group by group (a convolution with its BatchNorm) in a tree of pairs, and
-    conflicting updates lose their part along each other. All sites count the same, whatever their
-    number of cases.
-What stays at the site
-    Images, masks, optimiser moments, and which pixels the peers trust (for one round).
+    conflicting updates lose their part along each other. All sites count the same.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss. Note that sites receive
     the networks of two other sites.
@@ -25,17 +22,15 @@ Cost
     Download 3 x. Server: sites * probes forward passes per round, one history vector, and each
     network that is somebody's peer.
 Departures
-    Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. The released code keeps
-    references to networks that it then overwrites, so that its peers are in fact the new global
-    network; here peers are the uploaded networks, as the paper describes. In the last pair of the
-    tree the released code projects on a vector that it has already changed, and divides by zero if
-    the two are opposite; here both projections use the original vectors. Peers do not change within
-    a round, so the pixels they trust are found once per round, on images as they are; augmentation
-    moves them with the image. With train.patch an image is a patch: all three networks rank the
-    foreground within it, and random images are as large. Trust is ranked by logits: the same order,
-    without ties. Running variances below 1e-6 after the merge are raised to that value. Probes are
-    uniform in 0..255 and drawn from the seed. A site that missed a round keeps its peers; one
-    without peers trains on its masks as given.
+    Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. Peers are the uploaded
+    networks, as the paper describes; the released code overwrites them with the new global one. In
+    the last pair of the tree the released code projects on a vector that it has already changed,
+    and divides by zero if the two are opposite; here both projections use the original vectors.
+    Peers do not change within a round, so the pixels they trust are found once, on images as they
+    are; augmentation moves them with the image. With train.patch an image is a patch. Trust is
+    ranked by logits: the same order, without ties. Running variances below 1e-6 after the merge are
+    raised to that value. Probes are uniform in 0..255 and drawn from the seed. A site that missed a
+    round keeps its peers; one without peers trains on its masks as given.
     FedDM was made for boxes and only ever removes foreground: it makes masks that are too small
     worse.
 """

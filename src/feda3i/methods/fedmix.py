@@ -8,20 +8,15 @@ What changes against FedAvg
     share of loss d_i = L_i^beta / sum_j L_j^beta, where L_i is the mean training loss of the last
     local epoch: w_i = (c_i + lambda d_i) / (1 + lambda). With lambda = 10 the loss decides 10/11 of
     the weight. The FedA3I paper uses beta = 2.5 for SKIN (the default) and 1.5 for BREAST.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
-    As FedAvg. The server gathers all replies.
+    As FedAvg.
 Departures
-    FedMix makes pseudo-masks for boxes and image tags. Here every site has a mask for every pixel,
-    noisy or not, so none are made; the second network, which only helps to make them, is left out.
-    A HIGHER loss gives a HIGHER weight, as in both released notebooks. Under noisy masks that
-    favours noisy sites. The original training also
-    crops, flips, decays weights and keeps Adam's moments across rounds; here all methods train
-    alike. The FedA3I paper does not say whether it adds a cross-entropy term; here
-    sites train with Dice alone.
+    Every site has a mask for every pixel, so no pseudo-masks are made, and the second network,
+    which only helps to make them, is left out. A HIGHER loss gives a HIGHER weight, as in both
+    released notebooks; under noisy masks that favours noisy sites. Sites train as in all methods
+    here, with Dice alone (the FedA3I paper does not say whether it adds a cross-entropy term).
 """
 
 from __future__ import annotations

@@ -12,25 +12,21 @@ What changes against FedAvg
     exp(-5 (1 - x)^2), where x goes from 0 at round s1 to 1 at round ``end``. Clean sites train as
     before. A noisy site's weight falls with the distance D_i of its network to the nearest clean
     one: w_i is proportional to n_i exp(-D_i / max D), with D = 0 for clean sites.
-What stays at the site
-    Images, masks, optimiser moments, and the teacher's predictions (for one round).
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; once, two mean losses per
     class (``foreground``, ``background``).
 Cost
     As FedAvg; noisy sites add one forward pass per case and round (per patch, with train.patch).
-    The server gathers all replies and compares each noisy network with each clean one.
+    The server compares each noisy network with each clean one.
 Departures
-    Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper; no weight decay,
-    as all methods train alike. Classes are those of pixels: for each class the means run over all
-    foreground and all background pixels of a site. KL is a mean over pixels. The distance is the
-    sum over tensors of the norm of their difference, as in the released code (the paper writes one
-    norm). The teacher does not change within a round, so it predicts each case once per round (with
-    train.patch each patch that the round will draw), as it is; augmentation moves the prediction
-    with the image. If all sites fall into one group, or no clean or no noisy site answered, weights
-    are FedAvg's; the released code divides by zero. A site that missed the survey is surveyed as
-    soon as it answers, with the network of the survey, which the server keeps. Until then it trains
-    and counts as in FedAvg, and no noisy site is compared with it.
+    Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper. Classes are those
+    of pixels: the means run over all foreground and all background pixels of a site. KL is a mean
+    over pixels. The distance is the sum over tensors of the norm of their difference, as in the
+    released code (the paper writes one norm). The teacher predicts each case once per round, as it
+    is; augmentation moves the prediction with the image. If all sites fall into one group, or no
+    clean or no noisy site answered, weights are FedAvg's; the released code divides by zero. A site
+    that missed the survey is surveyed as soon as it answers, with the network of the survey; until
+    then it trains and counts as in FedAvg, and no noisy site is compared with it.
 """
 
 from __future__ import annotations

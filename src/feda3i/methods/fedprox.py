@@ -4,9 +4,7 @@ Paper
     Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020.
 What changes against FedAvg
     The local loss gains (mu / 2) * ||w - w_g||^2 over all trained parameters, where w_g is the
-    network received in this round. Running statistics are not parameters and are not pulled.
-What stays at the site
-    Images, masks, optimiser moments, the received network for the length of the round.
+    network received in this round.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss (with
     the proximal term).
@@ -14,9 +12,8 @@ Cost
     That of FedAvg and one more copy of the parameters in memory.
 Departures
     The FedA3I comparison tuned mu in {0.01, 0.001} and does not say which won: report both. The
-    authors add mu (w - w_g) to the gradient of plain SGD. Here the optimiser is Adam, and the term
-    in the loss passes through its scaling, as in other ports. All sites do all
-    epochs: the partial work of stragglers is not simulated.
+    authors add mu (w - w_g) to the gradient of plain SGD; here the term passes through Adam, as in
+    other ports. All sites do all epochs: the partial work of stragglers is not simulated.
 """
 
 from __future__ import annotations

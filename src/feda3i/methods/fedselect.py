@@ -10,12 +10,10 @@ What changes against FedAvg
     in a round become the site's proxy set. Between two rounds the site with the largest g moves V
     so that a step on weighted images lowers the loss on its proxy set. In the first tenth of the
     rounds sites and images are drawn evenly.
-What stays at the site
-    Images, masks, optimiser moments, and the losses, margins and proxy set of its images.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; the mean, smallest,
     median and largest weight of its images. One site a round also gets V (301 numbers) with its
-    moments (602) and returns them.
+    moments (602) and returns them. Losses, margins and proxy set of the images stay.
 Cost
     At the paper's shares 0.73 x FedAvg at a site that trains, which 40 % of the sites do: equal
     rounds are not equal updates. ratio = 1 and rho = 1 train as much as FedAvg.

@@ -9,8 +9,6 @@ What changes against FedAvg
     reply the network w_i that it trained, later alpha T_i + (1 - alpha) w_i, running statistics
     included. Test scores are those of the personal models, one row per case and model, so that the
     mean over rows is the mean over sites. Nothing is trained from them.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
@@ -19,9 +17,8 @@ Departures
     alpha weighs the history, 0.1 in the authors' code: T_i is nearly the last trained network.
     The authors keep T_i at the site; here the server makes it of the replies that it gets anyway,
     so no site has to send it to be scored. The model file of the run holds the global network. The
-    outside part (a model for a site that never trained) is left out: it needs every T_i for one
-    image and has nothing to do with noise. A personal model learns its annotator's habit: compare
-    it on trusted masks, not on the site's own.
+    outside part (a model for a site that never trained) is left out: it has nothing to do with
+    noise. A personal model learns its annotator's habit: compare it on trusted masks.
 """
 
 from __future__ import annotations

@@ -6,17 +6,15 @@ What changes against FedAvg
     Every site goes on from its own network of the round before; the first round starts from the
     common initialisation. The test scores are those of the sites' networks, one row per case and
     network, so that the mean over rows is the mean over sites.
-What stays at the site
-    Images, masks, optimiser moments (re-created every round).
 What leaves the site
-    The network's parameters, the number of cases, the mean training loss. They leave it only
-    because the engine keeps and scores networks at the server; no site receives another's.
+    The network's parameters, the number of cases, the mean training loss, only because the engine
+    keeps and scores networks at the server; no site receives another's.
 Cost
     Training as FedAvg. Download 2 x (the global network of the order, and the site's own); the
     server scores one network per site.
 Departures
     None. The model file of the run holds the mean of the sites' networks, weighted by cases: it is
-    not what the scores belong to, and a mean of networks trained apart is not expected to work.
+    not what the scores belong to.
 """
 
 from __future__ import annotations

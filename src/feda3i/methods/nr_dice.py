@@ -6,19 +6,15 @@ Paper
 What changes against FedAvg
     The loss: sum |p - y|^gamma / (sum p^2 + sum y^2 + 1e-5), gamma = 1.5. At gamma = 2 it is the
     Dice loss 1 - 2 sum(p y) / (sum p^2 + sum y^2). No cross-entropy is added.
-What stays at the site
-    Images, masks, optimiser moments.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
     That of FedAvg.
 Departures
     The foreground of each sigmoid only; the authors' toolkit (PyMIC) averages over both softmax
-    channels. Sums run over the whole batch, as there.
-    PyMIC divides by sum p + sum y; squares are used here because only with them gamma = 2 gives the
-    Dice loss, as the paper says. Where a batch has no annotated
-    pixel of a class, squares would reward false foreground: the loss then rises as the prediction
-    falls. Such a batch gets PyMIC's denominator; noisy masks can be empty, so this does happen.
+    channels and divides by sum p + sum y. Squares are used here because only with them gamma = 2
+    gives the Dice loss, as the paper says. Where a batch has no annotated pixel of a class, squares
+    would reward false foreground: it gets PyMIC's denominator.
 """
 
 from __future__ import annotations

@@ -12,28 +12,21 @@ What changes against FedAvg
     the share mu of pixels that are most reliable for one network, the other learns that network's
     first prediction. This share and the weight of the loss grow as omega = exp(-5 (1 - t / t1)^2),
     with t counted from 0. Network A makes the predictions.
-What stays at the site
-    Images, masks, optimiser moments.
 What leaves the site
     The parameters of both networks, the number of cases, the mean training loss of the two.
 Cost
     Four passes instead of one, 4 x FedAvg; twice the parameters up and down.
 Departures
     The clock is the round; the authors count epochs. mu = 0.8 and tau = 0.005 come from the FedA3I
-    comparison, which takes them from two different data sets of the authors. weight = 0.0009 is
-    fixed in the authors' code and not named in that comparison.
-    The teacher gets no gradient from its pupil (in the authors' code it does). The divergence is
-    KL(teacher || student), as in the authors' code for LIDC (reversed for ACDC), computed from
-    logits because log(sigmoid) overflows. The deformation is a rotation and a zoom with bilinear
-    sampling, one draw per image; the authors also move control points, with a standard deviation of
-    up to 26 pixels. Pixels outside the frame repeat the border and are
-    ranked with the others, as in the authors' code. Volumes are flipped but not rotated. Networks
+    comparison, weight = 0.0009 from the authors' code. The teacher gets no gradient from its pupil
+    (in the authors' code it does). The divergence is KL(teacher || student), as in their code for
+    LIDC (reversed for ACDC). The deformation is a rotation and a zoom with bilinear sampling, one
+    draw per image; the authors also move control points. Pixels outside the frame repeat the border
+    and are ranked with the others, as in their code. Volumes are flipped but not rotated. Networks
     without the switch ``encoder_dropout`` (all but ``unet``) pass without dropout. With several
     classes a pixel's loss, error and divergence are means over the classes.
-    Both passes update BatchNorm's running statistics, although the second one sees disturbed images
-    and the test images are not disturbed. strong_statistics = false leaves the update to the first
-    pass, which helped in short runs on skin.
-    With weight = 0 there is no second pass.
+    Both passes update BatchNorm's running statistics. strong_statistics = false leaves that to the
+    first pass, whose images are not disturbed; it helped in short runs on skin.
 """
 
 from __future__ import annotations

@@ -6,17 +6,14 @@ What changes against FedAvg
     The loss: alpha * CE + beta * reverse CE, where reverse CE is -mean(p log y + (1-p) log(1-y))
     with y held within [clamp, 1 - clamp]. For masks of 0 and 1 the second term is the mean absolute
     error times -log(clamp) = 11.5, which dominates at beta = 1.
-What stays at the site
-    Images, masks, optimiser moments.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
 Cost
     That of FedAvg.
 Departures
     alpha = 0.5 and beta = 1 are the values of the FedA3I comparison; the SCE paper uses (0.1, 1)
-    and (6, 0.1) for natural images. clamp = 1e-5 is that of binary segmentation code; the SCE
-    authors' code clamps at 1e-4, which makes the reverse term a fifth weaker (9.2 instead of 11.5).
-    The prediction is not clamped, since everything is computed from logits.
+    and (6, 0.1) for natural images. clamp = 1e-5 is that of binary segmentation code; the authors'
+    1e-4 makes the reverse term a fifth weaker. The prediction is not clamped.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i import seeding
-from feda3i.core.ragged import Stack, hash_into, own_copy
+from feda3i.core.ragged import Stack, hash_into
 from feda3i.core.resize import resize_mask
 from feda3i.errors import DataError, RecipeError
 from feda3i.metrics import dice_both_empty_one
@@ -166,7 +166,7 @@ def apply_noise(
     spacing
         ``(case, dimension)`` size of a voxel along each axis; ``None`` if all sides are equal.
     """
-    noisy, rows = own_copy(masks), []
+    noisy, rows = masks.copy(), []
     for site in sorted(sites):
         model = build_model(name, annotators[site], options)
         for place in np.asarray(sites[site]).tolist():

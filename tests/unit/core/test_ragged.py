@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from feda3i.core.cases import Cases
-from feda3i.core.ragged import Ragged, hash_into, own_copy, stacked, zeros_like
+from feda3i.core.ragged import Ragged, hash_into, stacked, zeros_like
 from feda3i.errors import DataError
 
 
@@ -30,7 +30,7 @@ def test_cases_come_out_as_they_went_in():
 
 def test_copies_and_zeros_are_their_own():
     ragged = Ragged.of(arrays())
-    copy = own_copy(ragged[1:])
+    copy = ragged[1:].copy()
     copy[0] = np.zeros((1, 5, 2), np.int16)
     assert not copy[0].any()
     assert ragged[1].any()
