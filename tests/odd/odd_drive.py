@@ -109,7 +109,7 @@ def _judge_files(
     written = [
         n
         for n in written
-        if "__pycache__" not in n and "/.feda3i-cache/" not in n and not n.endswith("/.lock")
+        if "__pycache__" not in n and "/.feda3i-cache/" not in n and not n.endswith("/.feda3i.lock")
     ]
     if changed and verdict.odd.arguments[0] not in ("resume",):
         verdict.wrong.append(f"changed inputs: {changed[:3]}")

@@ -13,7 +13,7 @@ from feda3i.bench.stats import Spread, spread
 from feda3i.errors import RunError
 from feda3i.values import flat_items
 
-SAME = ("test", "partition", "weights", "order", "data", "masks")
+SAME = ("test", "partition", "data", "masks")
 """What all methods of a column have in common, for each seed."""
 NOISY = ("data", "masks")
 """What rows on clean masks do not share with the others."""

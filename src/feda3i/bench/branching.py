@@ -19,10 +19,10 @@ from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.console import Listener, Relay
 from feda3i.engine.events import EventLog
 from feda3i.engine.job import Job
-from feda3i.engine.lock import is_free, is_held
-from feda3i.engine.manifest import PACKAGES, processor, version_of
+from feda3i.engine.lock import is_held
+from feda3i.engine.manifest import packages, processor
 from feda3i.engine.redrawing import is_wanted as redraws
-from feda3i.engine.run import Result, describe, facts_of, job_of, resume, run, write_start
+from feda3i.engine.run import Result, describe, job_of, resume, run, write_start
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import WireError
 from feda3i.files import write_file
@@ -78,7 +78,7 @@ def run_or_branch(
     """
     data = describe(federation)
     place = [data[key] for key in ("sha256", "test_sha256", "sites_sha256")]
-    place += [{package: version_of(package) for package in PACKAGES}, dict(processor())]
+    place += [packages(), dict(processor())]
     kept = branches / family_of(recipe) / _hashed(place)
     if not RunFolder(path).is_run:
         saved = _latest(kept, last_shared(recipe))
@@ -143,7 +143,8 @@ def _begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Fede
     beside = path.with_name(f".{path.name}.new")
     if not is_held(beside):
         shutil.rmtree(beside, ignore_errors=True)  # what a start that was killed left
-    folder = RunFolder.claim(beside)
+    facts = {"data": describe(federation), "branched": saved["round"]}
+    folder = RunFolder.create(beside, job.recipe, facts)
     try:
         job.layout.check(saved["params"])
         log = EventLog(folder.events)
@@ -152,9 +153,6 @@ def _begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Fede
         with folder.events.open("a", encoding="utf-8") as file:
             file.write(saved["events"])
         folder.save(int(saved["round"]), saved["params"], {})
-        folder.begin(job.recipe, {**facts_of(job, federation), "branched": saved["round"]})
     finally:
         folder.close()
-    if is_free(path) and not is_held(path):
-        shutil.rmtree(path, ignore_errors=True)
     os.rename(beside, path)

@@ -68,7 +68,7 @@ class RunResult(BaseModel):
     format: Literal[1] = 1
     recipe: Annotated[Recipe, BeforeValidator(_recipe_in), PlainSerializer(_plain)]
     hashes: dict[str, str]
-    """Of data, test cases, partition, noisy masks, initial weights, order of cases, model."""
+    """Of data, test cases, partition, noisy masks and model."""
     dice: Annotated[dict[int, Dice], Field(min_length=1)]
     """Mean test Dice by round, for the rounds that were scored."""
     cases: dict[str, Dice]
@@ -122,14 +122,12 @@ def result_of(path: Path) -> RunResult:
     if not folder.is_done:
         raise RunError(f"'{path}' is not finished: feda3i resume {path}")
     manifest, recipe = folder.manifest(), folder.recipe()
-    data, start = manifest["data"], manifest.get("start", {})
+    data = manifest["data"]
     hashes = {
         "data": data["sha256"],
         "test": data["test_sha256"],
         "partition": data["sites_sha256"],
         "masks": data["notes"].get("masks_sha256"),
-        "weights": start.get("weights_sha256"),
-        "order": start.get("order_sha256"),
         "model": folder.done.read_text(encoding="utf-8").strip(),
     }
     rounds = list(read_events(folder.events, "round"))

@@ -94,7 +94,7 @@ def _of_run(
     path: Path, given: Model | None, quiet: bool, trust_code: bool
 ) -> tuple[Recipe, Federation, Model]:
     """Return a run's data, and its model unless another one is given."""
-    from feda3i.engine.manifest import COMPARED, check_data_kept
+    from feda3i.engine.manifest import check_data_kept
     from feda3i.engine.run import describe
     from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe.trust import announce, check_trust
@@ -106,7 +106,7 @@ def _of_run(
     announce(recipe)
     listener(quiet).doing("reading the cases")
     federation = federation_of(recipe)
-    check_data_kept(run.manifest(), describe(federation), path, COMPARED)
+    check_data_kept(run.manifest(), describe(federation), path)
     return recipe, federation, given or _model_of(run, recipe, federation)
 
 

@@ -65,7 +65,7 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
     federation = clean_federation(recipe)
     cases = federation.test
     found = {"test": len(cases), "test_sha256": cases.digest()}
-    check_data_kept(run.manifest(), found, folder, found)
+    check_data_kept(run.manifest(), found, folder)
     for line in moved(run.manifest()):
         print(line, file=sys.stderr)
     return cases, federation.classes

@@ -1,10 +1,8 @@
-"""The console: a live line per round on a terminal, plain lines elsewhere, nothing if quiet."""
+"""The console: a bar on a terminal, a plain line per round elsewhere, nothing if quiet."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import Any, Self
 
 from rich.console import Console
@@ -12,17 +10,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TextColumn,
+    TimeRemainingColumn,
 )
-from rich.text import Text
 
 from feda3i.errors import escaped
 from feda3i.failures import raw_stderr
-
-OFTEN = 30.0
-"""Seconds between two lines of a log within a round; a run's first site appears at once."""
 
 
 class Listener:
@@ -64,35 +57,12 @@ class Relay(Listener):
                 setattr(self, told, getattr(inner, told))
 
 
-class Clock(ProgressColumn):
-    """Time left while a run is under way, time taken at its end; each says which it is."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        """Return ``0:02:10 left`` or ``took 0:05:31``."""
-        if task.finished:
-            return Text(f"took {_clock(task.finished_time)}", style="progress.elapsed")
-        # Not rich's own guess: it has none before the second site and forgets slow rounds.
-        ends = task.fields.get("ends")
-        left = None if ends is None else max(ends - task.get_time(), 0.0)
-        return Text(f"{_clock(left)} left", style="progress.remaining")
-
-
-def _clock(seconds: float | None) -> str:
-    return "-:--:--" if seconds is None else str(timedelta(seconds=int(seconds)))
-
-
 class Live(Listener):
     """A progress bar with sites, loss, Dice and time left; one plain line per round in a log."""
 
-    def __init__(
-        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=raw_stderr())
-        self._clock = clock
         self._bar: Progress | None = None
-        self._last: dict[str, Any] = {}
 
     def note(self, text: str) -> None:
         """Print a line."""
@@ -104,11 +74,10 @@ class Live(Listener):
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         """Show the bar."""
-        self._rounds, self._dice = rounds, ""
+        self._rounds, self._done = rounds, done
+        self._scores: dict[str, float] = {}
+        self._by_class = ""
         self._warned: set[str] = set()
-        self._started, self._done_before, self._done = self._clock(), done, done
-        self._told: float | None = None
-        self._last = {}
         # Once, above the rounds: a title is long, and repeated it hides the numbers.
         self.note(f"{title}: round {done + 1} of {rounds} begins")
         if not self._console.is_terminal:
@@ -117,9 +86,8 @@ class Live(Listener):
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[facts]}"),
-            Clock(),
+            TimeRemainingColumn(elapsed_when_finished=True),
             console=self._console,
-            get_time=self._clock,
         )
         self._task = self._bar.add_task("", total=rounds, completed=done, facts="")
         self._bar.start()
@@ -127,15 +95,12 @@ class Live(Listener):
     def site(self, answered: int, asked: int) -> None:
         """Show how many sites have answered."""
         # The server's own work counts as one more site: a round is over when round() says so.
-        within = self._done + answered / (asked + 1)
-        is_due = self._told is None or self._clock() - self._told >= OFTEN
-        if self._bar is not None or is_due:
-            self._show(self._done + 1, f"sites {answered}/{asked}", within)
+        self._show(f"sites {answered}/{asked}", self._done + answered / (asked + 1))
 
     def scored(self, dice: dict[int, float], warnings: Sequence[str]) -> None:
         """Show the Dice of several classes; a warning appears when it begins to hold."""
         by_class = " ".join(f"{k}:{value:.3f}" for k, value in dice.items())
-        self._dice = f" ({by_class})" if len(dice) > 1 else ""
+        self._by_class = f" ({by_class})" if len(dice) > 1 else ""
         for warning in sorted(set(warnings) - self._warned):
             self.note(f"NOTE: after round {self._done + 1} {warning}")
         self._warned = set(warnings)
@@ -143,28 +108,20 @@ class Live(Listener):
     def round(self, event: dict[str, Any]) -> None:
         """Show a finished round."""
         self._done = int(event["round"])
-        self._last.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
+        self._scores.update({k: event[k] for k in ("loss", "dice") if event.get(k) is not None})
         for line in event.get("said", ()):
             self.note(line)
-        self._show(self._done, f"sites {event['answered']}/{event['asked']}", self._done)
+        facts = self._show(f"sites {event['answered']}/{event['asked']}", self._done)
+        if self._bar is None:
+            self.note(f"round {self._done}/{self._rounds}  {facts}")
 
-    def _show(self, number: int, sites: str, done: float) -> None:
-        """Move the bar, or write a line of the log."""
-        facts = sites + "".join(f"  {name} {value:.4f}" for name, value in self._last.items())
-        facts += self._dice
+    def _show(self, sites: str, done: float) -> str:
+        """Move the bar, if there is one; return sites and scores in words."""
+        scores = "".join(f"  {name} {value:.4f}" for name, value in self._scores.items())
+        facts = f"{sites}{scores}{self._by_class}"
         if self._bar is not None:
-            ends = self._clock() + self._left(done)
-            self._bar.update(self._task, facts=facts, completed=done, ends=ends)
-            return
-        self._told = self._clock()
-        left = f"{self._left(done):.0f} s left"
-        self.note(f"round {number}/{self._rounds}  {facts}  {left}")
-
-    def _left(self, done: float) -> float:
-        """Return the seconds left after this many rounds, which may include a part of one."""
-        played = done - self._done_before
-        spent = self._clock() - self._started
-        return spent / played * (self._rounds - done) if played > 0 else 0.0
+            self._bar.update(self._task, facts=facts, completed=done)
+        return facts
 
     def end(self) -> None:
         """Leave the finished bar on the screen."""

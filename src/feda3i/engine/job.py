@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,8 +44,7 @@ class Job:
         if self.recipe.train.augment != "none" and not method.follows_augmentation:
             raise RecipeError(
                 f"train.augment={self.recipe.train.augment}: method '{self.recipe.method.name}' "
-                f"remembers predictions pixel by pixel, which cannot follow cases that are turned "
-                f"and bent; use train.augment=none, or another method"
+                f"remembers predictions pixel by pixel; use train.augment=none, or another method"
             )
         return method
 
@@ -107,31 +106,18 @@ class Job:
             network.compile()
         return Predictor(network, self.layout, self.format, device)
 
-    def server(
-        self,
-        sites: Mapping[str, int],
-        params: Params | None = None,
-        state: dict[str, Any] | None = None,
-    ) -> Server:
-        """Return the server of this job: at its beginning, or with what a checkpoint knows."""
+    def server(self, sites: Mapping[str, int]) -> Server:
+        """Return the server of this job at its beginning."""
         return Server(
             layout=self.layout,
-            params=self.initial if params is None else params,
+            params=self.initial,
             sites=sites,
             format=self.format,
             rounds=self.recipe.rounds,
             seed=self.recipe.seed,
             build=self.predictor,
-            state={} if state is None else state,
+            state={},
         )
-
-    def gpus(self) -> int:
-        """Return how many GPUs this machine has that are wanted at all."""
-        if self.recipe.engine.device == "cpu":
-            return 0
-        import torch
-
-        return int(torch.cuda.device_count())
 
     def device(self) -> torch.device:
         """Return the device to train on: a CUDA device if there is one and none is asked for."""

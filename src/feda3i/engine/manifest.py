@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -12,18 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import Field, ValidationError
 
 from feda3i import __version__
-from feda3i.core.cases import Federation
 from feda3i.engine.events import Record, mistake_of
-from feda3i.engine.job import Job
 from feda3i.errors import RecipeError, RunError, shown
 from feda3i.recipe import Recipe
-from feda3i.recipe.sections import CHANGES_NUMBERS, engine_changes
+from feda3i.recipe.sections import without_machine
 from feda3i.recipe.trust import named_code
-from feda3i.seeding import rng
 from feda3i.values import check_plain, flat_items
 
 FORMAT = 1
@@ -47,6 +42,14 @@ class _Data(Record):
     notes: dict[str, Any] = Field({})
 
 
+class BestModel(Record):
+    """The model of the round that scored best on the validation cases."""
+
+    round: int
+    score: float
+    sha256: str
+
+
 class _Manifest(Record):
     feda3i: str
     created: str
@@ -56,10 +59,10 @@ class _Manifest(Record):
     processor: dict[str, str]
     data: _Data
     code: dict[str, dict[str, str]] = Field({})
-    start: dict[str, Any] = Field({})
     branched: int = 0
     run: str = ""
     events_sha256: str = ""
+    best: BestModel | None = None
 
 
 def check_manifest(content: Any, path: Path) -> dict[str, Any]:
@@ -73,11 +76,10 @@ def check_manifest(content: Any, path: Path) -> dict[str, Any]:
         )
     try:
         check_plain(content)
-        _Manifest.model_validate(content)
-        if found.get("engine") != "flower":
-            lacking = [key for key in _Data.model_fields if key not in found["data"]]
-            if lacking:
-                raise RecipeError(f"data.{lacking[0]}: missing")
+        given = _Manifest.model_validate(content).data.model_fields_set
+        lacking = [key for key in _Data.model_fields if key not in given]
+        if lacking and found.get("engine") != "flower":
+            raise RecipeError(f"data.{lacking[0]}: missing")
     except (ValidationError, RecipeError) as error:
         raise RunError(f"'{path}' is damaged: {mistake_of(error)}") from None
     return found
@@ -92,22 +94,20 @@ def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
         "seed": recipe.seed,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "code": {c.section: {"name": c.name, "sha256": c.sha256()} for c in named_code(recipe)},
-        **_versions(),
+        "feda3i": __version__,
+        "python": platform.python_version(),
+        "packages": packages(),
         "processor": dict(processor()),
         **facts,
     }
 
 
-def _versions() -> dict[str, Any]:
-    return {
-        "feda3i": __version__,
-        "python": platform.python_version(),
-        "packages": {package: version_of(package) for package in PACKAGES},
-    }
+def packages() -> dict[str, str]:
+    """Return the versions of the libraries that results depend on."""
+    return {package: _version_of(package) for package in PACKAGES}
 
 
-def version_of(package: str) -> str:
-    """Return the version of an installed package."""
+def _version_of(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -139,36 +139,14 @@ def _processor_name() -> str:
     return next(named, "") or platform.processor() or platform.machine()
 
 
-def start_of(job: Job, federation: Federation) -> dict[str, str]:
-    """Return hashes of the first network's initial weights and of the order that cases come in.
-
-    The order is that of ``Site.batches`` in the first and in the last round, every epoch, for the
-    sites as they are before a reference row pools them.
-    """
-    recipe = job.recipe
-    weights, order = hashlib.sha256(), hashlib.sha256(f"{recipe.train.batch}".encode())
-    for name, tensor in job.plain_network(0).state_dict().items():
-        weights.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-        weights.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).data)
-    for site in federation.names():
-        count = len(federation.sites[site])
-        for number in sorted({1, recipe.rounds}):
-            for epoch in range(recipe.train.epochs):
-                drawn = rng(recipe.seed, "batches", epoch, site, number).permutation(count)
-                order.update(drawn.astype("<i8").tobytes())
-    return {"weights_sha256": weights.hexdigest(), "order_sha256": order.hexdigest()}
-
-
 # -- what changed ---------------------------------------------------------------------------------
 
 
 def moved(manifest: Mapping[str, Any]) -> list[str]:
     """Return one line each for versions and processor that are not those of the run's start."""
-    now = _versions()
-    named = {key: now[key] for key in ("feda3i", "python")}
-    before = {**manifest["packages"], **{key: manifest.get(key, now[key]) for key in named}}
+    then = {"feda3i": manifest["feda3i"], **manifest["packages"]}
     lines = []
-    if versions := _changes(before, {**named, **now["packages"]}):
+    if versions := _changes(then, {"feda3i": __version__, **packages()}):
         lines.append(
             f"other versions than at the start of this run ({versions}): results may differ "
             f"from here on in their last digits or more"
@@ -181,68 +159,48 @@ def moved(manifest: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    return _join(_change(key, then.get(key, value), value) for key, value in now.items())
-
-
-def _change(name: str, then: object, now: object) -> str:
-    return "" if then == now else f"{name} {then}, now {now}"
-
-
-def _join(changes: Iterable[str]) -> str:
-    return "; ".join(change for change in changes if change)
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
+    keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
+    named = (f"{k} {then.get(k, 'not set')}, now {now.get(k, 'not set')}" for k in keys)
+    return "; ".join(named)
 
 
 def check_recipe_kept(
-    manifest: Mapping[str, Any], recipe: Recipe, path: Path, start: Mapping[str, Any] | None
+    manifest: Mapping[str, Any], recipe: Recipe, path: Path, start: Mapping[str, Any]
 ) -> None:
-    """Raise ``RunError`` if the recipe is not that of the start; ``engine.*`` may be another.
+    """Raise ``RunError`` if the recipe is not that of the start; machine and title may be others.
 
-    ``start`` is the recipe as the event log has it, to say what was changed.
+    ``start`` is the recipe as the event log has it, to say what was changed; empty without a log.
     """
-    then, now = manifest["recipe_sha256"], recipe.digest()
-    if then == now:
+    if manifest["recipe_sha256"] == recipe.digest():
         return
-    changes = _join(_differences(start, recipe.shared())) if start else ""
-    engine = ", ".join(
-        f"engine.{k}" for k in type(recipe.engine).model_fields if k not in CHANGES_NUMBERS
+    then, now = (
+        {key: v for key, v in flat_items(without_machine(values)) if key != "title"}
+        for values in (start, recipe.shared())
     )
+    changes = f": {_changes(then, now)}" if start else ""
     raise RunError(
-        f"'{path}/recipe.toml' is not the recipe that this run was started with (SHA-256 "
-        f"{then[:12]} then, {now[:12]} now){': ' if changes else ''}{changes}. Undo the change "
-        f"(only {engine} may change), or start another run: feda3i run {path}/recipe.toml --out NEW"
+        f"'{path}/recipe.toml' is not the recipe that this run was started with{changes}. Undo the "
+        f"change, or start another run: feda3i run {path}/recipe.toml --out NEW"
     )
-
-
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return ``"train.lr 0.005, now 0.5"`` for each value that differs."""
-    old, new = dict(flat_items(then)), dict(flat_items(now))
-    ignored = ("engine", "title", "methods")
-    engine = {
-        f"engine.{key}"
-        for key in (*engine_changes(then.get("engine")), *engine_changes(now["engine"]))
-    }
-    keys = [k for k in sorted({*old, *new}) if k in engine or k.split(".")[0] not in ignored]
-    return [_change(key, old.get(key, "not set"), new.get(key, "not set")) for key in keys]
 
 
 def check_data_kept(
-    manifest: Mapping[str, Any], found: Mapping[str, Any], path: Path, keys: Iterable[str]
+    manifest: Mapping[str, Any],
+    found: Mapping[str, Any],
+    path: Path,
+    keys: Iterable[str] = COMPARED,
 ) -> None:
-    """Raise ``RunError`` if the data are not those of the run's start."""
+    """Raise ``RunError`` if the data, as far as they were found, are not those of the start."""
     expected = manifest["data"]
     for key in keys:
         if key in expected and key in found and expected[key] != found[key]:
-            then, now = _short(expected[key]), _short(found[key])
             raise RunError(
                 f"the data of '{path}' changed since the run began ({key.replace('_', ' ')}: "
-                f"{then} then, {now} now); restore them, or start another run"
+                f"{str(expected[key])[:80]} then, {str(found[key])[:80]} now); restore them, or "
+                f"start another run"
             )
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def check_code_kept(manifest: Mapping[str, Any], recipe: Recipe, path: Path) -> None:

@@ -10,7 +10,6 @@ from feda3i import __version__
 from feda3i.core.messages import Params
 from feda3i.engine.job import Job, format_of
 from feda3i.engine.manifest import FORMAT
-from feda3i.engine.validation import check_best
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
 from feda3i.recipe.sections import without_machine
@@ -84,7 +83,9 @@ def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) 
 
         run = RunFolder.open(path)
         run.check_model()
-        path = check_best(run.path) if best else run.model
+        if best:
+            run.check_best()
+        path = run.best_model if best else run.model
     job, tensors = read_model(path, trust_code=trust_code)
     announce(job.recipe)
     network = job.network()

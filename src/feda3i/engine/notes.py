@@ -25,7 +25,7 @@ HIGHEST = 10.0
 def notes_before(method: Method, rounds: int) -> list[str]:
     """Return which phases of a method this run is too short for."""
     return [
-        f"{phase} would begin in round {first}, but this run has {_rounds(rounds)}: it will "
+        f"{phase} would begin in round {first}, but this run ends after round {rounds}: it will "
         f"never act; run more rounds, or let it begin earlier with the method's options"
         for phase, first in method.phases(rounds, {}).items()
         if first is not None and first > rounds
@@ -40,7 +40,7 @@ def notes_after(
     ``losses`` are the mean training losses of all rounds, ``rows`` the last scores of test cases.
     """
     notes = [
-        f"{phase} never acted in this run of {_rounds(rounds)}"
+        f"{phase} never acted: the run ended after round {rounds}"
         for phase, first in method.phases(rounds, state).items()
         if first is None or first > rounds
     ]
@@ -55,37 +55,34 @@ def note_of_losses(losses: Sequence[float]) -> list[str]:
     >>> note_of_losses([0.7, 1e6])
     ['the training diverged: its loss is 1e+06 in round 2, 0.7 in round 1; try a smaller train.lr']
     """
-    if not losses or not _is_lost(losses[0], losses[-1]):
+    first, last = (losses[0], losses[-1]) if losses else (0.0, 0.0)
+    if last <= HIGHEST and last - first <= GREW * max(abs(first), 0.1):
         return []
-    before = f", {losses[0]:.3g} in round 1" if len(losses) > 1 else ""
+    before = f", {first:.3g} in round 1" if len(losses) > 1 else ""
     return [
-        f"the training diverged: its loss is {losses[-1]:.3g} in round {len(losses)}{before}; "
+        f"the training diverged: its loss is {last:.3g} in round {len(losses)}{before}; "
         f"try a smaller train.lr"
     ]
-
-
-def _is_lost(first: float, last: float) -> bool:
-    return not last <= HIGHEST or last - first > GREW * max(abs(first), 0.1)
 
 
 def note_of_masks(rows: Sequence[Row]) -> list[str]:
     """Return a note on each class that is found nowhere, or everywhere, in cases that have it.
 
     >>> note_of_masks([{"empty": "prediction", "covered": 0.0}])[0].partition(";")[0]
-    'the model predicts nothing in any of the 1 test masks with an object'
+    'class 1: the model predicts nothing in any of the 1 test masks with an object'
     """
-    classes = sorted({row.get("class", 1) for row in rows})
-    advice = "see the losses in events.jsonl; more rounds or a smaller train.lr may help"
     notes = []
-    for k in classes:
+    for k in sorted({row.get("class", 1) for row in rows}):
         own = [row for row in rows if row.get("class", 1) == k]
         there = [row for row in own if row.get("empty") in ("none", "prediction")]
-        which = f"class {k}: " if len(classes) > 1 else ""
-        where = f"in any of the {len(there)} test masks with an object; {advice}"
-        if there and all(row["empty"] == "prediction" for row in there):
-            notes.append(f"{which}the model predicts nothing {where}")
-        elif there and all(row.get("covered", 0.0) >= 0.999 for row in there):
-            notes.append(f"{which}the model predicts no background {where}")
+        is_nothing = all(row["empty"] == "prediction" for row in there)
+        if there and (is_nothing or all(row.get("covered", 0.0) >= 0.999 for row in there)):
+            what = "nothing" if is_nothing else "no background"
+            notes.append(
+                f"class {k}: the model predicts {what} in any of the {len(there)} test masks with "
+                f"an object; see the losses in events.jsonl; more rounds or a smaller train.lr may "
+                f"help"
+            )
     return notes
 
 
@@ -100,7 +97,3 @@ def losses_of(events: Path) -> list[float]:
 def final_notes(events: Path) -> tuple[str, ...]:
     """Return the notes at the end of a finished run."""
     return tuple(str(event["text"]) for event in read_events(events, "note") if event["is_result"])
-
-
-def _rounds(number: int) -> str:
-    return f"{number} round{'' if number == 1 else 's'}"

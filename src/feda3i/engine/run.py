@@ -17,12 +17,12 @@ from feda3i.engine.guarding import Guard, UnsoundError
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
-from feda3i.engine.manifest import COMPARED, check_code_kept, check_data_kept, moved, start_of
-from feda3i.engine.notes import final_notes, losses_of, note_of_losses, notes_after, notes_before
+from feda3i.engine.manifest import BestModel, check_code_kept, check_data_kept, moved
+from feda3i.engine.notes import final_notes, losses_of, notes_after, notes_before
 from feda3i.engine.run_folder import RunFolder
-from feda3i.engine.tracking import open_tracker
+from feda3i.engine.tracking import Tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
-from feda3i.engine.validation import Best, BestModel, BestWatch, read_best
+from feda3i.engine.validation import Best, BestWatch
 from feda3i.errors import RunError
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import check_trust
@@ -74,22 +74,20 @@ def run(
         else:
             if federation.notes.get("source") == "arrays":
                 recipe = validate({**recipe.to_dict(), "data": {"name": "arrays"}})
-            given = federation = with_validation(federation, recipe.validation.share, recipe.seed)
+            given = with_validation(federation, recipe.validation.share, recipe.seed)
+            annotators = {}
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
         _ = job.layout, job.device()  # both fail here, if at all
-        if federation is not None or recipe.noise.name == "none":
+        if not annotators:
             as_trained(given, recipe.method.name)
         folder = RunFolder.claim(path)
         try:
-            if federation is None:
-                if annotators:
-                    listener.doing("drawing the masks of the noisy annotators")
-                federation = noisy_federation(given, recipe, annotators)
-            folder.begin(recipe, facts_of(job, federation))
-            seen = as_trained(federation, recipe.method.name)
-            with closing(LocalTransport(job, seen, folder.path)) as transport:
-                return run_rounds(folder, job, transport, listener)
+            if annotators:
+                listener.doing("drawing the masks of the noisy annotators")
+            given = noisy_federation(given, recipe, annotators)
+            folder.begin(recipe, {"data": describe(given)})
+            return _run_here(folder, job, given, listener)
         except BaseException:
             folder.abandon()
             raise
@@ -111,47 +109,49 @@ def resume(
     """
     path, listener = Path(path), listener or Silent()
     with closing(RunFolder.open(path, to_write=True)) as folder:
-        if folder.manifest().get("engine") == "flower":
+        manifest, recipe = folder.manifest(), folder.recipe()
+        if manifest.get("engine") == "flower":
             raise RunError(
                 f"'{path}' was run over the network, and its sites keep their memory; go on at its "
                 f"server: feda3i deploy run {path}/recipe.toml --name {path.name} --resume"
             )
-        recipe = folder.recipe()
         if folder.is_done:
             return finished(folder)
         check_trust(recipe, folder.path, trust_code)
-        check_code_kept(folder.manifest(), recipe, path)
+        check_code_kept(manifest, recipe, path)
         with one_thread():
             if federation is None:
                 listener.doing("reading the cases")
                 federation = federation_of(recipe)
             federation = with_validation(federation, recipe.validation.share, recipe.seed)
-            check_data_kept(folder.manifest(), describe(federation), path, COMPARED)
-            job, changed = job_of(recipe, federation), moved(folder.manifest())
-            seen = as_trained(federation, recipe.method.name)
-            with closing(LocalTransport(job, seen, folder.path)) as transport:
-                return run_rounds(folder, job, transport, listener, changed)
+            check_data_kept(manifest, describe(federation), path)
+            job = job_of(recipe, federation)
+            return _run_here(folder, job, federation, listener, moved(manifest))
+
+
+def _run_here(
+    folder: RunFolder,
+    job: Job,
+    federation: Federation,
+    listener: Listener,
+    changed: Sequence[str] = (),
+) -> Result:
+    seen = as_trained(federation, job.recipe.method.name)
+    with closing(LocalTransport(job, seen, folder.path)) as transport:
+        return run_rounds(folder, job, transport, listener, changed)
 
 
 def finished(folder: RunFolder) -> Result:
     """Return the result of a run that is done; all that is left is to check that it is."""
     digest = folder.check_model()
-    saved = folder.load()
-    if saved is not None:
-        folder.check_events(int(saved["events"]))
     folder.drop_cache()
     scores = summarise_scores(last_rows(folder.events))
-    return Result(folder.path, digest, scores, final_notes(folder.events), read_best(folder.path))
+    return Result(folder.path, digest, scores, final_notes(folder.events), folder.best())
 
 
 def job_of(recipe: Recipe, federation: Federation) -> Job:
     """Return the job that fits a federation's cases."""
     return job_for(recipe, federation.train, len(federation.classes))
-
-
-def facts_of(job: Job, federation: Federation) -> dict[str, Any]:
-    """Return what the manifest of a new run says of its data and of what it starts from."""
-    return {"data": describe(federation), "start": start_of(job, federation)}
 
 
 def describe(federation: Federation) -> dict[str, Any]:
@@ -179,29 +179,28 @@ def run_rounds(
 
     What ``changed`` since the run began (versions, processor) is reported and noted in the log.
     """
-    server, first, watch = _server(folder, job, transport)
-    is_guarded = job.recipe.engine.guards(transport.is_remote)
-    factor = job.recipe.engine.guard_factor
+    recipe, factor = job.recipe, job.recipe.engine.guard_factor
+    server, number, watch = _server(folder, job, transport)
+    is_guarded = recipe.engine.guards(transport.is_remote)
     guard = Guard.of_log(folder.events, factor) if is_guarded else None
-    for line in changed:
-        listener.note(line)
-    tracker = open_tracker(
-        job.recipe.engine.sinks(), folder.path, folder.path.name, first, listener.note
+    tracker = Tracker(
+        recipe.engine.sinks(), folder.path, folder.path.name, number, listener.note
     )
     log = EventLog(folder.events, tracker.take)
-    name, method = job.recipe.title or folder.path.name, job.recipe.method.name
-    listener.begin(f"{name}, {method}, seed {job.recipe.seed}", job.recipe.rounds, first - 1)
-    scores: dict[str, float] = {}
-    losses = losses_of(folder.events)
-    number, unproven = first, b""
+    name = recipe.title or folder.path.name
+    listener.begin(f"{name}, {recipe.method.name}, seed {recipe.seed}", recipe.rounds, number - 1)
+    unproven = b""
     try:
-        if first == 1:
+        for line in changed:
+            listener.note(line)
+        for note in notes_before(job.method, recipe.rounds):
+            listener.note(f"NOTE: {note}")
+        if number == 1:
             write_start(log, job, server.stages)
         if changed:
-            log.write("resume", round=first, changed=list(changed))
-        _tell(notes_before(job.method, job.recipe.rounds), listener)
+            log.write("resume", round=number, changed=list(changed))
         with Interrupt() as interrupt:
-            while number <= job.recipe.rounds and not watch.is_over:
+            while number <= recipe.rounds and not watch.is_over:
                 _look_around(server, transport, number, log, listener)
                 round = Round(
                     job, server, transport, number, listener, folder.path, interrupt, guard
@@ -218,7 +217,7 @@ def run_rounds(
                     guard = replace(Guard.of_log(folder.events, factor), barred=guard.barred)
                     log.write("undone", round=number, site=site, reason=reason)
                     listener.note(f"NOTE: again from round {number} on: {site} is {reason}")
-                    losses, unproven = losses_of(folder.events), b""
+                    unproven = b""
                     continue
                 if unproven:
                     folder.write(unproven)
@@ -226,35 +225,31 @@ def run_rounds(
                 scores = round.score(log, watch.is_over)
                 log.write("round", **event, **scores, **transport.facts())
                 log.sync()
-                unproven = folder.packed(number, server.params, server.state, watch.tree())
-                if guard is None or watch.is_over or number == job.recipe.rounds:
+                unproven = folder.packed(number, server.params, server.state, watch.best)
+                if guard is None or watch.is_over or number == recipe.rounds:
                     folder.write(unproven)
                 listener.round({**event, **scores})
-                losses.append(event["loss"])
-                if not note_of_losses(losses[:-1]):  # said once, when it begins
-                    _tell(note_of_losses(losses), listener)
                 number += 1
         log.sync()
-        rows = last_rows(folder.events)
-        notes = [
-            *watch.notes(len(losses), job.recipe.rounds),
-            *notes_after(job.method, len(losses), server.state, losses, rows),
-        ]
-        _tell(notes, None, log, is_result=True)
+        losses, rows = losses_of(folder.events), last_rows(folder.events)
+        played = len(losses)
+        notes = watch.notes(played, recipe.rounds)
+        for note in [*notes, *notes_after(job.method, played, server.state, losses, rows)]:
+            log.write("note", text=note, is_result=True)
         log.sync()
-        digest = folder.finish(job, server.params, watch.best)
+        folder.finish(job, server.params, watch.best)
     finally:
         listener.end()
         log.close()
         tracker.end(folder.is_done)
-    told_scores = scores or summarise_scores(rows)
-    return Result(folder.path, digest, told_scores, tuple(notes), read_best(folder.path))
+    return finished(folder)
 
 
 def write_start(log: EventLog, job: Job, stages: Sequence[str]) -> None:
     """Write what the log of a run begins with: the recipe, the stages, what the run cannot do."""
     log.write("start", recipe=job.recipe.shared(), stages=list(stages))
-    _tell(notes_before(job.method, job.recipe.rounds), None, log, is_result=False)
+    for note in notes_before(job.method, job.recipe.rounds):
+        log.write("note", text=note, is_result=False)
 
 
 def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, int, BestWatch]:
@@ -262,16 +257,14 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     server = job.server(transport.sites())
     saved = folder.load()
     if saved is None:
-        folder.check_unplayed()
         job.method.start(server)
         folder.save(0, server.params, server.state)
         return server, 1, BestWatch(job.recipe.validation)
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     folder.cut_events(int(saved["events"]))
-    best = saved.get("best")
+    best = None if saved.get("best") is None else Best(**saved["best"])
     if best is not None:
-        best = Best(**best)
         job.layout.check(best.params)
     return server, int(saved["round"]) + 1, BestWatch(job.recipe.validation, best)
 
@@ -287,14 +280,3 @@ def _look_around(
         said = ", ".join(f"{site} with {cases} cases" for site, cases in joined.items())
         listener.note(f"round {number}: joined by {said}")
     server.sites = sites
-
-
-def _tell(
-    notes: Sequence[str], listener: Listener | None, log: EventLog | None = None, **facts: Any
-) -> None:
-    """Say notes to whom they concern: on the console, in the log, or both."""
-    for note in notes:
-        if listener is not None:
-            listener.note(f"NOTE: {note}")
-        if log is not None:
-            log.write("note", text=note, **facts)

@@ -11,21 +11,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import InstanceOf, NonNegativeInt, ValidationError
 
 from feda3i.core.messages import Params
 from feda3i.core.trees import pack, seal, unpack, unseal
+from feda3i.engine import lock
 from feda3i.engine.events import Record, mistake_of, read_events
 from feda3i.engine.job import Job
-from feda3i.engine.lock import Lock, check_kinds, check_links, clear_start, is_free, sweep
-from feda3i.engine.manifest import check_manifest, check_recipe_kept, manifest_of
+from feda3i.engine.manifest import BestModel, check_manifest, check_recipe_kept, manifest_of
 from feda3i.engine.model_file import model_bytes
-from feda3i.engine.validation import Best, write_best
+from feda3i.engine.validation import Best
 from feda3i.errors import RunError, WireError
 from feda3i.files import write_file
 from feda3i.recipe import Recipe, validate
@@ -52,9 +53,10 @@ class RunFolder:
         self.checkpoint = path / "state" / "checkpoint.bin"
         self.events = path / "events.jsonl"
         self.model = path / "model.safetensors"
+        self.best_model = path / "best.safetensors"
         self.done = path / "DONE"
         self.cache = path / "cache"
-        self._lock: Lock | None = None
+        self._lock: BinaryIO | None = None
         self._is_new = False
 
     @classmethod
@@ -67,11 +69,10 @@ class RunFolder:
         folder._check_free()
         folder._is_new = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
-        folder._lock = Lock(path)
+        folder._lock = lock.hold(path)
         try:
             folder._check_free()  # another process may have been here before the lock
-            folder._lock.mark()
-            clear_start(path)
+            lock.clear_start(path)
             (path / "state").mkdir()
         except BaseException as error:
             if isinstance(error, OSError):
@@ -86,11 +87,12 @@ class RunFolder:
                 f"'{self.path}' already holds a run; go on with it (feda3i resume {self.path}) or "
                 f"choose another folder with --out"
             )
-        if not is_free(self.path):
+        if not lock.is_free(self.path):
             raise RunError(
                 f"'{self.path}' already holds something that no run made; choose a new or empty "
                 f"folder with --out"
             )
+        lock.check_plain_files(self.path)
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
@@ -117,8 +119,8 @@ class RunFolder:
         """Leave no trace of a run that failed before it began; one that began stays."""
         if self.is_run or self._lock is None:
             return
-        clear_start(self.path)
-        self._lock.remove()
+        lock.clear_start(self.path)
+        (self.path / lock.NAME).unlink(missing_ok=True)
         if self._is_new:
             with contextlib.suppress(OSError):
                 self.path.rmdir()
@@ -130,18 +132,16 @@ class RunFolder:
         check_text(path.name, f"the run folder '{path}'")
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
-        check_kinds(path)
-        if not folder.is_run and any(path.iterdir()) and is_free(path):
+        lock.check_plain_files(path)
+        if not folder.is_run and any(path.iterdir()) and lock.is_free(path):
             raise RunError(
                 f"'{path}' never became a run: it was interrupted before its first files were "
                 f"written, and nothing is lost. Start it again: feda3i run RECIPE --out {path}"
             )
-        folder.manifest()
-        check_log(path)
+        check_log(path, folder.manifest())
         if to_write:
-            check_links(path)
-            folder._lock = Lock(path)
-            sweep(path)
+            folder._lock = lock.hold(path)
+            lock.sweep(path)
         return folder
 
     def manifest(self) -> dict[str, Any]:
@@ -160,15 +160,10 @@ class RunFolder:
         Raises ``RunError`` if it was changed in more than ``engine.*``.
         """
         recipe = validate(with_local(read_toml(self.path / "recipe.toml"), self.path))
-        check_recipe_kept(self.manifest(), recipe, self.path, self._first_recipe())
-        return recipe
-
-    def _first_recipe(self) -> dict[str, Any] | None:
-        """Return the recipe that the event log begins with."""
-        try:
-            recipe: dict[str, Any] = next(read_events(self.events, "start"))["recipe"]
-        except (RunError, StopIteration):
-            return None
+        start: Mapping[str, Any] = {}
+        with contextlib.suppress(RunError, StopIteration):
+            start = next(read_events(self.events, "start"))["recipe"]
+        check_recipe_kept(self.manifest(), recipe, self.path, start)
         return recipe
 
     @property
@@ -188,16 +183,11 @@ class RunFolder:
         self.write(self.packed(round, params, state))
 
     def packed(
-        self,
-        round: int,
-        params: Params,
-        state: dict[str, Any],
-        best: dict[str, Any] | None = None,
+        self, round: int, params: Params, state: dict[str, Any], best: Best | None = None
     ) -> bytes:
         """Return a checkpoint of this moment, to be written once its model has proven sane."""
-        size = self.events.stat().st_size if self.events.exists() else 0
-        tree = {"round": round, "params": params, "state": state, "events": size}
-        tree |= {} if best is None else {"best": best}
+        tree = {"round": round, "params": params, "state": state, "events": self._log_size()}
+        tree |= {} if best is None else {"best": dict(best)}
         return seal(pack(tree))
 
     def write(self, packed: bytes) -> None:
@@ -206,55 +196,47 @@ class RunFolder:
 
     def load(self) -> dict[str, Any] | None:
         """Return the last checkpoint, or ``None`` if the run had not begun."""
+        again = f"Restore it from a copy, or repeat the run: feda3i run {self.path}/recipe.toml"
         if not self.checkpoint.exists():
+            if self._log_size():
+                raise RunError(
+                    f"'{self.path}' has events of rounds, but its checkpoint '{self.checkpoint}' "
+                    f"is gone. {again}"
+                )
             return None
         try:
             tree: dict[str, Any] = unpack(unseal(self.checkpoint.read_bytes()))
             _Checkpoint.model_validate(tree)
         except (OSError, WireError, ValidationError) as error:
             raise RunError(
-                f"the checkpoint '{self.checkpoint}' cannot be used: {mistake_of(error)}. Restore "
-                f"it from a copy, or repeat the run in another folder: feda3i run "
-                f"{self.path}/recipe.toml"
+                f"the checkpoint '{self.checkpoint}' cannot be used: {mistake_of(error)}. {again}"
             ) from None
+        if self._log_size() < tree["events"]:
+            raise RunError(
+                f"the event log '{self.events}' has {self._log_size()} bytes, and its checkpoint "
+                f"was written after {tree['events']}: a part is lost. {again}"
+            )
         return tree
 
     def cut_events(self, size: int) -> None:
         """Drop events that were written after the checkpoint."""
-        self.check_events(size)
-        if self.events.exists():
-            with self.events.open("r+b") as file:
-                file.truncate(size)
+        if self._log_size() > size:
+            os.truncate(self.events, size)
 
-    def check_events(self, size: int) -> None:
-        """Raise ``RunError`` if the log is shorter than it was when the checkpoint was written."""
-        found = self.events.stat().st_size if self.events.exists() else 0
-        if found < size:
-            raise RunError(
-                f"the event log '{self.events}' has {found} bytes, and its checkpoint was written "
-                f"after {size}: a part is lost. Restore it from a copy, or repeat the run in "
-                f"another folder: feda3i run {self.path}/recipe.toml --out NEW"
-            )
-
-    def check_unplayed(self) -> None:
-        """Raise ``RunError`` if rounds were played although there is no checkpoint of them."""
-        if self.events.exists() and self.events.stat().st_size:
-            raise RunError(
-                f"'{self.path}' has events of rounds, but its checkpoint '{self.checkpoint}' is "
-                f"gone. Restore it from a copy, or repeat the run in another folder: feda3i run "
-                f"{self.path}/recipe.toml --out NEW"
-            )
+    def _log_size(self) -> int:
+        return self.events.stat().st_size if self.events.exists() else 0
 
     # -- the end ----------------------------------------------------------------------------------
 
     def finish(self, job: Job, params: Params, best: Best | None = None) -> str:
         """Write the models and DONE, and drop the pixels; return the last model's SHA-256."""
+        facts: dict[str, Any] = {}
         if best is not None:
-            write_best(self.path, best, model_bytes(job, best.params))
-        data = model_bytes(job, params)
-        digest = hashlib.sha256(data).hexdigest()
-        write_file(self.model, data)
-        self._write_manifest({**self.manifest(), "events_sha256": hash_log(self.path)})
+            digest = _write_hashed(self.best_model, model_bytes(job, best.params))
+            about = BestModel(round=best.round, score=best.shown_score, sha256=digest)
+            facts["best"] = about.model_dump()
+        digest = _write_hashed(self.model, model_bytes(job, params))
+        self._write_manifest({**self.manifest(), **facts, "events_sha256": hash_file(self.events)})
         self.drop_cache()
         write_file(self.done, f"{digest}\n".encode())
         return digest
@@ -263,21 +245,29 @@ class RunFolder:
         """Return the SHA-256 of the finished model; ``RunError`` unless it is the one of DONE."""
         try:
             expected = self.done.read_text(encoding="utf-8").strip()
-            found = hashlib.sha256(self.model.read_bytes()).hexdigest()
-        except FileNotFoundError as error:
-            name = Path(error.filename).name
+        except FileNotFoundError:
             raise RunError(
-                f"'{self.path}' has no {name}: its run is not done; feda3i resume {self.path}"
+                f"'{self.path}' has no DONE: its run is not done; feda3i resume {self.path}"
             ) from None
         except (OSError, ValueError) as error:
-            raise RunError(f"'{self.path}': its model or DONE cannot be read: {error}") from None
-        if found != expected:
+            raise RunError(f"'{self.done}' cannot be read: {error}") from None
+        _check_hash(self.model, expected)
+        return expected
+
+    def best(self) -> BestModel | None:
+        """Return what is known of the best model; ``None`` if there is none."""
+        found = self.manifest().get("best")
+        return None if found is None else BestModel.model_validate(found)
+
+    def check_best(self) -> None:
+        """Raise ``RunError`` unless there is a best model, and it is the one that the run made."""
+        best = self.best()
+        if best is None:
             raise RunError(
-                f"'{self.model}' is not the model that this run made: expected SHA-256 "
-                f"{expected[:12]} (DONE), found {found[:12]}. Remove DONE, then feda3i resume "
-                f"{self.path} writes it again from the checkpoint"
+                f"'{self.path}' has no best model: its run kept no validation cases "
+                f"(validation.share), or is not done; leave --best out to use the last model"
             )
-        return found
+        _check_hash(self.best_model, best.sha256)
 
     def drop_cache(self) -> None:
         """Remove the pixels that processes shared."""
@@ -290,29 +280,37 @@ class RunFolder:
             self._lock = None
 
 
-def hash_log(folder: Path) -> str:
-    """Return the SHA-256 of a run's event log; of nothing if there is none."""
-    path = folder / "events.jsonl"
+def _write_hashed(path: Path, data: bytes) -> str:
+    write_file(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_hash(model: Path, expected: str) -> None:
+    found = hash_file(model)
+    if found != expected:
+        raise RunError(
+            f"'{model}' is not the model that this run made: expected SHA-256 {expected[:12]}, "
+            f"found {found[:12]}. Remove DONE, then feda3i resume {model.parent} writes it again "
+            f"from the checkpoint"
+        )
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file; of nothing if there is none."""
     try:
         return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
     except OSError as error:
-        raise RunError(f"the event log '{path}' cannot be read: {error}") from None
+        raise RunError(f"'{path}' cannot be read: {error}") from None
 
 
-def check_log(folder: Path) -> None:
+def check_log(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Raise ``RunError`` if the log of a finished run is not the one that the run wrote.
 
     Whatever reads results calls this: ``RunFolder.open`` does, and so does the report.
     """
-    if not (folder / "DONE").exists():
-        return
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        expected = str(manifest.get("events_sha256", "none"))
-    except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise RunError(f"'{folder}/manifest.json' cannot be read: {error}") from None
-    found = hash_log(folder)
-    if found != expected:
+    expected = str(manifest.get("events_sha256", "none"))
+    found = hash_file(folder / "events.jsonl")
+    if (folder / "DONE").exists() and found != expected:
         raise RunError(
             f"'{folder}/events.jsonl' is not the log that this run wrote: expected SHA-256 "
             f"{expected[:12]} (manifest.json), found {found[:12]}; restore it from a copy"

@@ -12,96 +12,69 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from feda3i.engine.events import Event
-from feda3i.errors import check_choice, summary
+from feda3i.errors import summary
 from feda3i.files import write_file
 from feda3i.values import flat_items
 
 SKIPPED = frozenset({"event", "round", "rows", "said", "missing", "survey", "survey_missing"})
 """Keys of an event that are no numbers, or become numbers in another way."""
-EXPERIMENT = "feda3i"
 KEPT = "mlflow.txt"
 """File of the run folder that names MLflow's own run, so that a resumed run continues it."""
-LONGEST = 500
-AT_ONCE = 100
-
-
-class Sink(Protocol):
-    """Where numbers go."""
-
-    def begin(self, params: Mapping[str, str]) -> None:
-        """Take the recipe."""
-
-    def numbers(self, values: Mapping[str, float], step: int) -> None:
-        """Take the numbers of a round."""
-
-    def note(self, text: str, step: int) -> None:
-        """Take a sentence about the run."""
-
-    def end(self, is_done: bool) -> None:
-        """Write what is left; ``is_done`` says whether the run came to its end."""
 
 
 class Tracker:
-    """Sinks of one run, each until it fails for the first time."""
-
-    def __init__(self, sinks: Mapping[str, Sink], tell: Callable[[str], None]) -> None:
-        self.sinks = dict(sinks)
-        self._tell = tell
-        self._round = 0
-
-    def take(self, event: Event) -> None:
-        """Pass an event on."""
-        kind = event["event"]
-        notes = [event["text"]] if kind == "note" else []
-        if kind == "start":
-            params = {key: str(value) for key, value in flat_items(event["recipe"])}
-            self._each(lambda sink: sink.begin(params))
-        elif kind == "round":
-            self._round, values = int(event["round"]), event_numbers(event)
-            self._each(lambda sink: sink.numbers(values, self._round))
-            notes = event.get("said", [])
-        for text in notes:
-            self._each(partial(self._note, text))
-
-    def _note(self, text: str, sink: Sink) -> None:
-        sink.note(text, self._round)
-
-    def end(self, is_done: bool) -> None:
-        """Close all sinks."""
-        self._each(lambda sink: sink.end(is_done))
-        self.sinks = {}
-
-    def _each(self, do: Callable[[Any], None]) -> None:
-        for name, sink in list(self.sinks.items()):
-            try:
-                do(sink)
-            except Exception as error:  # any: it is somebody else's program, and only a copy
-                del self.sinks[name]
-                self._tell(f"NOTE: tracking by {name} stopped, the run continues: {summary(error)}")
-
-
-def open_tracker(
-    names: Sequence[str], folder: Path, title: str, first: int, tell: Callable[[str], None]
-) -> Tracker:
-    """Open sinks for a run; one that cannot be opened is reported and left out.
+    """Sinks of one run, each until it fails for the first time.
 
     ``first`` is the first round that will come: later than 1 if a run is resumed.
     """
-    sinks: dict[str, Sink] = {}
-    for name in names:
-        check_choice("tracking", name, SINKS)
-        try:
-            sinks[name] = SINKS[name](folder, title, first)
-        except Exception as error:  # any: a server that does not answer, a folder not writable
-            is_lacking = isinstance(error, ImportError)
-            advice = "; install it with pip install 'feda3i[tracking]'" if is_lacking else ""
-            tell(f"NOTE: no tracking by {name}: {summary(error)}{advice}")
-    return Tracker(sinks, tell)
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        folder: Path,
+        title: str,
+        first: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.sinks: dict[str, Any] = {}
+        self._tell, self._round = tell, first - 1
+        for name in names:
+            try:
+                self.sinks[name] = SINKS[name](folder, title, first)
+            except Exception as error:  # any: a server that does not answer, a folder not writable
+                is_lacking = isinstance(error, ImportError)
+                advice = "; install it with pip install 'feda3i[tracking]'" if is_lacking else ""
+                tell(f"NOTE: no tracking by {name}: {summary(error)}{advice}")
+
+    def take(self, event: Event) -> None:
+        """Pass an event on."""
+        kind, notes = event["event"], event.get("said", [])
+        if kind == "start":
+            self._each("begin", {key: str(value) for key, value in flat_items(event["recipe"])})
+        elif kind == "round":
+            self._round = int(event["round"])
+            self._each("numbers", event_numbers(event), self._round)
+        elif kind == "note":
+            notes = [event["text"]]
+        for text in notes:
+            self._each("note", text, self._round)
+
+    def end(self, is_done: bool) -> None:
+        """Close all sinks; ``is_done`` says whether the run came to its end."""
+        self._each("end", is_done)
+        self.sinks = {}
+
+    def _each(self, task: str, *given: Any) -> None:
+        for name, sink in list(self.sinks.items()):
+            try:
+                getattr(sink, task)(*given)
+            except Exception as error:  # any: it is somebody else's program, and only a copy
+                del self.sinks[name]
+                self._tell(f"NOTE: tracking by {name} stopped, the run continues: {summary(error)}")
 
 
 class _TensorBoard:
@@ -145,16 +118,16 @@ class _Mlflow:
         if beside == Path.cwd():  # nobody's working directory gets files that were not asked for
             beside = folder.resolve()
         uri = os.environ.get("MLFLOW_TRACKING_URI")
-        self._client = MlflowClient(tracking_uri=uri or f"sqlite:///{beside / 'mlflow.db'}")
+        self._client: Any = MlflowClient(tracking_uri=uri or f"sqlite:///{beside / 'mlflow.db'}")
         self._notes: list[str] = []
         kept = folder / KEPT
         if first > 1 and kept.is_file():
-            self._run = self._client.get_run(kept.read_text(encoding="utf-8").strip()).info.run_id
+            self._run = kept.read_text(encoding="utf-8").strip()
             self._client.update_run(self._run, status="RUNNING")
             return
-        found = self._client.get_experiment_by_name(EXPERIMENT)
+        found = self._client.get_experiment_by_name("feda3i")
         files = None if uri else (beside / "mlruns").as_uri()
-        place = found.experiment_id if found else self._client.create_experiment(EXPERIMENT, files)
+        place = found.experiment_id if found else self._client.create_experiment("feda3i", files)
         self._run = str(self._client.create_run(place, run_name=title).info.run_id)
         self._client.set_tag(self._run, "feda3i.folder", folder.name)
         write_file(kept, f"{self._run}\n".encode())
@@ -162,17 +135,17 @@ class _Mlflow:
     def begin(self, params: Mapping[str, str]) -> None:
         from mlflow.entities import Param
 
-        pairs = [Param(_mlflow_name(key), value[:LONGEST]) for key, value in params.items()]
-        for start in range(0, len(pairs), AT_ONCE):
-            self._client.log_batch(self._run, params=pairs[start : start + AT_ONCE])
+        self._log("params", [Param(_mlflow_name(k), value[:500]) for k, value in params.items()])
 
     def numbers(self, values: Mapping[str, float], step: int) -> None:
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
-        metrics = [Metric(_mlflow_name(key), value, now, step) for key, value in values.items()]
-        for start in range(0, len(metrics), AT_ONCE):
-            self._client.log_batch(self._run, metrics=metrics[start : start + AT_ONCE])
+        self._log("metrics", [Metric(_mlflow_name(k), v, now, step) for k, v in values.items()])
+
+    def _log(self, kind: str, items: Sequence[Any]) -> None:
+        for start in range(0, len(items), 100):  # the most that MLflow takes at once
+            self._client.log_batch(self._run, **{kind: items[start : start + 100]})
 
     def note(self, text: str, step: int) -> None:
         self._notes.append(f"round {step}: {text}")
@@ -182,7 +155,7 @@ class _Mlflow:
         self._client.set_terminated(self._run, "FINISHED" if is_done else "KILLED")
 
 
-SINKS: dict[str, Callable[[Path, str, int], Sink]] = {
+SINKS: dict[str, Callable[[Path, str, int], Any]] = {
     "tensorboard": _TensorBoard,
     "mlflow": _Mlflow,
 }
@@ -199,17 +172,12 @@ def event_numbers(event: Event) -> dict[str, float]:
     >>> event_numbers({"event": "round", "round": 2, "loss": 0.5, "site_loss": {"A": 0.4}})
     {'loss': 0.5, 'site_loss/A': 0.4}
     """
-    found: dict[str, float] = {}
-    for key, value in event.items():
-        if key not in SKIPPED:
-            found.update(_flat(key, value))
+    values = {key: value for key, value in event.items() if key not in SKIPPED}
     survey = event.get("survey") or {}
-    parts = survey.get("parts", ())
-    for part in parts:
-        name = "offset" if len(parts) == 1 else f"offset_of_class_{part.get('class_number')}"
-        for site, pair in zip(survey["sites"], part.get("offset") or (), strict=False):
-            found.update(_flat(f"{name}/{site}", pair[0]))
-    return found
+    for number, part in enumerate(survey.get("parts", ()), 1):
+        pairs = zip(survey["sites"], part.get("offset") or (), strict=False)
+        values[f"offset_of_class_{number}"] = {site: pair[0] for site, pair in pairs}
+    return dict(_flat("", values))
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:
@@ -219,7 +187,6 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield name, float(value)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _flat(f"{name}/{key}", item)
+            yield from _flat(f"{name}/{key}" if name else key, item)
     elif isinstance(value, list | tuple):
-        for place, item in enumerate(value, 1):
-            yield from _flat(f"{name}/{place}", item)
+        yield from _flat(name, dict(enumerate(value, 1)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from feda3i.core.cases import Cases, Federation, Index
-from feda3i.core.format import Format
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
@@ -25,7 +24,6 @@ from feda3i.engine.workers import devices_of, open_shared, share
 from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.pool import Pool, cores, worker_number
-from feda3i.recipe import Recipe
 
 _ELSEWHERE = Params(np.empty(0, np.float32), np.empty(0, np.int64))
 """Stands in an order for parameters that lie in a file."""
@@ -57,16 +55,6 @@ class Transport(Protocol):
         """Release processes and files."""
 
 
-@dataclass(frozen=True)
-class Slice:
-    """Some cases of a split to score."""
-
-    split: str
-    start: int
-    stop: int
-    distances: bool
-
-
 class Desk:
     """One process: the host of all sites, and the cases to score."""
 
@@ -90,11 +78,10 @@ class Desk:
         except (RunError, WireError) as error:
             return Missing(order.site, str(error), isinstance(error, DivergedError))
 
-    def score(self, params: Params, wanted: Slice) -> list[Row]:
+    def score(self, params: Params, split: str, part: slice, distances: bool) -> list[Row]:
         """Score some cases; train cases against the clean masks where they are known."""
-        cases, where = self._cases[wanted.split]
-        part = where[wanted.start : wanted.stop]
-        return score_cases(self.host.predictor, params, cases, part, wanted.distances)
+        cases, where = self._cases[split]
+        return score_cases(self.host.predictor, params, cases, where[part], distances)
 
 
 class LocalTransport:
@@ -106,16 +93,16 @@ class LocalTransport:
         self.federation = federation
         self._sent: tuple[Params, Path] | None = None
         self._number = 0
-        count = worker_count(job, len(federation.sites))
+        self._desk: Desk | None = None
+        count, memory = worker_count(job, len(federation.sites)), (folder / "memory").absolute()
         if count == 1:
-            self._desk: Desk | None = Desk(job, federation, folder / "memory")
+            self._desk = Desk(job, federation, memory)
             return
-        self._desk = None
-        self._cache = make_private(folder / "cache")
-        data = share(federation, self._cache)
-        devices = devices_of(job.recipe.engine.device, job.gpus())
-        memory = (folder / "memory").absolute()
-        tool = partial(_open_desk, job.recipe, job.format, data, memory, devices)
+        self._cache = make_private(folder / "cache").absolute()
+        shared = share(federation, self._cache)
+        devices = devices_of(job.recipe.engine.device)
+        # A new job: what this one has made already (a network, a plug-in) stays here.
+        tool = partial(_open_desk, replace(job), shared, memory, devices)
         self._pool: Pool[Any, Any] = Pool(_do, count, tool)
 
     def sites(self) -> dict[str, int]:
@@ -125,24 +112,20 @@ class LocalTransport:
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield the sites' answers; a failure at one site is a ``Missing`` with the reason."""
         if self._desk is not None:
-            yield from map(self._desk.answer, orders)
-            return
-        yield from self._pool.map(
-            (replace(order, params=_ELSEWHERE), self._file_of(order.params)) for order in orders
+            return map(self._desk.answer, orders)
+        return self._pool.map(
+            (self._file_of(order.params), replace(order, params=_ELSEWHERE)) for order in orders
         )
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Score all cases; train cases against the clean masks where they are known."""
-        total = len(scored_cases(self.federation)[split][1])
-        if self._desk is None:
-            path = self._file_of(params)
-            parts = (
-                Slice(split, start, min(start + _SCORE_CHUNK, total), distances)
-                for start in range(0, total, _SCORE_CHUNK)
-            )
-            rows = [row for some in self._pool.map((part, path) for part in parts) for row in some]
+        if self._desk is not None:
+            rows = self._desk.score(params, split, slice(None), distances)
         else:
-            rows = self._desk.score(params, Slice(split, 0, total, distances))
+            file, total = self._file_of(params), len(scored_cases(self.federation)[split][1])
+            parts = (slice(n, n + _SCORE_CHUNK) for n in range(0, total, _SCORE_CHUNK))
+            asked = ((file, (split, part, distances)) for part in parts)
+            rows = [row for some in self._pool.map(asked) for row in some]
         rows = join_slices(rows)
         return site_means(rows) if split == "validation" else rows
 
@@ -152,9 +135,8 @@ class LocalTransport:
             if self._sent is not None:
                 self._sent[1].unlink(missing_ok=True)
             self._number += 1
-            path = (self._cache / f"params-{self._number}.bin").absolute()
-            write_file(path, pack(params), durable=False)
-            self._sent = params, path
+            self._sent = params, self._cache / f"params-{self._number}.bin"
+            write_file(self._sent[1], pack(params), durable=False)
         return self._sent[1]
 
     def facts(self) -> dict[str, Any]:
@@ -168,21 +150,21 @@ class LocalTransport:
 
 
 def _open_desk(
-    recipe: Recipe, form: Format, data: dict[str, Any], memory: Path, devices: Sequence[str]
+    job: Job, shared: tuple[bytes, list[Path]], memory: Path, devices: Sequence[str]
 ) -> Desk:
     """Return what a worker process answers with, on its device."""
     device = {"device": devices[worker_number() % len(devices)]}
-    engine = recipe.engine.model_copy(update=device)
-    job = Job(recipe.model_copy(update={"engine": engine}), form)
-    return Desk(job, open_shared(data), memory)
+    engine = job.recipe.engine.model_copy(update=device)
+    own = Job(job.recipe.model_copy(update={"engine": engine}), job.format)
+    return Desk(own, open_shared(*shared), memory)
 
 
-def _do(request: tuple[Order | Slice, Path], desk: Desk) -> Reply | Missing | list[Row]:
-    """Do in a worker process what is asked there."""
-    asked, params = request[0], desk.read(request[1])
-    if isinstance(asked, Slice):
-        return desk.score(params, asked)
-    return desk.answer(replace(asked, params=params))
+def _do(request: tuple[Path, Any], desk: Desk) -> Reply | Missing | list[Row]:
+    """Answer an order, or score cases, with the parameters in a file."""
+    params, asked = desk.read(request[0]), request[1]
+    if isinstance(asked, Order):
+        return desk.answer(replace(asked, params=params))
+    return desk.score(params, *asked)
 
 
 def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
@@ -197,8 +179,7 @@ def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
     given = replace(given, sites=tuple(owner.get(k, "") for k in range(len(given))))
     clean = federation.clean_masks
     train = given if clean is None else replace(given, masks=clean)
-    every = [np.asarray(kept[site]) for site in sorted(kept)]
-    kept_at = np.concatenate([np.zeros(0, np.intp), *every])
+    kept_at = np.concatenate([np.zeros(0, np.intp), *(kept[site] for site in sorted(kept))])
     return {
         "train": (train, np.setdiff1d(np.arange(len(train)), kept_at)),
         "test": (federation.test, np.arange(len(federation.test))),
@@ -210,7 +191,7 @@ def worker_count(job: Job, sites: int) -> int:
     """Return how many processes to use: by default one per GPU, or one per core without any."""
     wanted = job.recipe.engine.workers
     if wanted == "auto":
-        devices = devices_of(job.recipe.engine.device, job.gpus())
+        devices = devices_of(job.recipe.engine.device)
         wanted = cores() if devices == ["cpu"] else len(devices)
     return max(1, min(wanted, sites))
 

@@ -14,7 +14,6 @@ import numpy as np
 from feda3i.core.format import Format
 from feda3i.engine.results import LoadedRun
 from feda3i.engine.scoring import Row, mean_of
-from feda3i.engine.validation import read_best
 from feda3i.export.arithmetic import takes_bytes
 from feda3i.simulation.views import card_of
 
@@ -23,8 +22,8 @@ SPLITS = ("test", "validation", "train")
 
 def model_card(run: LoadedRun, kind: str, form: Format, best: bool = False) -> str:
     """Return the card of a run's last or best model, for an export of this kind."""
-    about = read_best(run.path) if best else None
-    number = about.round if about else max((e["round"] for e in run.events("round")), default=0)
+    played = max((event["round"] for event in run.events("round")), default=0)
+    number = run.manifest["best"]["round"] if best else played
     scores = _scores(run, number)
     # SimpleITK's arrays have the axes of a file in reverse.
     order = tuple(2 - axis for axis in axes_of(form)[0])

@@ -104,7 +104,7 @@ def _strips(
 
 def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[Picture]]]:
     """Return the worst test cases and the worst training cases of a run."""
-    from feda3i.engine.manifest import COMPARED, check_data_kept
+    from feda3i.engine.manifest import check_data_kept
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.run import describe
     from feda3i.engine.run_folder import RunFolder
@@ -120,7 +120,7 @@ def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[
     recipe = folder.recipe()
     check_trust(recipe, log.path, trust_code)
     federation = federation_of(recipe)
-    check_data_kept(folder.manifest(), describe(federation), log.path, COMPARED)
+    check_data_kept(folder.manifest(), describe(federation), log.path)
     model = open_predictor(log.path, trust_code=trust_code)
     owner = {int(k): site for site, index in federation.sites.items() for k in index}
     sites = [owner.get(k, "") for k in range(len(federation.train))]

@@ -23,7 +23,7 @@ from feda3i.audit.sources import Model, from_federation
 from feda3i.audit.writing import text_of, write_audit
 from feda3i.engine.console import Silent
 from feda3i.engine.run import run
-from feda3i.engine.run_folder import hash_log
+from feda3i.engine.run_folder import hash_file
 from feda3i.simulation.federation import federation_of
 from short import TINY
 
@@ -192,7 +192,7 @@ def server(surveyed, tmp_path):
             lines.append(change(json.dumps(event)) if survey else json.dumps(event))
         (path / "events.jsonl").write_text("\n".join(lines) + "\n")
         manifest = json.loads((path / "manifest.json").read_text("utf-8"))
-        manifest |= {"engine": "flower", "events_sha256": hash_log(path)}
+        manifest |= {"engine": "flower", "events_sha256": hash_file(path / "events.jsonl")}
         (path / "manifest.json").write_text(json.dumps(manifest))
         return path
 

@@ -25,7 +25,7 @@ def test_a_bench_gives_what_its_runs_give_one_by_one(agenda, played, tmp_path):
     assert done.known[cell.digest].hashes["model"] == alone.sha256
     manifest = json.loads((played / "out" / cell.name / "manifest.json").read_text("utf-8"))
     assert manifest["branched"] == 2
-    for key in ("data", "test", "partition", "masks", "weights", "order"):
+    for key in ("data", "test", "partition", "masks"):
         assert len({result.hashes[key] for result in done.known.values()}) == 1
     assert len({result.hashes["model"] for result in done.known.values()}) == 5
 

@@ -1,15 +1,11 @@
-"""What a new user meets first: help, version, hints, the list of recipes, the clock of a run."""
-
-from io import StringIO
+"""What a new user meets first: help, version, hints, the list of recipes."""
 
 import click
 import pytest
 import typer
-from rich.console import Console
 
 import feda3i as package
 from feda3i.cli import app
-from feda3i.engine.console import Live
 from feda3i.recipe import load
 from feda3i.recipe.finding import built_in
 
@@ -73,18 +69,3 @@ def test_everything_that_list_shows_is_explained(feda3i):
     for name in names:
         if not name.startswith("monai:"):
             assert feda3i("explain", name)[0] == 0, name
-
-
-def test_the_clock_says_left_until_the_last_round_is_over_then_took():
-    console = Console(force_terminal=True, width=120, record=True, file=StringIO())
-    event = {"answered": 2, "asked": 2, "loss": 0.5, "dice": 0.8}
-    with Live(console) as live:
-        live.begin("demo", rounds=2, done=0)
-        live.round({**event, "round": 1})
-        live.site(2, 2)
-        live._bar.refresh()
-        assert "took" not in console.export_text(clear=True)
-        live.round({**event, "round": 2})
-    text = console.export_text()
-    assert "took 0:00:0" in text
-    assert "left" not in text.splitlines()[-1]

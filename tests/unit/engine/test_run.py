@@ -1,15 +1,15 @@
+"""A run from its recipe to its folder."""
+
 import json
-import shutil
 import socket
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from feda3i.engine.events import EventLog, read_events
-from feda3i.engine.run import resume, run
-from feda3i.engine.run_folder import RunFolder
-from feda3i.errors import DataError, RecipeError, RunError
+from feda3i.engine.events import read_events
+from feda3i.engine.run import run
+from feda3i.errors import DataError, RunError
 
 
 def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
@@ -29,7 +29,7 @@ def test_a_run_opens_no_connection(tiny_recipe, tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
-    assert run(tiny_recipe(), tmp_path / "run").path.exists()
+    assert run(tiny_recipe("rounds=1"), tmp_path / "run").path.exists()
 
 
 def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
@@ -48,75 +48,10 @@ def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
     assert all(0 <= row["covered"] <= 1 for e in scores for row in e["rows"])
 
 
-def test_events_after_the_checkpoint_are_cut(tiny_recipe, broken):
-    log = EventLog(broken / "events.jsonl")
-    log.write("round", round=2, loss=0.0)
-    log.close()
-    with (broken / "events.jsonl").open("a") as file:
-        file.write('{"event": "rou')
-    resume(broken)
-    rounds = [e["round"] for e in read_events(broken / "events.jsonl", "round")]
-    assert rounds == [1, 2, 3]
-
-
-def test_a_truncated_checkpoint_is_named(broken):
-    file = broken / "state" / "checkpoint.bin"
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(RunError, match=r"checkpoint.bin.*truncated"):
-        resume(broken)
-
-
-def test_changed_data_are_noticed(broken, federation):
-    with pytest.raises(RunError, match=r"data of .* changed since .*sha256: \w+ then, \w+ now"):
-        resume(broken, federation=federation)
-
-
-def test_an_existing_folder_is_not_overwritten(tiny_recipe, broken):
-    with pytest.raises(RunError, match=r"feda3i resume .*broken"):
-        run(tiny_recipe(), broken)
-
-
-def test_a_folder_is_held_by_one_process(broken):
-    held = RunFolder.open(broken, to_write=True)
-    with pytest.raises(RunError, match="another process"):
-        RunFolder.open(broken, to_write=True)
-    held.close()
-    RunFolder.open(broken, to_write=True).close()
-
-
-def test_what_is_no_run_folder_is_named(tmp_path):
-    with pytest.raises(RunError, match=r"no manifest\.json"):
-        resume(tmp_path)
-    with pytest.raises(RunError, match="found nothing"):
-        resume(tmp_path / "none")
-
-
-def test_a_full_disk_loses_nothing(tiny_recipe, tmp_path, broken, monkeypatch):
-    copy = tmp_path / "copy"
-    shutil.copytree(broken, copy)
-
-    def full(path, data):
-        raise OSError(28, "No space left on device", str(path))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("feda3i.engine.run_folder.write_file", full)
-        with pytest.raises(OSError, match="No space"):
-            resume(copy)
-    assert resume(copy).sha256 == resume(broken).sha256
-
-
 def test_a_loss_that_is_not_finite_names_site_round_and_way_out(tiny_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("feda3i.losses.cross_entropy", lambda z, y: (z - z).sum() * float("inf"))
     with pytest.raises(RunError, match=r"loss became nan at site site-01 in round 1; .*train\.lr"):
         run(tiny_recipe(), tmp_path / "run")
-
-
-def test_bad_data_options_are_named(tiny_recipe, tmp_path):
-    with pytest.raises(RecipeError, match="did you mean 'sites'"):
-        run(tiny_recipe("data.site=3"), tmp_path / "run")
-    with pytest.raises((RecipeError, DataError), match="sites"):
-        run(tiny_recipe("data.sites=0"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_mask_with_undeclared_values_is_named(federation, tiny_recipe, monkeypatch, tmp_path):

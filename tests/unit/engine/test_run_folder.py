@@ -1,15 +1,19 @@
 """A run folder is made by us or refused; it is a run or it is not there."""
 
+import os
 import shutil
+import signal
 import stat
 import threading
 
 import pytest
 
+from feda3i.commands.run import free_folder
 from feda3i.engine import lock
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
+from feda3i.files import write_file
 from listeners import StopAfter
 
 
@@ -18,38 +22,24 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("name", ["cache/mine.npy", "state/mine.txt", "recipe.toml", ".lock"])
-def test_a_folder_of_somebody_else_is_refused_and_kept(tiny_recipe, tmp_path, name):
-    folder = tmp_path / "exp"
-    file = folder / name
+def test_a_folder_of_somebody_else_is_refused_and_kept(feda3i, tiny_recipe, tmp_path, name):
+    file = tmp_path / "exp" / name
     file.parent.mkdir(parents=True)
-    file.write_text("# mine\n")
-    with pytest.raises(RunError, match="no run made"):
-        run(tiny_recipe(), folder)
-    assert contents(folder) == {name: b"# mine\n"}
-
-
-def test_the_recipe_beside_the_run_keeps_its_comments(feda3i, tiny_recipe, tmp_path):
-    folder = tmp_path / "exp"
-    folder.mkdir()
     text = "# my words\n" + tiny_recipe("rounds=1").to_toml()
-    (folder / "recipe.toml").write_text(text)
-    code, _, err = feda3i("run", folder / "recipe.toml", "--out", folder)
-    assert code == 1
-    assert "choose a new or empty folder" in err
-    assert contents(folder) == {"recipe.toml": text.encode()}
-
-
-def test_an_empty_folder_is_taken(tiny_recipe, tmp_path):
-    (tmp_path / "empty").mkdir()
-    assert run(tiny_recipe("rounds=1"), tmp_path / "empty").sha256
-
-
-# -- a folder is a run or it is not there ----------------------------------------------------------
+    file.write_text(text)
+    with pytest.raises(RunError, match="no run made; choose a new or empty folder"):
+        run(tiny_recipe(), tmp_path / "exp")
+    assert contents(tmp_path / "exp") == {name: text.encode()}
 
 
 def test_what_fails_early_leaves_no_folder(tiny_recipe, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    for override, text in (("engine.device=cuda", "CUDA"), ("method=clean", "known to be clean")):
+    for override, text in (
+        ("engine.device=cuda", "CUDA"),
+        ("method=clean", "known to be clean"),
+        ("data.site=3", "did you mean 'sites'"),
+        ("data.sites=0", "sites"),
+    ):
         with pytest.raises(RecipeError, match=text):
             run(tiny_recipe(override), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -60,53 +50,44 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
     def full(path, *_, **__):
         if path.name == file:
             raise OSError(28, "No space left on device", str(path))
-        write(path, *_, **__)
+        write_file(path, *_, **__)
 
-    from feda3i.files import write_file as write
-
-    monkeypatch.setattr("feda3i.engine.run_folder.write_file", full)
-    monkeypatch.setattr("feda3i.recipe.machine.write_file", full)
-    for folder in (tmp_path / "new", tmp_path / "empty"):
-        if folder.name == "empty":
-            folder.mkdir()
-        with pytest.raises(OSError, match="No space"):
-            run(tiny_recipe(), folder)
-        assert folder.exists() == (folder.name == "empty")
-        assert not folder.exists() or not any(folder.iterdir())
+    (tmp_path / "empty").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("feda3i.engine.run_folder.write_file", full)
+        patch.setattr("feda3i.recipe.machine.write_file", full)
+        for folder in (tmp_path / "new", tmp_path / "empty"):
+            with pytest.raises(OSError, match="No space"):
+                run(tiny_recipe(), folder)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "empty"]
+    assert run(tiny_recipe("rounds=1"), tmp_path / "empty").sha256
 
 
 def test_the_default_folder_of_a_dead_start_is_taken_again(tmp_path):
-    from feda3i.commands.run import free_folder
-
     first = free_folder(tmp_path, "demo")
     first.mkdir()
-    (first / ".lock").write_bytes(lock.MARK)
+    (first / lock.NAME).touch()
     (first / ".part-4711-recipe.toml").write_bytes(b"half")
     assert free_folder(tmp_path, "demo") == first
     with pytest.raises(RunError, match=rf"never became a run.*feda3i run RECIPE --out {first}"):
         RunFolder.open(first)
-    held = lock.Lock(first)
-    assert free_folder(tmp_path, "demo") != first
-    held.close()
+    with lock.hold(first):
+        assert free_folder(tmp_path, "demo") != first
     assert free_folder(tmp_path, "demo") == first
     (first / "manifest.json").write_text("{}")
     assert free_folder(tmp_path, "demo") != first
 
 
 def test_temporary_files_of_a_dead_process_are_removed(broken):
-    leftovers = [
-        broken / ".model.safetensors.4711.tmp",
-        broken / "state" / ".checkpoint.bin.4711.tmp",
-        broken / "cache" / "train-images.tmp.npy",
-    ]
+    parts = ("model.safetensors", "state/checkpoint.bin", "cache/noise-1.npz")
+    leftovers = [(broken / name).with_name(f".part-47-{name.split('/')[-1]}") for name in parts]
     for file in leftovers:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"half")
-    mine = broken / "notes.tmp"
-    mine.write_text("mine")
+    (broken / "notes.tmp").write_text("mine")
     resume(broken)
     assert not any(file.exists() for file in leftovers)
-    assert mine.exists()
+    assert (broken / "notes.tmp").exists()
 
 
 def test_one_of_two_that_claim_a_folder_gets_it(tmp_path):
@@ -128,6 +109,24 @@ def test_one_of_two_that_claim_a_folder_gets_it(tmp_path):
     assert sorted(type(item).__name__ for item in found) == ["RunError", "RunFolder"]
 
 
+def test_a_folder_is_held_by_one_process(broken):
+    held = RunFolder.open(broken, to_write=True)
+    with pytest.raises(RunError, match="another process"):
+        RunFolder.open(broken, to_write=True)
+    held.close()
+    RunFolder.open(broken, to_write=True).close()
+
+
+def test_what_is_no_run_folder_or_already_one_is_named(tiny_recipe, broken, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match=r"no manifest\.json"):
+        resume(tmp_path / "empty")
+    with pytest.raises(RunError, match="found nothing"):
+        resume(tmp_path / "none")
+    with pytest.raises(RunError, match=r"feda3i resume .*broken"):
+        run(tiny_recipe(), broken)
+
+
 # -- privacy ---------------------------------------------------------------------------------------
 
 
@@ -135,17 +134,15 @@ def test_one_of_two_that_claim_a_folder_gets_it(tmp_path):
 def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run(tiny_recipe("engine.workers=2"), path, listener=StopAfter())
-    pixels = [f for f in path.rglob("*") if f.suffix == ".npy"]
-    assert pixels
-    assert {file.parent for file in pixels} == {path / "cache"}
+        run(noisy, path, listener=StopAfter())
+    names = {file.name.split("-")[0] for file in (path / "cache").iterdir()}
+    assert names == {"array", "noise", "params"}
     assert stat.S_IMODE((path / "cache").stat().st_mode) == 0o700
     (path / "cache").chmod(0o755)
     with pytest.raises(KeyboardInterrupt):
         resume(path, listener=StopAfter(2))
     assert stat.S_IMODE((path / "cache").stat().st_mode) == 0o700
     resume(path)
-    assert not [f for f in path.rglob("*") if f.suffix in (".npy", ".npz")]
     assert not (path / "cache").exists()
 
 
@@ -155,28 +152,48 @@ def test_the_memory_of_sites_is_private(tiny_recipe, tmp_path):
     assert stat.S_IMODE((path / "memory").stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize(
-    "name", [".lock", "events.jsonl", "cache", "state/checkpoint.bin", "memory"]
-)
-def test_nothing_is_written_through_a_link(broken, tmp_path, name):
+# -- a link leads elsewhere, and reading a pipe would wait for ever --------------------------------
+
+
+@pytest.mark.parametrize("name", [lock.NAME, "events.jsonl", "cache", "state/checkpoint.bin"])
+def test_nothing_is_written_through_a_link(tiny_recipe, broken, tmp_path, name):
     target = tmp_path / "target"
     target.write_text("precious")
     link = broken / name
     if link.exists():
         shutil.rmtree(link) if link.is_dir() else link.unlink()
     link.symlink_to(target)
-    with pytest.raises(RunError, match="is a link"):
+    with pytest.raises(RunError, match="found a link"):
         resume(broken)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / lock.NAME).symlink_to(target)
+    with pytest.raises(RunError, match="found a link"):
+        run(tiny_recipe(), tmp_path / "new")
     assert target.read_text("utf-8") == "precious"
 
 
-def test_a_lock_that_is_a_link_is_refused_by_run_too(tiny_recipe, tmp_path):
-    target = tmp_path / "target"
-    target.write_text("precious")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".lock").symlink_to(target)
-    with pytest.raises(RunError, match="no run made"):
-        run(tiny_recipe(), tmp_path / "run")
-    with pytest.raises(RunError, match="is a link"):
-        lock.Lock(tmp_path / "run")
-    assert target.read_text("utf-8") == "precious"
+@pytest.fixture
+def impatient():
+    """End the test instead of waiting for a pipe if the check is lost."""
+
+    def stop(_number, _frame):
+        raise AssertionError("waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("to_write", [False, True])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "events.jsonl", lock.NAME, "state/checkpoint.bin"]
+)
+def test_a_pipe_is_refused_and_named(finished, impatient, tmp_path, name, to_write):
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(RunError, match=f"found a link, a pipe or a device: '{folder / name}'"):
+        RunFolder.open(folder, to_write=to_write)

@@ -9,23 +9,52 @@ import pytest
 from PIL import Image
 
 from feda3i.core.trees import pack, seal
-from feda3i.engine import manifest
-from feda3i.engine.events import read_events
+from feda3i.engine.events import EventLog, parse_event, read_events
+from feda3i.engine.results import load_run
 from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError
 from feda3i.files import write_file
 from listeners import StopAfter
 
+READERS = {
+    "resume": ("resume", "{run}"),
+    "predict": ("predict", "{run}", "{run}", "--out", "{out}"),
+    "evaluate": ("evaluate", "{run}"),
+    "export": ("export", "{run}", "--to", "onnx", "--out", "{out}"),
+    "audit": ("audit", "{run}"),
+}
+
 
 def contents(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
-def edit(file, old, new):
+def edit(file, change):
     text = file.read_text("utf-8")
-    assert old in text
-    file.write_text(text.replace(old, new))
+    file.write_text(change(text))
+    assert file.read_text("utf-8") != text
+
+
+def with_keys(**changes):
+    return lambda text: json.dumps({**json.loads(text), **changes})
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.fixture
+def refused(feda3i, tmp_path):
+    """Return a function that runs a command on a folder and returns its one line of refusal."""
+
+    def call(command, run):
+        code, _, said = feda3i(*(a.format(run=run, out=tmp_path / "o") for a in READERS[command]))
+        assert (code, said.count("\n")) == (1, 1)
+        return said
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -36,27 +65,25 @@ def edit(file, old, new):
         ('name = "fedavg"', 'name = "fedprox"', r"method\.name fedavg, now fedprox"),
     ],
 )
-def test_an_edited_recipe_is_named(broken, done, old, new, named):
-    edit(broken / "recipe.toml", old, new)
+def test_an_edited_recipe_is_named(broken, old, new, named):
+    edit(broken / "recipe.toml", lambda text: text.replace(old, new))
     before = contents(broken)
-    with pytest.raises(RunError, match=rf"recipe\.toml' is not the recipe .*{named}"):
-        resume(broken)
+    for read in (resume, load_run):
+        with pytest.raises(RunError, match=rf"recipe\.toml' is not the recipe .*{named}"):
+            read(broken)
     assert contents(broken) == before
 
 
-def test_a_finished_run_with_another_recipe_is_not_rewritten(done, feda3i):
-    edit(done / "recipe.toml", "rounds = 1", "rounds = 2")
+def test_a_finished_run_with_another_recipe_is_not_rewritten(done, refused):
+    edit(done / "recipe.toml", lambda text: text.replace("rounds = 1", "rounds = 2"))
     before = contents(done)
-    for command in ("resume", "evaluate"):
-        code, _, err = feda3i(command, done)
-        assert code == 1
-        assert "rounds 1, now 2" in err
+    assert all("rounds 1, now 2" in refused(command, done) for command in ("resume", "evaluate"))
     assert contents(done) == before
 
 
 @pytest.mark.slow
 def test_the_engine_may_change(broken, tiny_recipe, tmp_path):
-    edit(broken / "recipe.toml", "workers = 1", "workers = 2")
+    edit(broken / "recipe.toml", lambda text: text.replace("workers = 1", "workers = 2"))
     assert resume(broken).sha256 == run(tiny_recipe(), tmp_path / "whole").sha256
 
 
@@ -75,43 +102,32 @@ def test_a_flipped_bit_in_the_model_is_noticed_and_mended(done, feda3i, tmp_path
     assert resume(done).sha256 == sha
 
 
-def test_another_version_is_mentioned_and_noted(broken, monkeypatch):
-    versions = {
-        p: "0.1" if p == "torch" else v for p, v in manifest._versions()["packages"].items()
-    }
-    file = broken / "manifest.json"
-    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "packages": versions}))
-    listener = StopAfter(99)
-    resume(broken, listener=listener)
-    (line,) = listener.notes
-    assert "torch 0.1, now " in line
-    (event,) = read_events(broken / "events.jsonl", "resume")
-    assert event["changed"] == [line]
-    assert event["round"] == 2
-
-
-def test_another_processor_is_mentioned_in_one_line(broken, feda3i):
-    file = broken / "manifest.json"
-    content = json.loads(file.read_text("utf-8"))
-    here = content["processor"]
+def test_other_versions_and_another_processor_are_mentioned_and_noted(broken, tmp_path):
+    same = shutil.copytree(broken, tmp_path / "same")
+    manifest = json.loads((broken / "manifest.json").read_text("utf-8"))
+    here = manifest["processor"]
     assert here["name"]
     assert here["instructions"] in ("AVX512", "AVX2", "DEFAULT", "NO AVX", "SVE256")
-    assert set(here) == {"name", "instructions", "onednn_limit"}
-    other = {"name": "Abacus 9", "instructions": "BEADS", "onednn_limit": here["onednn_limit"]}
-    file.write_text(json.dumps({**content, "processor": other}))
-    code, out, err = feda3i("resume", broken)
-    assert code == 0
-    assert "sha256" in out
-    (line,) = [line for line in err.splitlines() if "processor" in line]
-    assert "Abacus 9, now " in line
-    assert "BEADS, now " in line
-
-
-def test_the_same_machine_says_nothing(broken):
+    packages = {**manifest["packages"], "torch": "0.1"}
+    other = {**here, "name": "Abacus 9", "instructions": "BEADS"}
+    edit(broken / "manifest.json", with_keys(packages=packages, processor=other))
     listener = StopAfter(99)
     resume(broken, listener=listener)
+    versions, processor = listener.notes
+    assert "torch 0.1, now " in versions
+    assert "Abacus 9, now " in processor
+    assert "BEADS, now " in processor
+    (event,) = read_events(broken / "events.jsonl", "resume")
+    assert (event["changed"], event["round"]) == ([versions, processor], 2)
+    listener = StopAfter(99)
+    resume(same, listener=listener)
     assert listener.notes == []
-    assert list(read_events(broken / "events.jsonl", "resume")) == []
+    assert list(read_events(same / "events.jsonl", "resume")) == []
+
+
+def test_changed_data_are_noticed(broken, federation):
+    with pytest.raises(RunError, match=r"data of .* changed since .*sha256: \w+ then, \w+ now"):
+        resume(broken, federation=federation)
 
 
 def test_a_plug_in_that_changed_is_named(tiny_recipe, tmp_path):
@@ -132,35 +148,85 @@ def test_a_plug_in_that_changed_is_named(tiny_recipe, tmp_path):
     assert resume(path, trust_code=True).sha256
 
 
-# -- the event log ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("command", "change", "version"),
+    [
+        ("resume", {"feda3i": "0.1.0"}, "0.1.0"),
+        ("predict", {"feda3i": "0.1.0"}, "0.1.0"),
+        ("resume", {"feda3i": "9.0", "format": 99}, "9.0"),
+    ],
+)
+def test_a_folder_of_another_version_gives_one_line(copied, refused, command, change, version):
+    edit(copied / "manifest.json", with_keys(**change))
+    assert f"was written by feda3i {version}; this is 0.2.0" in refused(command, copied)
 
 
-def test_a_finished_run_without_state_keeps_its_log(done):
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("data", None), ("data", {"sha256": 1}), ("packages", []), ("processor", "x")),
+        *(("created", 5), ("seed", float("inf")), ("seed", 10**30), ("best", {"round": "x"})),
+    ],
+)
+def test_a_manifest_of_other_types_is_damaged(copied, key, value):
+    edit(copied / "manifest.json", with_keys(**{key: value}))
+    with pytest.raises(RunError, match=rf"manifest.json' is damaged: {key}"):
+        RunFolder.open(copied)
+
+
+# -- checkpoint and event log ----------------------------------------------------------------------
+
+
+def test_events_after_the_checkpoint_are_cut(broken):
+    log = EventLog(broken / "events.jsonl")
+    log.write("round", round=2, loss=0.0)
+    log.close()
+    with (broken / "events.jsonl").open("a") as file:
+        file.write('{"event": "rou')
+    resume(broken)
+    rounds = [e["round"] for e in read_events(broken / "events.jsonl", "round")]
+    assert rounds == [1, 2, 3]
+
+
+def test_a_full_disk_loses_nothing(tmp_path, broken, monkeypatch):
+    copy = shutil.copytree(broken, tmp_path / "copy")
+
+    def full(path, data):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("feda3i.engine.run_folder.write_file", full)
+        with pytest.raises(OSError, match="No space"):
+            resume(copy)
+    assert resume(copy).sha256 == resume(broken).sha256
+
+
+def test_a_finished_run_needs_no_state_and_stays_as_it_is(done):
     shutil.rmtree(done / "state")
-    before = contents(done)
-    assert resume(done).scores
-    assert contents(done) == before
+    before = {file: file.stat().st_mtime_ns for file in done.rglob("*") if file.is_file()}
+    again = resume(done)
+    assert again.scores == pytest.approx(load_run(done).scores(), nan_ok=True)
+    assert {file: file.stat().st_mtime_ns for file in done.rglob("*") if file.is_file()} == before
 
 
-def test_a_lost_checkpoint_does_not_empty_the_log(broken):
-    shutil.rmtree(broken / "state")
+@pytest.mark.parametrize(
+    ("name", "size", "words"),
+    [
+        ("state/checkpoint.bin", None, r"checkpoint\.bin' is gone"),
+        ("state/checkpoint.bin", 5000, r"checkpoint\.bin.*truncated"),
+        ("events.jsonl", None, r"has 0 bytes.*after \d+: a part is lost"),
+        ("events.jsonl", 100, r"has 100 bytes.*after \d+: a part is lost"),
+    ],
+)
+def test_a_lost_or_short_file_is_named_and_nothing_changes(broken, name, size, words):
+    if size is None:
+        (broken / name).unlink()
+    else:
+        os.truncate(broken / name, size)
     before = contents(broken)
-    with pytest.raises(RunError, match=r"checkpoint .*checkpoint\.bin' is gone"):
+    with pytest.raises(RunError, match=words):
         resume(broken)
     assert contents(broken) == before
-
-
-@pytest.mark.parametrize("left", [None, 0, 100])
-def test_a_short_log_is_an_error_that_names_both_lengths(broken, left):
-    log = broken / "events.jsonl"
-    whole = log.stat().st_size
-    if left is None:
-        log.unlink()
-    else:
-        os.truncate(log, left)
-    with pytest.raises(RunError, match=rf"has {left or 0} bytes.*after {whole}"):
-        resume(broken)
-    assert not log.exists() or log.stat().st_size == left
 
 
 @pytest.mark.parametrize(
@@ -172,25 +238,45 @@ def test_a_short_log_is_an_error_that_names_both_lengths(broken, left):
 )
 def test_a_checkpoint_from_elsewhere_is_looked_at(broken, change):
     folder = RunFolder.open(broken)
-    tree = {**folder.load(), **change}
-    write_file(folder.checkpoint, seal(pack(tree)))
+    write_file(folder.checkpoint, seal(pack({**folder.load(), **change})))
     with pytest.raises(RunError, match=r"checkpoint\.bin' cannot be used"):
         resume(broken)
 
 
 @pytest.mark.parametrize("line", [b"[" * 9000, b'{"event', b"7", b"\xff\xfe"])
-def test_a_damaged_log_names_itself(done, line, feda3i):
-    log = done / "events.jsonl"
+def test_a_damaged_log_names_itself(broken, line):
+    log = broken / "events.jsonl"
     log.write_bytes(line + b"\n" + log.read_bytes())
-    code, _, err = feda3i("resume", done)
-    assert code == 1
-    assert "events.jsonl' " in err
-    assert "bug" not in err
+    with pytest.raises(RunError, match=r"events\.jsonl' (is damaged|cannot be read)"):
+        list(read_events(log))
 
 
-def test_done_means_nothing_to_do(tiny_recipe, tmp_path):
-    first = run(tiny_recipe("rounds=1"), tmp_path / "run")
-    before = {f: f.stat().st_mtime_ns for f in first.path.rglob("*") if f.is_file()}
-    again = resume(first.path)
-    assert (again.sha256, again.scores) == (first.sha256, pytest.approx(first.scores, nan_ok=True))
-    assert {f: f.stat().st_mtime_ns for f in first.path.rglob("*") if f.is_file()} == before
+@pytest.mark.parametrize("command", READERS)
+def test_an_edited_log_of_a_finished_run_is_refused_in_one_line(copied, refused, command):
+    edit(copied / "events.jsonl", lambda text: text.replace('"dice": 0.', '"dice": 0.9'))
+    said = refused(command, copied)
+    assert f"'{copied}/events.jsonl' is not the log that this run wrote" in said
+
+
+def test_a_report_on_an_edited_log_says_so(copied, feda3i, tmp_path):
+    edit(copied / "events.jsonl", lambda text: text.replace('"dice": 0.', '"dice": 0.9'))
+    feda3i("report", copied, "--out", tmp_path / "page.html")
+    assert "is not the log that this run wrote" in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("[]", "{}", "{", '{"event": 5}', '{"event": "note", "text": 5, "is_result": true}'),
+        '{"event": "join", "sites": {"a": "b"}}',
+        '{"event": "score", "round": 1, "split": "test", "rows": [{"case": "a"}]}',
+        '{"event": "score", "round": 1, "split": "test", "rows": [{"case": "a", "class": 1, '
+        '"dice": "good"}]}',
+        '{"event": "resume", "number": NaN}',
+        f'{{"event": "resume", "number": {10**400}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_no_run_writes_is_no_event(line):
+    assert parse_event(line) is None
+    assert parse_event('{"event": "later", "of": "a newer version"}') is not None

@@ -1,6 +1,5 @@
 """Validation in a run: who is scored, which model is kept, when the run stops, what resumes."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -116,9 +115,6 @@ def test_bad_files_are_refused(tmp_path):
     with (result.path / "best.safetensors").open("ab") as file:
         file.write(b"x")
     with pytest.raises(RunError, match="not the model that this run made"):
-        load_run(result.path).predictor(best=True)
-    (result.path / "best.json").write_text(json.dumps({"round": "x"}))
-    with pytest.raises(RunError, match="cannot be read"):
         load_run(result.path).predictor(best=True)
     RunFolder.open(result.path).check_model()
 
