@@ -121,7 +121,6 @@ def run(
     need_flower()
     from feda3i.commands.report import report_at_end
     from feda3i.commands.run import load_named
-    from feda3i.engine.lock import is_free
     from feda3i.engine.notes import final_notes
     from feda3i.flower import deploy_control as control
     from feda3i.flower.node import check_names, read_env
@@ -131,7 +130,7 @@ def run(
     check_no_path(loaded)
     name = name or own_name
     folder = Path(read_env(server)["FEDA3I_RUNS"]) / name
-    if not resume and not is_free(folder):
+    if not resume and folder.exists():
         raise RunError(f"'{folder}' exists; continue it (--resume) or choose another --name")
     app_folder = control.write_app(server / "apps" / name, loaded, name, is_resumed=resume)
     control.register_keys(server)  # of sites that were added since the server was started

@@ -146,9 +146,7 @@ def note(text: str) -> None:
 
 def free_folder(parent: Path, stem: str) -> Path:
     """Return a folder name that is not taken, with a number if needed."""
-    from feda3i.engine.lock import is_free, is_held
-
     path, number = parent / stem, 2
-    while path.is_file() or not is_free(path) or is_held(path):
+    while path.exists():
         path, number = parent / f"{stem}-{number}", number + 1
     return path

@@ -1,21 +1,17 @@
-"""Who may write in a run folder: one process, if the folder is ours and holds plain files only."""
+"""Who may write in a run folder: one process, if the folder holds plain files only."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from feda3i.errors import RunError
 from feda3i.files import PART
-from feda3i.recipe.machine import FILE as LOCAL
 
 NAME = ".feda3i.lock"
-_START = (NAME, "state", "cache", "recipe.toml", LOCAL)
-"""What a start writes before the folder is a run."""
 
 
 def hold(folder: Path) -> BinaryIO:
@@ -48,13 +44,6 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def is_free(folder: Path) -> bool:
-    """Return whether a new run may be made here: nothing, or what a start that died left."""
-    names = set(os.listdir(folder)) if folder.exists() else set()
-    is_start = all(name in _START or name.startswith(PART) for name in names)
-    return not names or (NAME in names and is_start)
-
-
 def check_plain_files(folder: Path) -> None:
     """Raise ``RunError`` for a link, a pipe or a device in a run folder.
 
@@ -68,16 +57,6 @@ def check_plain_files(folder: Path) -> None:
                     f"expected plain files in the run folder '{folder}', found a link, a pipe or a "
                     f"device: '{path}'; take it away, or put the file there"
                 )
-
-
-def clear_start(folder: Path) -> None:
-    """Remove what a start of a run left that never became one; the lock is held."""
-    sweep(folder)
-    for path in (folder / name for name in _START if name != NAME):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

@@ -19,7 +19,7 @@ from feda3i.engine.job import Job, job_for
 from feda3i.engine.loop import Round, summarise_scores
 from feda3i.engine.manifest import BestModel, check_code_kept, check_data_kept, moved
 from feda3i.engine.notes import final_notes, losses_of, notes_after, notes_before
-from feda3i.engine.run_folder import RunFolder
+from feda3i.engine.run_folder import RunFolder, check_new
 from feda3i.engine.tracking import Tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestWatch
@@ -65,6 +65,7 @@ def run(
         The cases, if already at hand; by default they are made from the recipe.
     """
     path, listener = Path(path), listener or Silent()
+    check_new(path)
     with one_thread():
         # What cannot work fails before a folder is made.
         if federation is None:
@@ -79,20 +80,13 @@ def run(
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
         _ = job.layout, job.device()  # both fail here, if at all
-        if not annotators:
-            as_trained(given, recipe.method.name)
-        folder = RunFolder.claim(path)
-        try:
-            if annotators:
-                listener.doing("drawing the masks of the noisy annotators")
-            given = noisy_federation(given, recipe, annotators)
-            folder.begin(recipe, {"data": describe(given)})
+        if annotators:
+            listener.doing("drawing the masks of the noisy annotators")
+        else:
+            as_trained(given, recipe.method.name)  # fails here, if at all
+        given = noisy_federation(given, recipe, annotators)
+        with closing(RunFolder.create(path, recipe, {"data": describe(given)})) as folder:
             return _run_here(folder, job, given, listener)
-        except BaseException:
-            folder.abandon()
-            raise
-        finally:
-            folder.close()
 
 
 def resume(

@@ -57,73 +57,34 @@ class RunFolder:
         self.done = path / "DONE"
         self.cache = path / "cache"
         self._lock: BinaryIO | None = None
-        self._is_new = False
-
-    @classmethod
-    def claim(cls, path: Path) -> RunFolder:
-        """Make and hold a new run folder; what anybody else left is never touched."""
-        folder = cls(path)
-        check_text(path.name, f"the run folder '{path}'")
-        if path.exists() and not path.is_dir():
-            raise RunError(f"expected a folder to make at '{path}', found a file")
-        folder._check_free()
-        folder._is_new = not path.exists()
-        path.mkdir(parents=True, exist_ok=True)
-        folder._lock = lock.hold(path)
-        try:
-            folder._check_free()  # another process may have been here before the lock
-            lock.clear_start(path)
-            (path / "state").mkdir()
-        except BaseException as error:
-            if isinstance(error, OSError):
-                folder.abandon()
-            folder.close()
-            raise
-        return folder
-
-    def _check_free(self) -> None:
-        if self.is_run:
-            raise RunError(
-                f"'{self.path}' already holds a run; go on with it (feda3i resume {self.path}) or "
-                f"choose another folder with --out"
-            )
-        if not lock.is_free(self.path):
-            raise RunError(
-                f"'{self.path}' already holds something that no run made; choose a new or empty "
-                f"folder with --out"
-            )
-        lock.check_plain_files(self.path)
 
     @classmethod
     def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
-        """Make a new run folder that can be resumed from now on."""
-        folder = cls.claim(path)
-        folder.begin(recipe, facts)
-        return folder
+        """Make and hold a new run folder that can be resumed; what others left is not touched.
 
-    def begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
-        """Write recipe and manifest; from now on the run can be resumed."""
+        It is made beside its place and moved there whole: a kill leaves no half of a run.
+        """
         import tomli_w
 
-        manifest = manifest_of(recipe, facts)
-        check_plain(manifest)
-        write_local(self.path, recipe)
-        write_file(self.path / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
-        self._write_manifest(manifest)
-
-    def _write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        text = json.dumps(manifest, indent=2, sort_keys=True)
-        write_file(self.path / "manifest.json", text.encode())
-
-    def abandon(self) -> None:
-        """Leave no trace of a run that failed before it began; one that began stays."""
-        if self.is_run or self._lock is None:
-            return
-        lock.clear_start(self.path)
-        (self.path / lock.NAME).unlink(missing_ok=True)
-        if self._is_new:
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+        check_new(path)
+        beside = path.with_name(f"{PART}{os.getpid()}-{path.name}")
+        folder = cls(path)
+        try:
+            (beside / "state").mkdir(parents=True)
+            folder._lock = lock.hold(beside)
+            manifest = manifest_of(recipe, facts)
+            check_plain(manifest)
+            write_local(beside, recipe)
+            write_file(beside / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
+            _write_manifest(beside, manifest)
+            os.rename(beside, path)
+        except BaseException as error:
+            folder.close()
+            shutil.rmtree(beside, ignore_errors=True)
+            if isinstance(error, OSError):
+                check_new(path)  # another process may have been faster
+            raise
+        return folder
 
     @classmethod
     def open(cls, path: Path, *, to_write: bool = False) -> RunFolder:
@@ -133,11 +94,6 @@ class RunFolder:
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
         lock.check_plain_files(path)
-        if not folder.is_run and any(path.iterdir()) and lock.is_free(path):
-            raise RunError(
-                f"'{path}' never became a run: it was interrupted before its first files were "
-                f"written, and nothing is lost. Start it again: feda3i run RECIPE --out {path}"
-            )
         check_log(path, folder.manifest())
         if to_write:
             folder._lock = lock.hold(path)
@@ -236,7 +192,8 @@ class RunFolder:
             about = BestModel(round=best.round, score=best.shown_score, sha256=digest)
             facts["best"] = about.model_dump()
         digest = _write_hashed(self.model, model_bytes(job, params))
-        self._write_manifest({**self.manifest(), **facts, "events_sha256": hash_file(self.events)})
+        facts["events_sha256"] = hash_file(self.events)
+        _write_manifest(self.path, {**self.manifest(), **facts})
         self.drop_cache()
         write_file(self.done, f"{digest}\n".encode())
         return digest
@@ -278,6 +235,28 @@ class RunFolder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def check_new(path: Path) -> None:
+    """Raise ``RunError`` unless a new run can be made at this place."""
+    check_text(path.name, f"the run folder '{path}'")
+    if path.exists() and not path.is_dir():
+        raise RunError(f"expected a folder to make at '{path}', found a file")
+    if (path / "manifest.json").exists():
+        raise RunError(
+            f"'{path}' already holds a run; go on with it (feda3i resume {path}) or choose another "
+            f"folder with --out"
+        )
+    if path.is_dir() and any(path.iterdir()):
+        raise RunError(
+            f"'{path}' already holds something that no run made; choose a new or empty folder with "
+            f"--out"
+        )
+
+
+def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    text = json.dumps(manifest, indent=2, sort_keys=True)
+    write_file(folder / "manifest.json", text.encode())
 
 
 def _write_hashed(path: Path, data: bytes) -> str:

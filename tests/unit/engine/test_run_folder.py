@@ -4,13 +4,11 @@ import os
 import shutil
 import signal
 import stat
-import threading
 
 import pytest
 
-from feda3i.commands.run import free_folder
 from feda3i.engine import lock
-from feda3i.engine.run import resume, run
+from feda3i.engine.run import describe, resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RecipeError, RunError
 from feda3i.files import write_file
@@ -46,7 +44,7 @@ def test_what_fails_early_leaves_no_folder(tiny_recipe, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("file", ["local.json", "recipe.toml", "manifest.json"])
-def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, file):
+def test_a_start_that_fails_leaves_nothing(tiny_recipe, tmp_path, monkeypatch, file):
     def full(path, *_, **__):
         if path.name == file:
             raise OSError(28, "No space left on device", str(path))
@@ -63,21 +61,6 @@ def test_a_start_that_fails_is_cleared_away(tiny_recipe, tmp_path, monkeypatch, 
     assert run(tiny_recipe("rounds=1"), tmp_path / "empty").sha256
 
 
-def test_the_default_folder_of_a_dead_start_is_taken_again(tmp_path):
-    first = free_folder(tmp_path, "demo")
-    first.mkdir()
-    (first / lock.NAME).touch()
-    (first / ".part-4711-recipe.toml").write_bytes(b"half")
-    assert free_folder(tmp_path, "demo") == first
-    with pytest.raises(RunError, match=rf"never became a run.*feda3i run RECIPE --out {first}"):
-        RunFolder.open(first)
-    with lock.hold(first):
-        assert free_folder(tmp_path, "demo") != first
-    assert free_folder(tmp_path, "demo") == first
-    (first / "manifest.json").write_text("{}")
-    assert free_folder(tmp_path, "demo") != first
-
-
 def test_temporary_files_of_a_dead_process_are_removed(broken):
     parts = ("model.safetensors", "state/checkpoint.bin", "cache/noise-1.npz")
     leftovers = [(broken / name).with_name(f".part-47-{name.split('/')[-1]}") for name in parts]
@@ -90,31 +73,15 @@ def test_temporary_files_of_a_dead_process_are_removed(broken):
     assert (broken / "notes.tmp").exists()
 
 
-def test_one_of_two_that_claim_a_folder_gets_it(tmp_path):
-    found = []
-    gate = threading.Barrier(2)
-
-    def claim():
-        gate.wait()
-        try:
-            found.append(RunFolder.claim(tmp_path / "run"))
-        except RunError as error:
-            found.append(error)
-
-    threads = [threading.Thread(target=claim) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(type(item).__name__ for item in found) == ["RunError", "RunFolder"]
-
-
-def test_a_folder_is_held_by_one_process(broken):
-    held = RunFolder.open(broken, to_write=True)
+def test_one_of_two_that_make_a_folder_gets_it(tiny_recipe, federation, tmp_path):
+    facts = {"data": describe(federation)}
+    first = RunFolder.create(tmp_path / "run", tiny_recipe(), facts)
+    with pytest.raises(RunError, match="already holds a run"):
+        RunFolder.create(tmp_path / "run", tiny_recipe(), facts)
     with pytest.raises(RunError, match="another process"):
-        RunFolder.open(broken, to_write=True)
-    held.close()
-    RunFolder.open(broken, to_write=True).close()
+        RunFolder.open(tmp_path / "run", to_write=True)
+    first.close()
+    RunFolder.open(tmp_path / "run", to_write=True).close()
 
 
 def test_what_is_no_run_folder_or_already_one_is_named(tiny_recipe, broken, tmp_path):
@@ -134,9 +101,9 @@ def test_what_is_no_run_folder_or_already_one_is_named(tiny_recipe, broken, tmp_
 def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run(noisy, path, listener=StopAfter())
+        run(tiny_recipe("engine.workers=2"), path, listener=StopAfter())
     names = {file.name.split("-")[0] for file in (path / "cache").iterdir()}
-    assert names == {"array", "noise", "params"}
+    assert names == {"array", "params"}
     assert stat.S_IMODE((path / "cache").stat().st_mode) == 0o700
     (path / "cache").chmod(0o755)
     with pytest.raises(KeyboardInterrupt):
