@@ -177,9 +177,7 @@ def run_rounds(
     server, number, watch = _server(folder, job, transport)
     is_guarded = recipe.engine.guards(transport.is_remote)
     guard = Guard.of_log(folder.events, factor) if is_guarded else None
-    tracker = Tracker(
-        recipe.engine.sinks(), folder.path, folder.path.name, number, listener.note
-    )
+    tracker = Tracker(recipe.engine.sinks(), folder.path, folder.path.name, number, listener.note)
     log = EventLog(folder.events, tracker.take)
     name = recipe.title or folder.path.name
     listener.begin(f"{name}, {recipe.method.name}, seed {recipe.seed}", recipe.rounds, number - 1)

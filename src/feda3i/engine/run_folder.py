@@ -28,7 +28,7 @@ from feda3i.engine.manifest import BestModel, check_manifest, check_recipe_kept,
 from feda3i.engine.model_file import model_bytes
 from feda3i.engine.validation import Best
 from feda3i.errors import RunError, WireError
-from feda3i.files import write_file
+from feda3i.files import PART, write_file
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.finding import read_toml
 from feda3i.recipe.machine import with_local, write_local
