@@ -23,6 +23,7 @@ READERS = {
     "evaluate": ("evaluate", "{run}"),
     "export": ("export", "{run}", "--to", "onnx", "--out", "{out}"),
     "audit": ("audit", "{run}"),
+    "report": ("report", "{run}"),
 }
 
 
@@ -256,12 +257,6 @@ def test_an_edited_log_of_a_finished_run_is_refused_in_one_line(copied, refused,
     edit(copied / "events.jsonl", lambda text: text.replace('"dice": 0.', '"dice": 0.9'))
     said = refused(command, copied)
     assert f"'{copied}/events.jsonl' is not the log that this run wrote" in said
-
-
-def test_a_report_on_an_edited_log_says_so(copied, feda3i, tmp_path):
-    edit(copied / "events.jsonl", lambda text: text.replace('"dice": 0.', '"dice": 0.9'))
-    feda3i("report", copied, "--out", tmp_path / "page.html")
-    assert "is not the log that this run wrote" in (tmp_path / "page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
