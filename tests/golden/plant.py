@@ -168,7 +168,7 @@ PLANTS = (
         "the safe say balanced a pixel off the middle",
         "feda3i, safe",
         "feda3i.quality.balance:_balanced",
-        lambda f: lambda offset, centre, width, size: f(offset, centre + 1, width, size),
+        lambda f: lambda offset, centre, size: f(offset, centre + 1, size),
     ),
     Plant(
         "the survey takes the losses inside the contour for those outside",

@@ -56,13 +56,10 @@ from feda3i.methods.base import Method
 from feda3i.methods.measured import edges_at, shared_scale, side_of
 
 Share = Annotated[float, Field(ge=0, le=1)]
-PAIRS = {
-    "q": ("inner_loss", "outer_loss"),
-    "offset": ("offset", "offset_error"),
-    "edge": ("edge", "edge_error"),
-}
-"""What the two columns of each part of a ``SiteSurvey`` are called on the wire."""
-SURVEY = (*PAIRS["q"], "usable_cases", *PAIRS["offset"], *PAIRS["edge"])
+SURVEY = (
+    *("inner_loss", "outer_loss", "usable_cases"),
+    *("offset", "offset_error", "edge", "edge_error"),
+)
 OBJECTS = "objects"
 SETTLED = 0.05
 """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
@@ -194,33 +191,21 @@ class FedA3I(Method):
         found = quality.survey_site(
             masks, classes=site.classes, offsets=self.safe, spacing=site.voxels()
         )
-        unused = np.full((site.classes, 2), np.nan)  # what the server does not use stays here
-        parts = {
-            "q": found.q,
-            "offset": unused if found.offset is None else found.offset * shared_scale(site),
-            "edge": np.array([(one.offset, one.error) for one in edges_at(site)])
-            if self.safe
-            else unused,
-        }
-        numbers: Numbers = {"usable_cases": found.cases.tolist()}
-        for part, names in PAIRS.items():
-            numbers.update(zip(names, parts[part].T.tolist(), strict=True))
-        objects = quality.Counts() if found.objects is None else found.objects
-        numbers[OBJECTS] = objects.sent()
-        return {name: numbers[name] for name in (*SURVEY, OBJECTS)}
+        offset = edge = np.full((site.classes, 2), np.nan)  # unused by the paper's rule: not told
+        objects = quality.Counts()
+        if found.offset is not None and found.objects is not None:
+            offset, objects = found.offset * shared_scale(site), found.objects
+            edge = np.array([(one.offset, one.error) for one in edges_at(site)])
+        columns = [*found.q.T, found.cases, *offset.T, *edge.T]
+        told = {name: column.tolist() for name, column in zip(SURVEY, columns, strict=True)}
+        return {**told, OBJECTS: objects.sent()}
 
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:
     """Return a site's survey from the numbers on the wire."""
-    parts = {
-        part: np.array([numbers[name] for name in names], dtype=np.float64).T
-        for part, names in PAIRS.items()
-    }
-    return quality.SiteSurvey(
-        cases=np.asarray(numbers["usable_cases"], dtype=np.int64),
-        objects=quality.Counts.received(np.asarray(numbers[OBJECTS], np.float64).tolist()),
-        **parts,
-    )
+    table = np.array([numbers[name] for name in SURVEY], dtype=np.float64)
+    objects = quality.Counts.received(np.asarray(numbers[OBJECTS], np.float64).tolist())
+    return quality.SiteSurvey(table[:2].T, table[2], table[3:5].T, table[5:].T, objects)
 
 
 METHOD = FedA3I

@@ -8,14 +8,18 @@ from feda3i.quality.balance import balance_by_offset, balance_sites
 from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
 from feda3i.quality.effects import Effects, combined, site_effects
 from feda3i.quality.grouping import Grouping, group_sites, strengths
-from feda3i.quality.measure import Offset, agreement, measure_edges, rescaled
+from feda3i.quality.measure import (
+    Offset,
+    agreement,
+    contour_offset,
+    measure_edges,
+    rescaled,
+    site_offset,
+)
 from feda3i.quality.objects import Counts
-from feda3i.quality.offset import contour_offset, site_offset
-from feda3i.quality.rating import Part, Rating, rate_sites
-from feda3i.quality.reasons import survey_lines
-from feda3i.quality.regions import boundary_regions
+from feda3i.quality.rating import Part, Rating, rate_sites, survey_lines
 from feda3i.quality.shift import redraw, shift_mask
-from feda3i.quality.survey import SiteSurvey, learning_difficulty, survey_site
+from feda3i.quality.survey import SiteSurvey, boundary_regions, learning_difficulty, survey_site
 from feda3i.quality.weights import effective_sites, mix_by_stage, shares, site_weights
 
 __all__ = [

@@ -15,66 +15,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.quality.edges import SIDE
-from feda3i.quality.grouping import Grouping, Label
+from feda3i.quality.grouping import Grouping
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.rating import Part, Rating, by_class
 from feda3i.quality.survey import SiteSurvey
 from feda3i.quality.weights import shares
 
-LEAST, MOST = 0.25, 4.0
-"""Bounds of a weight, as multiples of the site's share of cases."""
-CEILING = 0.4
-"""No site gets a larger part of the weight than this, unless its cases alone give it more."""
-WIDTH = 0.25
-"""Of the Gaussian that prefers sites near the centre, as a part of the range of offsets."""
-STEEPEST = 2.0
-"""Of the tilt: it parts two sites a tenth of the range apart by a factor of 2.2 at most."""
-FEWEST, FEWEST_EDGES = 4, 3
-"""With fewer rated sites the middle between the ends is no better a guess than the mean; edges in
-the images need three."""
-B0, B0_ERROR = 1.0, 4.0
-"""Pixels at 256 a side that good annotators draw outside the edge: +3 in dermoscopy, +2 in breast
-ultrasound, 0 and -2 in synthetic images, -5 for optic discs."""
-ENDS = 2.0
-"""The middle between the ends of K sites errs by ENDS / (K + 5) of their range (simulated)."""
-LOPSIDED = 0.8
-"""The mean of sites errs by this part of their standard deviation: four of five draw alike."""
-HESITATION = 0.2
-"""A move of the weighted offset counts for less, the nearer it is to its own error."""
-LEAST_CORRELATION = 0.8
-"""Of the two offsets, from images and from the model's contours, over sites."""
-APART = 2.0
-"""Standard errors between two guesses of the border from which on they contradict each other."""
+LEAST, MOST = 0.25, 4.0  # bounds of a weight, as multiples of the site's share of cases
+CEILING = 0.4  # of a site's weight, unless its cases alone give it more
+WIDTH = 0.25  # of the Gaussian that prefers sites near the centre, in ranges of offsets
+STEEPEST = 2.0  # tilt: it parts two sites a tenth of the range apart by a factor of 2.2 at most
+FEWEST, FEWEST_EDGES = 4, 3  # rated sites that a middle between the ends, and that edges need
+B0, B0_ERROR = 1.0, 4.0  # px at 256 that good annotators draw outside the edge (-5 to +3 so far)
+ENDS = 2.0  # the middle between the ends of K sites errs by ENDS / (K + 5) of their range
+LOPSIDED = 0.8  # the mean of sites errs by this part of their deviation: four of five draw alike
+HESITATION = 0.2  # a move of the weighted offset counts for less, the nearer it is to its error
+LEAST_CORRELATION = 0.8  # over sites, of the offsets from images and from the model's contours
+APART = 2.0  # standard errors from which on two guesses of the border contradict each other
 
 
-class Border(NamedTuple):
-    """Where the sites draw and where they should, in pixels."""
+class Balance(NamedTuple):
+    """Where sites draw and where they should, in pixels, and the weights that come of it."""
 
     # ``(site,)`` offset of each site and its standard error; ``NaN``: unrated
     places: FloatArray
     errors: FloatArray
-    centre: float  # the offset that the weighted sites should have
-    trust: float
-    """0..1: how much of the way from the mean of the sites to the centre is more than a guess."""
-    reason: str = ""  # why nothing should change, if nothing should
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Balanced weights, and how they came about."""
-
+    centre: float  # the offset that the weighted sites should have on average
+    trust: float  # 0..1: how far the weights move from the shares of cases towards full balance
+    reason: str  # the same in words, or why nothing changes
     weights: FloatArray  # ``(site,)``, summing to one; an unrated site has its share of cases
-    centre: float  # the offset, in pixels, that the weighted sites should have on average
-    trust: float  # 0..1: how far the weights moved from the shares of cases towards full balance
-    reason: str  # the same in words
-    places: FloatArray  # ``(site,)`` where each site draws, as ``centre``; ``NaN`` if unrated
 
 
 def balance_by_offset(
@@ -82,30 +57,18 @@ def balance_by_offset(
 ) -> Rating:
     """Weigh all sites by ``balance_sites``, for every class.
 
-    Parameters
-    ----------
-    surveys
-        What each site found, with offsets; ``None`` for a site that could not be asked.
-    counts
-        Cases of every site.
-    side
-        Longest side of the images in pixels.
+    ``surveys`` are what each site found, with offsets (``None`` for a site that could not be
+    asked), ``counts`` the cases of every site, ``side`` the longest side of the images in pixels.
     """
-    sites = tuple(surveys)
-    parts = []
-    for k, q in enumerate(by_class(surveys)):
-        offset, edge = np.full((2, len(sites), 2), np.nan)
-        for row, survey in enumerate(surveys.values()):
-            if survey is not None and survey.offset is not None:
-                offset[row] = survey.offset[k]
-            if survey is not None and survey.edge is not None:
-                edge[row] = survey.edge[k]
+    sites, parts = tuple(surveys), []
+    columns = (by_class(surveys, name) for name in ("q", "offset", "edge"))
+    for number, (q, offset, edge) in enumerate(zip(*columns, strict=True), start=1):
         quantity = [counts[name] for name in sites]
         found = balance_sites(offset[:, 0], offset[:, 1], quantity, edge[:, 0], edge[:, 1], side)
         groups = _sides(found)
         rated = groups.is_rated()
         weights = np.where(rated, found.weights, 0.0) if rated.any() else found.weights
-        parts.append(Part(k + 1, q, groups, weights, offset, edge))
+        parts.append(Part(number, q, groups, weights, offset, edge))
     return Rating(sites, tuple(parts))
 
 
@@ -114,10 +77,7 @@ def _sides(found: Balance) -> Grouping:
     rated = np.isfinite(found.places)
     middle = np.median(found.places[rated]) if rated.any() else 0.0
     away = found.places - (found.centre if np.isfinite(found.centre) else middle)
-    labels: list[Label] = [
-        "unrated" if not is_rated else "larger" if gap > 0 else "smaller"
-        for is_rated, gap in zip(rated, away, strict=True)
-    ]
+    labels = np.where(rated, np.where(away > 0, "larger", "smaller"), "unrated").tolist()
     unknown = np.full(len(away), np.nan)
     return Grouping(tuple(labels), unknown, np.abs(away), "balance", found.reason)
 
@@ -149,27 +109,25 @@ def balance_sites(
         np.asarray(unknown if one is None else one, dtype=np.float64)
         for one in (offset, error, edge, edge_error)
     )
-    border = _by_edges(model, model_error, image, image_error, size, side)
+    found = _by_edges(model, model_error, image, image_error, size, side)
     words = "balanced by the edges in the images at offset"
-    if border is None:
-        border, words = _middle(model, model_error, size), "balanced at offset"
-    rated = np.isfinite(border.places) & np.isfinite(border.errors) & (size > 0)
-    here = border.places[rated]
-    width = float(np.ptp(here)) if border.trust > 0.0 else 0.0
-    trust = 0.0
-    if width > 0.0:
+    if found is None:
+        found, words = _middle(model, model_error, size), "balanced at offset"
+    rated = np.isfinite(found.places) & np.isfinite(found.errors) & (size > 0)
+    here, trust = found.places[rated], 0.0
+    if found.trust > 0.0 and np.ptp(here) > 0.0:
         # The part of the offsets' spread that is not chance.
-        chance = float(np.median(border.errors[rated] ** 2)) / float(here.var(ddof=1))
-        trust = max(0.0, 1.0 - chance) * border.trust
+        chance = float(np.median(found.errors[rated] ** 2)) / float(here.var(ddof=1))
+        trust = max(0.0, 1.0 - chance) * found.trust
     if trust == 0.0:
         why = "the offsets differ no more than by chance: everybody keeps the share of cases"
-        return Balance(size, border.centre, 0.0, border.reason or why, border.places)
+        return found._replace(trust=0.0, reason=found.reason or why)
     part = size[rated].sum()
     weights = size.copy()
-    balanced = part * _balanced(here, border.centre, WIDTH * width, size[rated] / part)
+    balanced = part * _balanced(here, found.centre, size[rated] / part)
     weights[rated] = trust * balanced + (1.0 - trust) * size[rated]
-    why = f"{words} {border.centre:+.2f} px of {len(here)} sites, trust {trust:.2f}"
-    return Balance(weights / weights.sum(), border.centre, trust, why, border.places)
+    why = f"{words} {found.centre:+.2f} px of {len(here)} sites, trust {trust:.2f}"
+    return found._replace(weights=weights / weights.sum(), trust=trust, reason=why)
 
 
 def _by_edges(
@@ -179,7 +137,7 @@ def _by_edges(
     edge_error: FloatArray,
     size: FloatArray,
     side: float,
-) -> Border | None:
+) -> Balance | None:
     """Return where the border is by the images' edges; ``None`` if they cannot tell.
 
     They cannot if fewer than three sites or half of them know their edge offset, if the offsets
@@ -189,7 +147,10 @@ def _by_edges(
     has_edge = np.isfinite(edge) & np.isfinite(edge_error) & (size > 0)
     has_model = np.isfinite(offset) & np.isfinite(error) & (size > 0)
     both, rated = has_edge & has_model, has_edge | has_model
-    if both.sum() < max(FEWEST_EDGES, rated.sum() / 2) or not _agree(edge[both], offset[both]):
+    if both.sum() < max(FEWEST_EDGES, rated.sum() / 2):
+        return None
+    pair = edge[both], offset[both]
+    if np.ptp(pair, axis=1).min() == 0 or np.corrcoef(*pair)[0, 1] < LEAST_CORRELATION:
         return None
     # A site that cannot see the edge is placed by the model's contour, which differs by a constant.
     constant = float(np.median(edge[both] - offset[both]))
@@ -213,37 +174,29 @@ def _by_edges(
     elif trust == 0.0:
         why = "the sites draw near the border on average"
     if why:
-        return Border(places, errors, centre, 0.0, f"{why}: everybody keeps the share of cases")
-    return Border(places, errors, centre, trust)
+        trust, why = 0.0, f"{why}: everybody keeps the share of cases"
+    return Balance(places, errors, centre, trust, why, size)
 
 
-def _agree(edge: FloatArray, offset: FloatArray) -> bool:
-    """Return whether both offsets tell the same sites apart."""
-    if not (np.ptp(edge) and np.ptp(offset)):
-        return False
-    return bool(np.corrcoef(edge, offset)[0, 1] >= LEAST_CORRELATION)
-
-
-def _middle(offset: FloatArray, error: FloatArray, size: FloatArray) -> Border:
+def _middle(offset: FloatArray, error: FloatArray, size: FloatArray) -> Balance:
     """Return the middle between the ends as centre, trusted the more, the more sites there are."""
     rated = np.isfinite(offset) & np.isfinite(error) & (size > 0)
     number = int(rated.sum())
     if number < FEWEST:
         why = f"{number} rated sites of at least {FEWEST}: everybody keeps the share of cases"
-        return Border(offset, error, float("nan"), 0.0, why)
+        return Balance(offset, error, math.nan, 0.0, why, size)
     centre = float(offset[rated].min() + offset[rated].max()) / 2
     trust = 1.0 - (2.0 / (number - 1)) ** 2
-    return Border(offset, error, centre, trust)
+    return Balance(offset, error, centre, trust, "", size)
 
 
-def _balanced(offset: FloatArray, centre: float, width: float, size: FloatArray) -> FloatArray:
+def _balanced(offset: FloatArray, centre: float, size: FloatArray) -> FloatArray:
     """Return weights whose mean offset is the centre, or as near as bounds and tilt allow.
 
-    Sites near the centre come first (a Gaussian of the given width), as they wobble least around
-    it; an exponential tilt then moves the mean, which changes the weights least in the sense of
-    relative entropy.
+    Sites near the centre come first (by a Gaussian), as they wobble least around it; an exponential
+    tilt then moves the mean, which changes the weights least in the sense of relative entropy.
     """
-    away = (offset - centre) / width
+    away = (offset - centre) / (WIDTH * float(np.ptp(offset)))
     low, high = LEAST * size, np.maximum(size, np.minimum(MOST * size, CEILING))
     log = np.log(size) - away**2 / 2
 
@@ -262,8 +215,7 @@ def _within(log: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         return np.clip(np.exp(log + by), low, high)
 
     weights = scaled(_halve(lambda by: float(scaled(by).sum()) - 1.0, -50.0, 50.0 - log.min()))
-    weights /= weights.sum()
-    return weights
+    return np.asarray(weights / weights.sum())
 
 
 def _halve(rising: Callable[[float], float], left: float, right: float) -> float:

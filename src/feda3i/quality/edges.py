@@ -7,10 +7,10 @@ J = rho (1 - rho) (c_in - c_out)^T Sigma^-1 (c_in - c_out), rho the share of pix
 mean colours of the two sides and Sigma the covariance of all pixels (J is the share of the
 variance between inside and outside that a linear function of the colours explains).
 
-The search has two steps. Narrow rings on both sides of each candidate find the border, however far
-it is from the contour. A band that stays fixed around what they found then measures its place: the
-wide rings average over a wobbling contour. Cases of a site share one offset, so their evidence is
-added before the best shift is looked for. docs/why/offsets.md has figures.
+Narrow rings on both sides of each candidate find the border, however far it is from the contour. A
+band that stays fixed around what they found then measures its place: the wide rings average over a
+wobbling contour. Cases of a site share one offset, so their evidence is added before the best shift
+is looked for. docs/why/offsets.md has figures.
 
 All lengths below are in pixels of an image of 256 pixels a side and scale with the longest side.
 """
@@ -79,7 +79,10 @@ def colour_profile(
     is_near = np.abs(away) < REACH
     row = (away[is_near] + REACH).astype(np.intp)
     colour = near[thin][is_near].astype(np.float64) / CONTRAST
-    return _spread(_sums_by_row(row, colour), round(1 / (scale * finer)))
+    first, second = np.triu_indices(colour.shape[1])
+    columns = [None, *colour.T, *(colour[:, first] * colour[:, second]).T]
+    sums = np.stack([np.bincount(row, one, 2 * REACH) for one in columns], axis=1, dtype=np.float64)
+    return _spread(sums, round(1 / (scale * finer)))
 
 
 def _enlarged(values: NDArray[Any], times: int) -> NDArray[Any]:
@@ -93,13 +96,6 @@ def longest_side(shape: Sequence[int], spacing: Sequence[float] | None = None) -
     """Return the longest side of an image in pixels of the smallest side."""
     sizes = relative_sizes(spacing)
     return max(shape if sizes is None else [n * a for n, a in zip(shape, sizes, strict=True)])
-
-
-def _sums_by_row(row: NDArray[np.intp], colour: FloatArray) -> FloatArray:
-    first, second = np.triu_indices(colour.shape[1])
-    weights = [None, *colour.T, *(colour[:, first] * colour[:, second]).T]
-    columns = [np.bincount(row, one, 2 * REACH) for one in weights]
-    return np.stack(columns, axis=1, dtype=np.float64)
 
 
 def _spread(sums: FloatArray, width: int) -> FloatArray:
@@ -167,14 +163,7 @@ class Evidence:
         return self._bands[centre]
 
     def best(self, weights: FloatArray) -> tuple[float, float]:
-        """Return the best shift for weighted cases and its evidence; ``NaN`` if none stands out.
-
-        >>> yy, xx = np.mgrid[:256, :256] - 128
-        >>> away = np.hypot(yy, xx)
-        >>> found = Evidence([colour_profile(100 * (away < 50), away < 60)]).best(np.ones(1))
-        >>> round(found[0])
-        -10
-        """
+        """Return the best shift for weighted cases and its evidence; ``NaN`` if none stands out."""
         place, strength = _peak(weights @ self.rings)
         shift = place - SPAN
         for _ in range(PASSES):
@@ -202,9 +191,8 @@ def _peak(values: FloatArray) -> tuple[float, float]:
 def edge_offset(image: ArrayLike, mask: ArrayLike) -> float:
     """Return how far one mask was drawn outside the border that its image shows, in its pixels.
 
-    A single case says little, and good annotators do not draw on the border of best contrast
-    exactly. Negative if the mask was drawn inside; ``NaN`` if there is no contour, or no border
-    that stands out within 40 pixels (at 256 a side).
+    Negative if it was drawn inside; ``NaN`` if there is no contour, or no border that stands out
+    within 40 pixels (at 256 a side). A single case says little.
 
     >>> yy, xx = np.mgrid[:256, :256] - 128
     >>> away = np.hypot(yy, xx)

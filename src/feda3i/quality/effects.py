@@ -24,16 +24,10 @@ from feda3i.quality.numbers import FloatArray
 CAREFUL, CAREFUL_SD = 1.0, 2.0
 """Where careful annotators draw beside the border of best contrast: -2 to +4 px in dermoscopy,
 breast ultrasound, cells under a microscope and synthetic images (-5 around optic discs)."""
-LOPSIDED = 0.8
-"""The mean of sites errs by this part of tau, however many they are: four of five may draw alike.
-"""
-ANOTHER = 0.4
-"""Part of an object's radius: if all sites lie farther from the border in their images, that is
-the border of something else (of the disc around a cup)."""
-UNSEEN = 4.0
-"""Pixels by which the model's contours may err for a site, where too few sites can tell."""
-WIDE = 1.96
-"""Standard errors on either side of a 95 % interval."""
+LOPSIDED = 0.8  # the mean of sites errs by this part of tau: four of five may draw alike
+ANOTHER = 0.4  # of the objects' radius: if all draw farther off, it is another border (disc, cup)
+UNSEEN = 4.0  # px by which the model's contours may err for a site, where too few can tell
+WIDE = 1.96  # standard errors on either side of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -172,8 +166,6 @@ def differ_by_chance(offset: FloatArray, error: FloatArray) -> float:
 
     if len(offset) < 2:
         return 1.0
-    if not (error > 0).all():
-        return 1.0 if np.ptp(offset) == 0 else 0.0
     weight = 1 / np.square(error)
     mean = float(weight @ offset / weight.sum())
     return float(chi2.sf(float(weight @ np.square(offset - mean)), len(offset) - 1))

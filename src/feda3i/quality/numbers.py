@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
@@ -19,9 +18,9 @@ def to_json(values: FloatArray) -> Any:
     >>> to_json(np.array([[0.5, np.nan]]))
     [[0.5, None]]
     """
-    if values.ndim > 1:
-        return [to_json(row) for row in values]
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+    kept = values.astype(object)
+    kept[~np.isfinite(values)] = None
+    return kept.tolist()
 
 
 def from_json(data: Any) -> FloatArray:

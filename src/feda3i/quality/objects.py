@@ -8,13 +8,12 @@ whole case empty. No pixel is needed to compare sites.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.errors import DataError
 from feda3i.geometry import label_components
 from feda3i.quality.edges import SIDE
 
@@ -93,14 +92,19 @@ def sure_objects(guess: Mask, probabilities: NDArray[np.floating]) -> Mask:
     ``probabilities`` are ``(class, *space)``.
     """
     kept = np.zeros_like(guess)
-    for value in np.unique(guess[guess > 0]).tolist():
-        parts, count = label_components((guess == value).view(np.uint8))
-        flat = parts.reshape(-1)
-        total = np.bincount(flat, probabilities[value - 1].reshape(-1), count + 1)
-        is_sure = total >= SURE * np.bincount(flat, minlength=count + 1)
+    for value, parts, sizes in _parts(guess):
+        chance = probabilities[value - 1].reshape(-1)
+        is_sure = np.bincount(parts.reshape(-1), chance, len(sizes)) >= SURE * sizes
         is_sure[0] = False
         kept[is_sure[parts]] = value
     return kept
+
+
+def _parts(mask: Mask) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.int64]]]:
+    """Yield each class with its objects, numbered from 1, and how many pixels each number has."""
+    for value in np.unique(mask[mask > 0]).tolist():
+        parts, count = label_components((mask == value).view(np.uint8))
+        yield value, parts, np.bincount(parts.reshape(-1), minlength=count + 1)
 
 
 def count_case(drawn: Mask, sure: Mask) -> Counts:
@@ -111,8 +115,6 @@ def count_case(drawn: Mask, sure: Mask) -> Counts:
     >>> count_case(drawn, seen)
     Counts(predicted=2, drawn=1, matched=1, wrong=1, cases=1, empty=0)
     """
-    if drawn.shape != sure.shape:
-        raise DataError(f"expected two masks of one shape, found {drawn.shape} and {sure.shape}")
     (given, given_class), (seen, seen_class) = _numbered(drawn), _numbered(sure)
     pairs = _matched(given, seen, len(given_class), len(seen_class))
     return Counts(
@@ -136,9 +138,8 @@ def _numbered(mask: Mask) -> tuple[NDArray[np.int64], list[int]]:
     """Return where each object lies, numbered from 1, and the class by number (0: background)."""
     numbers, classes = np.zeros(mask.shape, np.int64), [0]
     least = SMALLEST * mask.size / SIDE**mask.ndim
-    for value in np.unique(mask[mask > 0]).tolist():
-        parts, count = label_components((mask == value).view(np.uint8))
-        is_kept = np.bincount(parts.reshape(-1), minlength=count + 1) >= least
+    for value, parts, sizes in _parts(mask):
+        is_kept = sizes >= least
         is_kept[0] = False
         numbers += np.where(is_kept, np.cumsum(is_kept) + len(classes) - 1, 0)[parts]
         classes += [value] * int(is_kept.sum())

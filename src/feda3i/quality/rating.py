@@ -1,4 +1,4 @@
-"""The server's opinion of all sites, and the weights of those who take part in a round.
+"""The server's opinion of all sites, the weights of those who take part in a round, and why.
 
 One part per class; a site's weight is the mean over the parts in which it is rated.
 """
@@ -17,6 +17,9 @@ from feda3i.quality.grouping import Grouping, group_sites
 from feda3i.quality.numbers import FloatArray, Floats, Plain
 from feda3i.quality.survey import SiteSurvey
 from feda3i.quality.weights import GROUPS, Mass, shares, site_weights
+
+UNUSUAL = 1.5  # times the share of cases: such a weight is worth a line, or less than the inverse
+MOST_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,8 @@ class Rating(Plain):
 def rate_sites(surveys: Mapping[str, SiteSurvey | None], *, r: Mass = 0.5, seed: int = 0) -> Rating:
     """Group and weigh all sites, for every class.
 
-    Parameters
-    ----------
-    surveys
-        What each site found; ``None`` for a site that could not be asked.
-    r, seed
-        As in ``site_weights`` and ``group_sites``.
+    ``surveys`` are what each site found, ``None`` for a site that could not be asked; ``r`` and
+    ``seed`` as in ``site_weights`` and ``group_sites``.
 
     >>> survey = SiteSurvey.from_dict
     >>> rating = rate_sites({
@@ -100,15 +99,16 @@ def rate_sites(surveys: Mapping[str, SiteSurvey | None], *, r: Mass = 0.5, seed:
     return Rating(tuple(surveys), tuple(parts))
 
 
-def by_class(surveys: Mapping[str, SiteSurvey | None]) -> list[FloatArray]:
-    """Return difficulties ``(site, 2)`` of each class; ``NaN`` where a site was not asked."""
-    tables = {name: one.q for name, one in surveys.items() if one is not None}
-    classes = {len(table) for table in tables.values()}
+def by_class(surveys: Mapping[str, SiteSurvey | None], name: str = "q") -> list[FloatArray]:
+    """Return a part of the surveys, ``(site, 2)`` for each class; ``NaN`` where it is missing."""
+    classes = {len(one.q) for one in surveys.values() if one is not None}
     if len(classes) > 1:
         raise RecipeError(f"expected surveys of the same classes, found {sorted(classes)} classes")
-    missing = np.full((max(classes, default=1), 2), np.nan)
-    stacked = np.array([tables.get(name, missing) for name in surveys]).reshape(-1, len(missing), 2)
-    return [stacked[:, k] for k in range(len(missing))]
+    table = np.full((len(surveys), max(classes, default=1), 2), np.nan)
+    for row, one in enumerate(surveys.values()):
+        if one is not None and getattr(one, name) is not None:
+            table[row] = getattr(one, name)
+    return [table[:, k] for k in range(table.shape[1])]
 
 
 def _rescaled(
@@ -123,3 +123,57 @@ def _rescaled(
             quality[there] = weights[here[there]] * (math.fsum(weights[labels == group]) / part)
     total = math.fsum(quality)
     return quality / total if total > 0 else None
+
+
+def survey_lines(rating: Rating, counts: ArrayLike) -> list[str]:
+    """Return the rule's own words, then one line per unusual site, the farthest from its share.
+
+    ``counts`` are the numbers of cases ``(site,)`` of the surveyed sites.
+
+    >>> from feda3i.quality import SiteSurvey, rate_sites
+    >>> q = {"a": [0.9, 0.2], "b": [0.5, 0.2], "c": [0.2, 0.8]}
+    >>> found = {name: SiteSurvey([one], [8]) for name, one in q.items()}
+    >>> survey_lines(rate_sites(found), [8, 8, 8])[1].split(": ")[1]
+    '0 % of the weight in the last stage (33 % of the cases)'
+    """
+    size, weights = shares(counts), rating.weights(rating.sites, counts)
+    ratio = np.abs(np.log(np.maximum(weights, 1e-12) / np.maximum(size, 1e-12)))
+    order = np.argsort(-ratio, kind="stable")
+    unusual = [int(k) for k in order if ratio[k] > np.log(UNUSUAL)]
+    reasons = dict.fromkeys(part.grouping.reason for part in rating.parts)
+    lines = [f"survey of {len(rating.sites)} sites: {'; '.join(reasons)}"]
+    for k in unusual[:MOST_LINES]:
+        name = rating.sites[k]
+        lines.append(
+            f"{name}: {100 * weights[k]:.0f} % of the weight in the last stage "
+            f"({100 * size[k]:.0f} % of the cases): {weight_reason(rating, name)}"
+        )
+    if len(unusual) > MOST_LINES:
+        lines.append(f"and {len(unusual) - MOST_LINES} more sites, see the survey in events.jsonl")
+    return lines
+
+
+def weight_reason(rating: Rating, name: str) -> str:
+    """Return in words why a survey gives a site its weight."""
+    if name not in rating.sites:
+        return "it was not surveyed"
+    row = rating.sites.index(name)
+    several = len(rating.parts) > 1
+    return "; ".join(
+        (f"class {part.class_number}: " if several else "") + _reason(part, row)
+        for part in rating.parts
+    )
+
+
+def _reason(part: Part, row: int) -> str:
+    label, groups = part.grouping.labels[row], part.grouping
+    if label == "unrated":
+        return "not rated, so its share of the cases counts"
+    if groups.rule == "balance":
+        return f"draws {groups.strength[row]:.1f} px {label} than the middle"
+    members = groups.members(label)
+    order = members[np.argsort(groups.strength[members], kind="stable")]
+    place = int(np.flatnonzero(order == row)[0]) + 1
+    kind = "all" if label == "all" else f"those who draw {label}"
+    rank = "best" if place == 1 else "noisiest" if place == len(order) else f"number {place}"
+    return f"{rank} of {len(order)} among {kind}"

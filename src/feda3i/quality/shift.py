@@ -20,18 +20,10 @@ def shift_mask(
 ) -> NDArray[np.bool_]:
     """Return a mask whose contour lies ``by`` pixels farther out; inwards if negative.
 
-    Every object keeps what is deeper than 0.6 of its inner radius, so none is lost, however small.
-    Objects that grow may join. The frame is not a contour; an empty or a full mask stays as
-    it is.
-
-    Parameters
-    ----------
-    mask
-        ``(*space)``, not zero inside; any number of dimensions. It is not changed.
-    by
-        Pixels, of the smallest side where ``spacing`` says that sides differ.
-    spacing
-        Size of a pixel along each axis; ``None`` if all are equal.
+    Every object keeps what is deeper than 0.6 of its inner radius, so none is lost, however small;
+    objects that grow may join. The frame is not a contour; an empty or a full mask stays as it is.
+    ``mask`` has any number of dimensions; pixels are those of the smallest side where ``spacing``,
+    the size of a pixel along each axis, says that sides differ.
 
     >>> shift_mask(np.array([[0, 0, 1, 1, 1, 0, 0]]), 1).astype(int).tolist()
     [[0, 1, 1, 1, 1, 1, 0]]
@@ -41,33 +33,22 @@ def shift_mask(
         return np.array(drawn, dtype=np.bool_)
     away = signed_distance(drawn, relative_sizes(spacing))
     if by > 0:
-        grown: NDArray[np.bool_] = away <= by
-        return grown
+        return np.asarray(away <= by)
     labels, count = label_components(np.ascontiguousarray(drawn).view(np.uint8))
     depth = np.zeros(count + 1)
     np.maximum.at(depth, labels[drawn], -away[drawn])
     limit = np.maximum(by, -DEEPEST * depth)
-    kept: NDArray[np.bool_] = drawn & (away <= limit[labels])
-    return kept
+    return np.asarray(drawn & (away <= limit[labels]))
 
 
 def redraw(
     mask: NDArray[np.uint8], by: Sequence[float], spacing: Sequence[float] | None = None
 ) -> NDArray[np.uint8]:
-    """Return a label map in which the contour of each class is moved; the given one stays.
+    """Return a label map in which the contour of each class 1..C moves ``by`` pixels outwards.
 
     Classes move one by one, each from its given region, and are painted in ascending order; what no
     class claims becomes background. A map in which a class would lose all of its pixels under
     another one is left as it is.
-
-    Parameters
-    ----------
-    mask
-        ``(*space)``, values 0..C.
-    by
-        ``(class,)``: pixels outwards for the classes 1..C.
-    spacing
-        As in ``shift_mask``.
 
     >>> redraw(np.array([[0, 0, 1, 1, 2, 2, 0]], np.uint8), [1.0, 0.0]).tolist()
     [[0, 1, 1, 1, 2, 2, 0]]

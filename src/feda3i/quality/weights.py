@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -38,15 +38,9 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
     A group of one takes its whole mass, equal strengths take equal parts, and a group without a
     partner takes everything. Unrated sites get 0 here; ``Rating.weights`` gives them their share.
 
-    Parameters
-    ----------
-    q
-        ``(site, 2)`` inner and outer difficulty.
-    groups
-        From ``group_sites``, or one label per site.
-    r
-        Mass of the larger group, in [0, 1]. ``"share"``: its share of the rated sites (the paper's
-        intra-group weighting alone).
+    ``q`` are difficulties ``(site, 2)``, ``groups`` those of ``group_sites`` or one label per site.
+    ``r`` is the mass of the larger group, in [0, 1], or ``"share"``: its share of the rated sites
+    (the paper's intra-group weighting alone).
 
     >>> q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
     >>> site_weights(q, ["larger"] * 3 + ["smaller"] * 2).round(4).tolist()
@@ -63,8 +57,6 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
     members = {group: where for group, where in members.items() if len(where)}
     if not members:
         return shares(np.ones(len(s)))
-    if len(members) > 1 and "all" in members:
-        raise RecipeError("the label 'all' means one group; found it beside larger or smaller")
     if r == "share":
         r = len(members.get("larger", ())) / sum(len(where) for where in members.values())
     weights = np.zeros(len(s))
@@ -77,19 +69,14 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
 
 
 def mix_by_stage(
-    quantity: ArrayLike, quality: ArrayLike, stages: int | Sized, power: float = 1.0
+    quantity: ArrayLike, quality: ArrayLike, stages: int, power: float = 1.0
 ) -> FloatArray:
     """Return weights ``(site, stage)``: quantity at the first stage, quality at the last (Eq. 7).
 
     ``alpha_j = ((j - 1) / (stages - 1)) ** power`` is the part of quality at stage j. A single
     stage counts as the first. Where alpha is 0 the quantity weights come back bit for bit.
 
-    Parameters
-    ----------
-    quantity, quality
-        ``(site,)``, each summing to one.
-    stages
-        Their number, or the stages themselves.
+    ``quantity`` and ``quality`` are ``(site,)``, each summing to one.
 
     >>> mix_by_stage([0.5, 0.5], [0.0, 1.0], 3).tolist()
     [[0.5, 0.25, 0.0], [0.5, 0.75, 1.0]]
@@ -101,12 +88,11 @@ def mix_by_stage(
                 f"{name}: expected weights (site,) that sum to one, found shape {values.shape} "
                 f"and sum {values.sum():g}"
             )
-    number = stages if isinstance(stages, int) else len(stages)
-    if number < 1 or power < 0:
+    if stages < 1 or power < 0:
         raise RecipeError(
-            f"expected at least one stage and a power from 0, found {number} and {power}"
+            f"expected at least one stage and a power from 0, found {stages} and {power}"
         )
-    alpha = np.linspace(0.0, 1.0, number) ** power
+    alpha = np.linspace(0.0, 1.0, stages) ** power
     return good[:, None] * alpha + size[:, None] * (1 - alpha)
 
 

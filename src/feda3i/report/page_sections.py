@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import card_of_class
-from feda3i.quality.reasons import weight_reason
+from feda3i.quality.rating import weight_reason
 from feda3i.quality.weights import shares
 from feda3i.report import html
 from feda3i.report.compare import (

@@ -5,7 +5,6 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
-from feda3i.errors import DataError
 from feda3i.noise.object_noise import Addition, Omission, Swap
 from feda3i.quality.objects import (
     Counts,
@@ -71,11 +70,6 @@ def test_objects_of_volumes_are_counted():
     seen = drawn.copy()
     seen[10:14, 20:28, 20:28] = 2
     assert count_case(drawn, seen) == Counts(2, 1, 1, 0, 1, 0)
-
-
-def test_masks_of_two_shapes_are_refused():
-    with pytest.raises(DataError, match="expected two masks of one shape"):
-        count_case(ONE, ONE[:10])
 
 
 def test_a_model_is_sure_of_an_object_by_its_mean_probability():
