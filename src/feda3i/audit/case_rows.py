@@ -18,8 +18,8 @@ from feda3i.errors import DataError
 from feda3i.geometry import box_around, signed_distance
 from feda3i.metrics import dice
 from feda3i.quality import edge_offset
-from feda3i.quality.objects import Counts, count_case
 from feda3i.quality.measure import ON_BORDER
+from feda3i.quality.objects import Counts, count_case
 
 USUAL = 2.0
 """Times a site's usual misfit above which a case is worth a look."""
