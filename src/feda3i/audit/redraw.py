@@ -38,7 +38,8 @@ from feda3i.quality.measure import measure_profiles
 from feda3i.quality.numbers import FloatArray
 from feda3i.reading.decode import RawCase
 from feda3i.reading.file_list import FileEntry, read_file
-from feda3i.reading.listing import Listed, Listing, holds_volumes
+from feda3i.reading.listing import Listing, holds_volumes
+from feda3i.reading.match import Pair
 from feda3i.reading.names import VOLUMES
 from feda3i.reading.options import Options
 from feda3i.reading.picture import read_mask
@@ -117,7 +118,7 @@ def decide(
 
 
 def measure_tree(
-    listing: Listing, site_of: Callable[[Listed], str], tell: Tell
+    listing: Listing, site_of: Callable[[Pair], str], tell: Tell
 ) -> tuple[dict[str, list[Offset]], float]:
     """Return each site's offset by class, in pixels at 256, and the median case's longest side.
 
@@ -144,7 +145,7 @@ def write_tree(
     listing: Listing,
     target: Path,
     decision: Decision,
-    show: Callable[[Listed, RawCase, NDArray[np.uint8]], None],
+    show: Callable[[Pair, RawCase, NDArray[np.uint8]], None],
 ) -> tuple[int, dict[str, list[tuple[float, float]]]]:
     """Write the redrawn tree; return how many masks changed, and their evidence before and after.
 
@@ -156,11 +157,11 @@ def write_tree(
     for case in listing.cases:
         raw = listing.read(case)
         own = decision.moves(home(case), longest_side(raw.mask.shape, _voxels(raw)))
-        kept = case.pair.images if any(own) else (*case.pair.images, *case.pair.masks)
+        kept = case.images if any(own) else (*case.images, *case.masks)
         for file in kept:
             _copy(file, target)
         if any(own):
-            for file in case.pair.masks:
+            for file in case.masks:
                 changes += _write(file, target, case, own, listing.options, decision)
             after = redraw(np.asarray(raw.mask), own, _voxels(raw))
             strengths = [_strength(raw, np.asarray(raw.mask)), _strength(raw, after)]
@@ -197,7 +198,7 @@ def undo(source: Path, target: Path) -> int:
 def _write(
     file: FileEntry,
     target: Path,
-    case: Listed,
+    case: Pair,
     own: Sequence[float],
     options: Options,
     decision: Decision,

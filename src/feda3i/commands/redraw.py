@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from feda3i.reading.decode import RawCase
-    from feda3i.reading.listing import Listed
+    from feda3i.reading.match import Pair
     from feda3i.report.gallery import Picture
 
 MOST = 24
@@ -74,7 +74,7 @@ def redraw(
 
 
 def _keep(
-    pictures: dict[str, list[Picture]], case: Listed, raw: RawCase, after: NDArray[np.uint8]
+    pictures: dict[str, list[Picture]], case: Pair, raw: RawCase, after: NDArray[np.uint8]
 ) -> None:
     """Keep some cases of every site for the page."""
     import numpy as np

@@ -11,7 +11,8 @@ from feda3i.core.cases import Images, Masks
 from feda3i.data.duplicates import Fingerprint, fingerprint
 from feda3i.reading.decode import RawCase, read_pictures
 from feda3i.reading.file_list import read_file
-from feda3i.reading.listing import Listed, Listing
+from feda3i.reading.listing import Listing
+from feda3i.reading.match import Pair
 from feda3i.reading.picture import Note, mask_values
 from feda3i.reading.problems import CaseError
 
@@ -32,7 +33,7 @@ class Facts:
     notes: tuple[Note, ...]
 
 
-def look_at(listing: Listing, case: Listed) -> Facts:
+def look_at(listing: Listing, case: Pair) -> Facts:
     """Return the facts of a case; ``CaseError`` if it cannot be read."""
     raw = listing.read(case)
     notes = list(raw.notes)
@@ -46,11 +47,11 @@ def look_at(listing: Listing, case: Listed) -> Facts:
             notes.append(("spacing missing", text))
     else:
         masks, classes = (
-            [read_file(file.place) for file in case.pair.masks],
+            [read_file(file.place) for file in case.masks],
             listing.options.classes,
         )
         values = frozenset(v for data in masks for v in mask_values(data, len(classes)))
-        if len(case.pair.images) == 1 and not case.pair.consensus:
+        if len(case.images) == 1 and not case.consensus:
             notes += _judge_orientation(raw, case, masks, listing)
     return Facts(
         shape=raw.mask.shape,
@@ -64,7 +65,7 @@ def look_at(listing: Listing, case: Listed) -> Facts:
 
 
 def _judge_orientation(
-    raw: RawCase, case: Listed, masks: list[bytes], listing: Listing
+    raw: RawCase, case: Pair, masks: list[bytes], listing: Listing
 ) -> list[Note]:
     """Return a finding if a mask fits its picture as stored clearly better than turned upright.
 
@@ -73,7 +74,7 @@ def _judge_orientation(
     """
     if ("EXIF rotation", "turned upright") not in raw.notes:
         return []
-    image = read_file(case.pair.images[0].place)
+    image = read_file(case.images[0].place)
     flat = read_pictures(image, masks, listing.options, upright=False)
     if flat.mask.shape != flat.image.shape[:2] or not flat.mask.any():
         return []

@@ -14,7 +14,8 @@ from feda3i.data.duplicates import find_duplicates
 from feda3i.data.partition import split_cases
 from feda3i.data.run_lines import command_lines
 from feda3i.pool import ordered_map
-from feda3i.reading.listing import Listed, Listing, holds_volumes, list_cases
+from feda3i.reading.listing import Listing, holds_volumes, list_cases
+from feda3i.reading.match import Pair
 from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, Unused, check_size
 from feda3i.reading.problems import CaseError, Problem, by, errors_of
 from feda3i.reading.usage import Fates
@@ -30,7 +31,7 @@ class Checkup:
     """All findings; ``feda3i.data.check_report`` turns them into text."""
 
     root: Path
-    cases: tuple[Listed, ...]
+    cases: tuple[Pair, ...]
     facts: tuple[Facts, ...]
     split: tuple[str, ...]  # of every case; drawn if the folder has none
     is_split_given: bool
@@ -69,9 +70,9 @@ def check_data(
     listing, problems = list_cases(root, options)
     if are_volumes and not classes and listing.options.classes == DEFAULT_CLASSES:
         listing = replace(listing, options=replace(listing.options, classes=_ANY_CLASS))
-    has_people = any(case.pair.annotators for case in listing.cases)
+    has_people = any(case.annotators for case in listing.cases)
     listing = listing.take([listing.with_masks_of(case) for case in listing.cases])
-    good: list[Listed] = []
+    good: list[Pair] = []
     facts: list[Facts] = []
     fates = dict(listing.fates)
     for case, found in zip(listing.cases, _look(listing), strict=True):
@@ -81,7 +82,7 @@ def check_data(
             problems += [Problem("note", kind, case.name, text) for kind, text in found.notes]
         else:
             problems.append(found)
-            fates |= {file.name: found.kind for file in case.pair.files}
+            fates |= {file.name: found.kind for file in case.files}
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
     pairs = find_duplicates([f.print for f in facts])
@@ -127,7 +128,7 @@ def check_data(
 def _look(listing: Listing) -> Iterable[Facts | Problem]:
     """Return what is known of every case; few are in memory at a time."""
 
-    def look(case: Listed) -> Facts | Problem:
+    def look(case: Pair) -> Facts | Problem:
         try:
             return look_at(listing, case)
         except CaseError as error:

@@ -14,7 +14,8 @@ from pydantic.dataclasses import dataclass as checked
 from feda3i.core.cases import Index
 from feda3i.data.partition import Parts, divide, split_cases
 from feda3i.errors import DataError
-from feda3i.reading.listing import Finder, Listed, Listing, list_cases
+from feda3i.reading.listing import Finder, Listing, list_cases
+from feda3i.reading.match import Pair
 from feda3i.reading.names import shown_names
 from feda3i.reading.options import Options
 from feda3i.reading.problems import raise_errors
@@ -51,15 +52,15 @@ class Division:
 
     listing: Listing
     # The cases of each side, before limits
-    train: tuple[Listed, ...]
-    tests: tuple[Listed, ...]
+    train: tuple[Pair, ...]
+    tests: tuple[Pair, ...]
     parts: Parts  # site -> positions in ``train``, after the limit on cases per site
     wanted: Index  # positions in ``tests`` that are scored
     partition: str  # how the sites came about
     homes: dict[str, str]
     """Folder -> name of the site it became; empty if the sites are not the folders."""
     aside: int = 0  # validation cases beside test cases: neither trained on nor scored
-    reference: tuple[Listed, ...] = ()
+    reference: tuple[Pair, ...] = ()
     """Where several people drew: the training cases with the reference, or the consensus."""
 
     def left_out(self) -> dict[str, int]:
@@ -87,7 +88,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
     train, tests = _of_side(listing, sides, "train"), _of_side(listing, sides, "test")
     has_folders = len(set(folders)) > 1
     name = how.partition or ("by-folder" if how.sites is None and has_folders else "iid")
-    people = any(case.pair.annotators for case in train)
+    people = any(case.annotators for case in train)
     is_free = how.partition is None or (how.partition == "by-folder" and not has_folders)
     if people and listing.options.annotators == "each" and is_free:
         name, homes = "by-annotator", dict[str, str]()
@@ -119,12 +120,12 @@ def list_folder(root: Path, options: Options, find: Finder | None = None) -> Lis
     return listing
 
 
-def home(case: Listed) -> str:
+def home(case: Pair) -> str:
     """Return the folder that a case comes from: its site if that is known, else its source."""
     return case.site or case.source
 
 
-def as_test(cases: Sequence[Listed]) -> list[str]:
+def as_test(cases: Sequence[Pair]) -> list[str]:
     """Return the splits of cases; validation cases are test cases where their site has no others.
 
     Elsewhere they are left aside.
@@ -136,7 +137,7 @@ def as_test(cases: Sequence[Listed]) -> list[str]:
     ]
 
 
-def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed, ...]:
+def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Pair, ...]:
     found = tuple(c for c, s in zip(listing.cases, sides, strict=True) if s == side)
     if not found:
         raise DataError(f"'{listing.root}' has no {side} cases: add some, or remove the split")
@@ -144,7 +145,7 @@ def _of_side(listing: Listing, sides: Sequence[str], side: str) -> tuple[Listed,
 
 
 def _divide_sites(
-    train: Sequence[Listed], partition: str, how: Dividing
+    train: Sequence[Pair], partition: str, how: Dividing
 ) -> tuple[Parts, dict[str, str]]:
     """Return the sites, and which folder became which site where that is so."""
     folders = [home(case) for case in train]
@@ -160,11 +161,11 @@ def _divide_sites(
     return {shown[name]: part for name, part in parts.items()}, homes
 
 
-def _annotators(case: Listed) -> list[str]:
-    return [name for name, _ in case.pair.annotators]
+def _annotators(case: Pair) -> list[str]:
+    return [name for name, _ in case.annotators]
 
 
-def deal_to_annotators(cases: Sequence[Listed], seed: int) -> Parts:
+def deal_to_annotators(cases: Sequence[Pair], seed: int) -> Parts:
     """Give every case to one of those who have drawn it: the one with the fewest so far.
 
     Cases of one group go together, so no patient is at two sites.
@@ -185,8 +186,8 @@ def deal_to_annotators(cases: Sequence[Listed], seed: int) -> Parts:
 
 
 def _drawn_by_people(
-    listing: Listing, train: Sequence[Listed], parts: Parts, how: Dividing
-) -> tuple[Listed, ...]:
+    listing: Listing, train: Sequence[Pair], parts: Parts, how: Dividing
+) -> tuple[Pair, ...]:
     """Return the training cases with the masks that their sites train on."""
     found, choice = list(train), listing.options.annotators
     count = round(how.consensus_share * len(parts))

@@ -26,7 +26,8 @@ from feda3i.core.ragged import Ragged, Stack
 from feda3i.files import PART, hash_text, make_private
 from feda3i.pool import cores, ordered_map
 from feda3i.reading.decode import RawCase
-from feda3i.reading.listing import Listed, Listing
+from feda3i.reading.listing import Listing
+from feda3i.reading.match import Pair
 from feda3i.reading.problems import CaseError, Problem, raise_errors
 
 FORMAT = "feda3i-packed-6"
@@ -76,10 +77,7 @@ def _name(listing: Listing) -> str:
     cases = listing.cases
     options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
     family = hash_text(str(listing.root.resolve()), options, *(case.id for case in cases))
-    state = [
-        [[(f.name, f.size, f.changed) for f in case.pair.files], case.pair.consensus]
-        for case in cases
-    ]
+    state = [[[(f.name, f.size, f.changed) for f in case.files], case.consensus] for case in cases]
     return f"{family[:16]}-{hash_text(json.dumps(state))[:16]}"
 
 
@@ -188,7 +186,7 @@ def _write(
 
 
 def _read(listing: Listing) -> Iterator[RawCase | Problem]:
-    def read(case: Listed) -> RawCase | Problem:
+    def read(case: Pair) -> RawCase | Problem:
         try:
             return listing.read(case)
         except CaseError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 
 from feda3i.errors import DataError, RecipeError
@@ -34,39 +35,25 @@ Finder = Callable[[Sequence[FileEntry], Options], tuple[list[Pair], list[Problem
 
 
 @dataclass(frozen=True)
-class Listed:
-    """One case: its id, where it belongs, and its files."""
-
-    id: str
-    name: str
-    source: str
-    site: str
-    split: str
-    group: str
-    pair: Pair
-    part: int | None = None  # which slice of its volume the case is
-
-
-@dataclass(frozen=True)
 class Listing:
     """The cases of one folder in the order of their ids, and how to read them."""
 
     root: Path
-    cases: tuple[Listed, ...]
+    cases: tuple[Pair, ...]
     options: Options
     fates: Fates = field(default_factory=dict)  # of every file
 
-    def read(self, case: Listed) -> RawCase:
+    def read(self, case: Pair) -> RawCase:
         """Return a case as the options ask for it."""
         if case.part is not None:
-            return _slices(case.pair, self.options)[case.part]
-        return next(_decoded(case.pair, self.options))
+            return _slices(replace(case, id="", part=None), self.options)[case.part]
+        return next(_decoded(case, self.options))
 
-    def with_masks_of(self, case: Listed, annotator: str | None = None) -> Listed:
+    def with_masks_of(self, case: Pair, annotator: str | None = None) -> Pair:
         """Return a case with the masks of an annotator, see :func:`choose_masks`."""
-        return replace(case, pair=choose_masks(case.pair, self.options, annotator))
+        return choose_masks(case, self.options, annotator)
 
-    def take(self, cases: Sequence[Listed]) -> Listing:
+    def take(self, cases: Sequence[Pair]) -> Listing:
         """Return the same folder with these cases only, in this order."""
         return replace(self, cases=tuple(cases))
 
@@ -95,11 +82,10 @@ def list_cases(
         _need_pictures(root, pairs, entries)
     options = _settle(options.reading(), entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
-    cases: list[Listed] = []
-    for i, p in zip(ids, pairs, strict=True):
-        case = Listed(i, p.name, p.source, p.site, p.split, p.group, p)
-        cases += _cut(case, p, options, problems)
-    cases.sort(key=lambda case: case.id)
+    named = (replace(pair, id=name) for name, pair in zip(ids, pairs, strict=True))
+    cases = sorted(
+        (c for pair in named for c in _cut(pair, options, problems)), key=attrgetter("id")
+    )
     fates = _fates(entries, pairs, problems) | ({} if is_list else _empty_folders(root, entries))
     if options.unused == "allow":
         problems = [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
@@ -155,12 +141,12 @@ def _empty_folders(root: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
     return {f"{name}/": EMPTY for name in found if name not in held}
 
 
-def _cut(case: Listed, pair: Pair, options: Options, problems: list[Problem]) -> list[Listed]:
+def _cut(case: Pair, options: Options, problems: list[Problem]) -> list[Pair]:
     """Return the slices of a volume as cases, or the case itself."""
-    if pair.kind == "picture" or options.whole:
+    if case.kind == "picture" or options.whole:
         return [case]
     try:
-        count = count_slices([file.place for file in pair.images], options.axis)
+        count = count_slices([file.place for file in case.images], options.axis)
     except CaseError as error:
         problems.append(error.problem(case.name))
         return []

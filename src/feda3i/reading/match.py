@@ -19,13 +19,11 @@ Files = dict[str, list[FileEntry]]
 
 @dataclass(frozen=True)
 class Pair:
-    """Files of one case (or of one volume that is cut into several)."""
+    """One case: its files, and where it belongs."""
 
-    name: str  # the case's own name, unique in the set: folders and stem as its owner calls them
-    # One file each, as a rule; several masks are merged, several images are the channels of a case
-    # (nnU-Net) or the slices of a DICOM series
-    images: tuple[FileEntry, ...]
-    masks: tuple[FileEntry, ...]
+    name: str  # unique in the set: folders and stem as its owner calls them
+    images: tuple[FileEntry, ...]  # several: the channels (nnU-Net) or the slices of a DICOM series
+    masks: tuple[FileEntry, ...]  # several are merged
     source: str = ""
     site: str = ""
     split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
@@ -35,6 +33,8 @@ class Pair:
     """Who has drawn it, and the masks of each."""
     consensus: Literal["", "majority", "staple"] = ""
     """How the masks of all annotators become one."""
+    id: str = ""  # a safe name, given when all cases are known
+    part: int | None = None  # which slice of its volume the case is
 
     @property
     def short(self) -> str:

@@ -43,7 +43,7 @@ _VALUE_BYTES = {2: 1, 256: 1, 4: 2, 512: 2, 8: 4, 16: 4, 768: 4, 64: 8, 1024: 8,
 _FLOATS = (16, 64)  # codes
 _NIFTI_1 = 348  # bytes of its header
 _MOST_ELSE = 2**22  # bytes of a NIfTI file that are no numbers: header, extensions, filling
-_META_BYTES = 4096
+_META_BYTES = 2**16  # of a file, in which its header lies
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
 _PIXEL_SPACING = ("0028|0030", "0018|1164")  # of a slice
 _PLACE_CODES = ("qform_code", "sform_code")  # of NIfTI; 0: the header does not say
@@ -82,7 +82,7 @@ class Volume:
 def read_volume(places: Sequence[str], axis: int) -> Volume:
     """Return the volume in a file, or in the slices of a DICOM series."""
     with reading("corrupt volume"), _in_words():
-        given = [check_file(place) for place in places]
+        given = [_check_file(place) for place in places]
         with _ALONE:
             reader, first = _open(places)
             image = reader.Execute()
@@ -159,7 +159,7 @@ def check_spacing(spacing: Sequence[float]) -> None:
         raise CaseError("spacing", text)
 
 
-def check_file(place: str) -> tuple[float, ...]:
+def _check_file(place: str) -> tuple[float, ...]:
     """Check what SimpleITK does not; return the voxel size that a NIfTI header gives.
 
     ``CaseError`` names a file that is cut short, whose checksum is wrong, or that points elsewhere.
@@ -173,10 +173,12 @@ def check_file(place: str) -> tuple[float, ...]:
                 text = "its data set is deflated, to an unknown size: convert the file first"
                 raise CaseError("compressed DICOM", text)
         elif start.startswith(b"NRRD"):
-            if re.search(rb"^data ?file:", start, re.MULTILINE | re.IGNORECASE):
+            header, blank, _ = start.replace(b"\r\n", b"\n").partition(b"\n\n")
+            if not blank or re.search(rb"^data ?file:", header, re.MULTILINE | re.IGNORECASE):
                 raise CaseError("format not read", _ELSEWHERE)
         elif place.lower().endswith(".mha"):
-            if not re.search(rb"^ElementDataFile *= *LOCAL\r?\n", start, re.MULTILINE):
+            where = re.search(rb"^\s*ElementDataFile\s*=\s*(\S*)", start, re.MULTILINE)
+            if where is None or where[1] != b"LOCAL":
                 raise CaseError("format not read", _ELSEWHERE)
         elif start.startswith(b"\x1f\x8b"):
             with gzip.open(file) as unpacked:

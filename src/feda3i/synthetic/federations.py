@@ -55,9 +55,6 @@ def synthetic_skin(
     softness
         Times the usual width over which lesions fade into the skin, 0.05 to 20. The masks are the
         same for every value.
-
-    >>> synthetic_skin(sites=2, cases=3, test=2, size=32).names()
-    ['site-01', 'site-02']
     """
     if not 0.05 <= softness <= 20:
         raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
@@ -71,10 +68,6 @@ def synthetic_breast(
     """Make a federation of ultrasound-like cases; sites, like test cases, take scanners in turn.
 
     The options are those of :func:`synthetic_skin`.
-
-    >>> made = synthetic_breast(sites=3, cases=1, test=1, size=32)
-    >>> made.train.sources
-    ('scanner-a', 'scanner-b', 'scanner-c')
     """
 
     def draw(rng: np.random.Generator, turn: int) -> tuple[Images, Masks]:
@@ -101,9 +94,6 @@ def synthetic_volumes(
     ----------
     thick
         Height of a slice, in millimetres; rows and columns are 1 mm apart.
-
-    >>> synthetic_volumes(sites=2, cases=1, test=1, size=24).train.is_ragged
-    True
     """
     if not 0.1 <= thick <= 20:
         raise RecipeError(f"synthetic-volumes: expected thick from 0.1 to 20 mm, found {thick}")

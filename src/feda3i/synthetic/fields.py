@@ -25,16 +25,9 @@ _SPLINE_VARIANCE = 151 / 315
 
 
 def pixel_grid(size: int) -> tuple[Array, Array]:
-    """Return rows ``(size, 1)`` and columns ``(1, size)`` of the pixel centres; the frame is 0..1.
-
-    >>> [a.shape for a in pixel_grid(32)]
-    [(32, 1), (1, 32)]
-    """
+    """Return rows ``(size, 1)`` and columns ``(1, size)`` of the pixels; the frame is 0..1."""
     if size < SMALLEST:
-        raise RecipeError(
-            f"expected size >= {SMALLEST} pixels for synthetic cases, found {size}; smaller frames "
-            "cannot hold a lesion with a border"
-        )
+        raise RecipeError(f"expected size >= {SMALLEST} pixels for synthetic cases, found {size}")
     centre = (np.arange(size) + 0.5) / size
     return centre[:, None], centre[None, :]
 
@@ -83,15 +76,9 @@ def blob(
 
     Returned are the signed distance to the contour, positive inside, in shares of the frame (exact
     only near it), and the direction from the centre as a complex number of length one.
-
-    Parameters
-    ----------
-    centre, radius
-        Row and column, and the radius of a disc of about the same area, in shares of the frame.
-    aspect, tilt
-        Length over width, and the angle of the long axis in radians.
-    rough, lobes
-        From 0, an ellipse, to 1, strongly irregular; how many bulges are joined to the main body.
+    ``radius`` is that of a disc of about the same area; centre and radius are in shares of the
+    frame. ``aspect`` is length over width, ``tilt`` the angle of the long axis in radians.
+    ``rough`` goes from 0, an ellipse, to 1, strongly irregular; ``lobes`` bulges are joined on.
     """
     y, x = (axis - c for axis, c in zip(pixel_grid(size), centre, strict=True))
     stretch = np.sqrt(aspect)

@@ -165,6 +165,8 @@ def test_a_packed_file_with_a_wrong_checksum_is_refused(tmp_path, ending, damage
     ("ending", "old", "new"),
     [
         (".mha", b"ElementDataFile = LOCAL", b"ElementDataFile = /etc/passwd"),
+        (".mha", b"ElementDataFile", b"ElementDataFile = /etc/passwd\nElementDataFile"),
+        (".nrrd", b"encoding: gzip", b"#" * 5000 + b"\ndata file: /etc/passwd"),
         (".nrrd", b"encoding: gzip", b"encoding: raw\ndata file: /etc/passwd"),
     ],
 )
