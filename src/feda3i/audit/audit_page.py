@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding, sign_of
-from feda3i.audit.judge import ESTIMATORS
+from feda3i.audit.judge import CONTOUR, EDGES, ESTIMATORS
 from feda3i.audit.writing import MATTERS, alone, interval, shown, why_not
 from feda3i.quality.objects import KINDS, ObjectFinding, flags, share_with_limits
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
-from feda3i.report.html import Cell, Column, Html, Point, Section, Shape, Tone
+from feda3i.report.html import Cell, Column, Point, Section, Shape, Tone
 
 VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
     "larger": ("up", 0, "warn"),
@@ -23,125 +24,109 @@ VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
     "cannot tell": ("cross", 6, "plain"),
 }
 """Shape and colour of each verdict in the plot, and its tone in the table."""
-ALONE: dict[str, tuple[Shape, str, float]] = {
-    "edges": ("cross", "by the edges in its images", -5.0),
-    "contour": ("circle", "by a model's contours", 5.0),
-}
-"""Shape of each estimator's own answer, its name, and where it stands in a site's row."""
-WIDTH, LINE, LEFT, BOTTOM, MOST, LONGEST = 620, 26, 165, 46, 80, 18
+ALONE: dict[str, tuple[Shape, float]] = {EDGES: ("cross", -5.0), CONTOUR: ("circle", 5.0)}
+"""Shape of each estimator's own answer, and where it stands in a site's row."""
+MOST, LONGEST = 80, 18
+"""Sites in the plot, and letters of a name that fit beside it."""
+KEPT = "white-space:nowrap"
 
 
 def page_of(audit: Audit) -> str:
     """Return the page as text; it names sites, and no case."""
     several = len(audit.overall) > 1
+    zero = "the trusted masks" if audit.is_absolute else "the others"
+    facts = {"unit": audit.unit, "sign": sign_of(audit.unit), "zero": zero, "matters": MATTERS}
     sections = []
     for number, said in enumerate(audit.overall, 1):
-        mine = audit.of_class(said.class_name)
         title = f"Who draws how: {said.class_name}" if several else "Who draws how"
-        body = html.join([_plot(audit, mine), _table(audit, mine)])
+        body = _block("who", **facts, **_who(audit, audit.of_class(said.class_name)))
         sections.append(Section(f"class-{number}", title, body, _sentence(said.said)))
     if any(one.share is not None for one in audit.objects):
         title, intro = "Objects missed, made up or swapped", "; ".join(flags(audit.objects))
-        sections.append(Section("objects", title, _objects(audit), _sentence(intro)))
-    reading = html.join([html.block("paragraph", one) for one in _reading(audit)])
+        body = _block("objects", **_objects(audit))
+        sections.append(Section("objects", title, body, _sentence(intro)))
+    reading = _block("read", read=audit.read, **facts)
     sections.append(Section("read", "How to read this", reading))
-    top = [
-        _cards(audit),
-        html.notice("warn", "Before you believe it", audit.notes),
-        html.notice("plain", "Cannot tell", why_not(audit)),
-    ]
+    top = _block(
+        "top",
+        counts=Counter(one.verdict for one in audit.findings),
+        what="sites and classes" if several else "sites",
+        notes=audit.notes,
+        why_not=why_not(audit),
+        **facts,
+    )
     return html.page(
         f"{audit.title}: audit of annotation quality",
         sections,
         subtitle=f"Judged by {audit.how}.",
-        top=html.join(top),
+        top=top,
         filter_sites=True,
     )
 
 
-def _cards(audit: Audit) -> Html:
-    counts = Counter(one.verdict for one in audit.findings)
-    what = "sites" if len(audit.overall) == 1 else "sites and classes"
-    zero = _zero(audit)
-    return html.cards(
-        [
-            ("draw larger", counts["larger"], f"{what}, than {zero}"),
-            ("draw smaller", counts["smaller"], f"{what}, than {zero}"),
-            ("differ slightly", counts["slightly"], "surely, but by too little to matter"),
-            ("about the same", counts["about the same"], f"as {zero}"),
-            (
-                "cannot tell",
-                counts["cannot tell"],
-                "reasons below" if counts["cannot tell"] else "",
-            ),
-        ]
-    )
+def _block(name: str, **values: Any) -> html.Html:
+    return html.block(name, values, file="audit.html.j2")
 
 
-def _zero(audit: Audit) -> str:
-    return "the trusted masks" if audit.is_absolute else "the others"
-
-
-def _plot(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
+def _who(audit: Audit, findings: Sequence[SiteFinding]) -> dict[str, Any]:
+    """Return plot and table of one class as the template takes them."""
     judged = [one for one in findings if one.relative is not None]
-    rows = judged[:MOST]
-    if not rows:
-        return Html("")
-    values = [v for one in rows for v in (one.low, one.high, 0.0) if v is not None]
-    values += [v[0] for one in rows for v in one.by_estimator.values() if v is not None]
-    height = LINE * len(rows) + BOTTOM + 10
-    true = _true_beside(audit)
-    drawing = html.block(
-        "intervals",
-        {
-            "title": "Sites by how large they draw",
-            "about": "; ".join(f"{one.site}: {one.reason}" for one in rows[:3]),
-            "width": WIDTH,
-            "height": height,
-            "bottom": height - BOTTOM,
-            "label": f"smaller than {_zero(audit)}   -   {sign_of(audit.unit)}   -   larger",
-            "x": Axis(room(values), (LEFT, WIDTH - 16)),
-            "rows": [_row(one, 16 + LINE * k, true.get(one.site)) for k, one in enumerate(rows)],
-        },
-    )
-    keys = [
-        (verdict, html.dot_key(shape, series))
+    rows, true = judged[:MOST], _true_beside(audit)
+    ends = [v for one in rows for v in (one.low, one.high, 0.0) if v is not None]
+    ends += [v[0] for one in rows for v in one.by_estimator.values() if v is not None]
+    signs: list[tuple[str, Shape, int, str]] = [
+        (verdict, shape, series, "")
         for verdict, (shape, series, _) in VERDICTS.items()
         if any(one.verdict == verdict for one in rows)
     ]
-    if any(_marks(one, 0.0) for one in rows):
-        keys += [(said, html.dot_key(shape, 6)) for shape, said, _ in ALONE.values()]
+    if any(_marks(one) for one in rows):
+        signs.append(("by the edges in its images", "cross", 6, ""))
+        signs.append(("by a model's contours", "circle", 6, ""))
     if audit.true:
-        keys.append(("the truth, which only simulations know", html.dot_key("circle", 6, "none")))
-    more = f" {len(judged) - MOST} more sites are in the table." if len(judged) > MOST else ""
-    caption = (
-        f"How far each site draws outside (right) or inside (left) of {_zero(audit)}, in "
-        f"{audit.unit}, with 95 % intervals; small marks are what each estimator says alone.{more}"
-    )
-    return html.figure(html.join([drawing, html.legend(keys)]), caption)
+        signs.append(("the truth, which only simulations know", "circle", 6, "none"))
+    return {
+        "rows": [_row(one, true.get(one.site)) for one in rows],
+        "more": len(judged) - len(rows),
+        "about": "; ".join(f"{one.site}: {one.reason}" for one in rows[:3]),
+        "x": Axis(room(ends or [0.0]), (165, 604)),
+        "signs": signs,
+        "has_true": bool(true),
+        "table": [[*_cells(one), *([true.get(one.site)] if true else [])] for one in findings],
+        "sites": [one.site for one in findings],
+    }
 
 
-def _row(one: SiteFinding, y: float, true: float | None) -> dict[str, object]:
-    """Return the row of a site as the template takes it."""
+def _row(one: SiteFinding, true: float | None) -> dict[str, Any]:
     shape, series, _ = VERDICTS[one.verdict]
     return {
-        "y": y,
         "site": one.site,
         "name": html.short(one.site, LONGEST),
         "low": one.low,
         "high": one.high,
         "true": true,
-        "alone": _marks(one, y),
+        "alone": _marks(one),
         "point": Point(one.relative or 0.0, 0.0, f"{one.site}: {one.reason}", shape, series),
     }
 
 
-def _marks(one: SiteFinding, y: float) -> list[dict[str, object]]:
+def _marks(one: SiteFinding) -> list[tuple[Shape, float, float]]:
     """Return what each estimator says, if both do: alone it would be the site's own mark."""
-    told = {name: alone(one, name) for name in ALONE}
-    if None in told.values():
-        return []
-    return [{"y": y + ALONE[key][2], "x": x, "shape": ALONE[key][0]} for key, x in told.items()]
+    told = [(*ALONE[name], by) for name in ALONE if (by := alone(one, name)) is not None]
+    return told if len(told) == len(ALONE) else []
+
+
+def _cells(one: SiteFinding) -> list[object]:
+    badge = html.badge(VERDICTS[one.verdict][2], one.verdict)
+    sure = "-" if one.sure is None else f"{100 * one.sure:.0f} %"
+    return [
+        Cell(html.name(one.site), one.site, KEPT if len(one.site) <= LONGEST else None),
+        Cell(html.join([badge, f" {one.reason}"]), one.verdict),
+        Cell(shown(one.relative), one.relative),
+        Cell(interval(one), one.low, KEPT),
+        *(Cell(shown(alone(one, name)), alone(one, name)) for name in ESTIMATORS),
+        Cell(sure, one.sure),
+        one.cases,
+    ]
 
 
 def _true_beside(audit: Audit) -> dict[str, float]:
@@ -150,72 +135,21 @@ def _true_beside(audit: Audit) -> dict[str, float]:
     return {site: float(value - middle) for site, value in audit.true.items()}
 
 
-def _table(audit: Audit, findings: Sequence[SiteFinding]) -> Html:
-    unit, true = sign_of(audit.unit), _true_beside(audit)
-    columns = [
-        Column("site"),
-        Column("verdict"),
-        Column(f"by, {unit}", "number", 1, f"offset from {_zero(audit)}, in {audit.unit}"),
-        Column("95 % interval"),
-        *(Column(f"{ALONE[name][1]}, {unit}", "number", 1) for name in ESTIMATORS),
-        Column("sure", "number", 0, "probability that the site draws on this side of zero at all"),
-        Column("cases", "number"),
-        *([Column(f"true, {unit}", "number", 1, "beside zero; simulation")] if true else []),
-    ]
-    rows: list[list[object]] = []
-    for one in findings:
-        badge = html.badge(VERDICTS[one.verdict][2], one.verdict)
-        stays = "white-space:nowrap"
-        sure = "-" if one.sure is None else f"{100 * one.sure:.0f} %"
-        rows.append(
-            [
-                Cell(html.name(one.site), one.site, stays if len(one.site) <= LONGEST else None),
-                Cell(html.join([badge, f" {one.reason}"]), one.verdict),
-                Cell(shown(one.relative), one.relative),
-                Cell(interval(one), one.low, stays),
-                *(Cell(shown(alone(one, name)), alone(one, name)) for name in ESTIMATORS),
-                Cell(sure, one.sure),
-                one.cases,
-                *([true.get(one.site)] if true else []),
-            ]
-        )
-    caption = "Sites from the smallest to the largest drawer"
-    return html.table(caption, columns, rows, sites=[one.site for one in findings])
-
-
-def _objects(audit: Audit) -> Html:
+def _objects(audit: Audit) -> dict[str, Any]:
     """Return the table of noise beyond the contour."""
     found = {(one.site, one.kind): one for one in audit.objects}
     sites = list(dict.fromkeys(one.site for one in audit.objects))
     kinds = [kind for kind in KINDS if kind != "swapped" or len(audit.overall) > 1]
     heads = [Column(kind, "number", hint=KINDS[kind].format("this share")) for kind in kinds]
-    return html.table(
-        "Objects that a site misses, makes up or swaps, and cases that it leaves empty",
-        [Column("site"), *heads],
-        [[Cell(html.name(s), s), *(_share(found[s, kind]) for kind in kinds)] for s in sites],
-        sites=sites,
-    )
+    rows = [[Cell(html.name(s), s), *(_share(found[s, kind]) for kind in kinds)] for s in sites]
+    return {"columns": [Column("site"), *heads], "table": rows, "sites": sites}
 
 
 def _share(one: ObjectFinding) -> Cell:
     if one.share is None or one.low is None or one.high is None:
         return Cell("-")
     words = share_with_limits(one.share, one.low, one.high)
-    marked = html.badge("warn", words) if one.is_flagged else words
-    return Cell(marked, one.share, "white-space:nowrap")
-
-
-def _reading(audit: Audit) -> list[str]:
-    return [
-        *audit.read,
-        f"Distances are in {audit.unit}. A site draws larger or smaller if its interval lies on "
-        f"one side of zero and the difference matters, slightly if it does not; about the same if "
-        f"the interval holds zero and is short; else the audit cannot tell, and says why. "
-        f"{_sentence(MATTERS)} Sites are told apart only where a test over all of them says that "
-        f"they differ.",
-        "Which cases are worth a second look is written for each site alone and is not in this "
-        "file.",
-    ]
+    return Cell(html.badge("warn", words) if one.is_flagged else words, one.share, KEPT)
 
 
 def _sentence(text: str) -> str:

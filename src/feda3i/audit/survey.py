@@ -11,6 +11,7 @@ import numpy as np
 from feda3i.audit.assemble import Material
 from feda3i.audit.judge import CONTOUR, EDGES, Scale, SiteNumbers
 from feda3i.engine.events import read_events
+from feda3i.engine.model_file import read_model
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
 from feda3i.quality import SIDE, Counts, Offset
@@ -99,13 +100,4 @@ def _size(folder: RunFolder) -> int:
     if recipe.train.patch:  # cases may have sizes of their own
         return SIDE
     size = recipe.data.options().get("size")
-    if size is None and folder.is_done:
-        from feda3i.engine.model_file import read_model
-
-        size = read_model(folder.model, trust_code=False)[0].format.shape[0]
-    if size is None:
-        raise RunError(
-            f"'{folder.path}' does not say how large its cases are: finish the run first "
-            f"(feda3i resume), or set data.size in its recipe"
-        )
-    return int(size)
+    return int(size or read_model(folder.model, trust_code=False)[0].format.shape[0])
