@@ -23,9 +23,7 @@ from feda3i.methods.adele import (
     fit_curve,
     flat_head,
     has_bent,
-    scaled_shape,
 )
-from feda3i.methods.base import make_method
 from feda3i.methods.corrected import current_masks, pack_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
@@ -64,18 +62,6 @@ def test_the_step_is_the_formula(tmp_path):
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_uncertain_images_do_not_count():
-    views = [torch.tensor([0.5, -0.5, 0.1, 4.0]).reshape(2, 1, 2, 1) * s for s in (1, 2, -0.5)]
-    method = make_method("adele", {})
-    divergence, mean = losses.disagreement(views)
-    sure = torch.maximum(mean, 1 - mean) >= 0.8
-    assert not sure.any()
-    assert method.agreement(views) == 0
-    views[2][1, 0, 1, 0] = 8.0  # now one pixel of the second image is certain
-    divergence, _ = losses.disagreement(views)
-    torch.testing.assert_close(method.agreement(views), divergence[1].sum() / 4)
-
-
 # -- correction -----------------------------------------------------------------------------------
 
 
@@ -86,38 +72,21 @@ def discs():
     return small, large
 
 
-def test_certain_pixels_take_the_predicted_class():
+def test_certain_pixels_take_the_predicted_class_unless_a_mask_would_collapse():
     small, large = discs()
-    p = torch.where(large, 0.9, 0.1)
-    assert torch.equal(correct(small, p, 0.8), large)
-    assert torch.equal(correct(large, torch.where(small, 0.9, 0.1), 0.8), small)
-    p = torch.where(large & ~small, 0.75, torch.where(small, 0.9, 0.1))
-    assert torch.equal(correct(small, p, 0.8), small)  # the ring is not certain enough
-
-
-def test_tau_is_a_strict_bound():
-    small, large = discs()
-    certain = large.float()  # probabilities of exactly 0 and 1
-    assert torch.equal(correct(small, certain, 1.0), small)
-    assert torch.equal(correct(small, torch.where(large, 0.75, 0.25), 0.75), small)
-
-
-def test_an_absent_class_stays_absent():
-    small, large = discs()
-    masks = torch.cat([small, torch.zeros_like(small)], dim=1)
-    p = torch.where(torch.cat([large, large], dim=1), 0.95, 0.05)
-    corrected = correct(masks, p, 0.8)
-    assert torch.equal(corrected[:, :1], large)
-    assert not corrected[:, 1].any()
-
-
-def test_a_collapse_leaves_the_mask_alone():
-    small, _ = discs()
-    nothing = torch.full((1, 1, 40, 40), 0.01)
-    assert torch.equal(correct(small, nothing, 0.8), small)
-    # 12 % of the frame remain: background does not exceed 95 %, so this shrinking is believed.
-    full = torch.ones_like(small)
-    assert torch.equal(correct(full, torch.where(small, 0.9, 0.1), 0.8), small)
+    none, full = torch.zeros_like(small), torch.ones_like(small)
+    p = lambda inside, low=0.1: torch.where(inside, 0.9, low)
+    ring = torch.where(large & ~small, 0.75, p(small))
+    for masks, probabilities, tau, expected in [
+        (small, p(large), 0.8, large),
+        (large, p(small), 0.8, small),
+        (small, ring, 0.8, small),  # the ring is not certain enough
+        (small, torch.where(large, 0.75, 0.25), 0.75, small),  # a strict bound
+        (none, p(large), 0.8, none),  # an absent class stays absent
+        (small, p(none, 0.01), 0.8, small),  # a collapse
+        (full, p(small), 0.8, small),  # 12 % of the frame remain: believed
+    ]:
+        assert torch.equal(correct(masks, probabilities, tau), expected)
 
 
 def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
@@ -232,11 +201,6 @@ def test_a_network_that_cannot_take_a_scale_is_named_before_training(tmp_path):
 # -- images seen at another scale ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("side", [16, 20, 32, 33, 45])
-def test_small_sides_are_not_made_smaller_than_a_network_takes(side):
-    assert scaled_shape((side,), 0.7) == (min(side, 32),)
-
-
 @pytest.mark.parametrize("shape", [(40, 50), (34, 36, 40)])
 def test_logits_come_back_at_the_size_of_the_images(shape):
     sizes = []
@@ -251,14 +215,6 @@ def test_logits_come_back_at_the_size_of_the_images(shape):
         assert at_scale(Spy(), images, scale).shape == (2, 1, *shape)
     assert sizes[1] == shape
     assert sizes[2] == tuple(int(1.5 * side) for side in shape)
-
-
-def test_a_linear_picture_is_the_same_at_every_scale():
-    # Bilinear with aligned corners keeps linear functions, there and back.
-    y, x = torch.meshgrid(torch.linspace(0, 1, 40), torch.linspace(0, 3, 50), indexing="ij")
-    images = (2 * y - x)[None, None]
-    for scale in (0.9, 1.5):
-        torch.testing.assert_close(at_scale(nn.Identity(), images, scale), images)
 
 
 # -- the switch of adele: curve fit, trimming, bend ------------------------------------------------
@@ -306,16 +262,11 @@ def test_flat_head(values, cut):
     assert flat_head(values) == cut
 
 
-def test_synthetic_curves_of_the_specification():
+def test_the_switch_fires_once_the_slope_is_lost():
     assert first_bend(rising(3)) == 9
     # Cut to its last point, as without the limit on trimming, this curve would never switch.
-    assert first_bend(rising(8)) == 21
-    assert first_bend(rising(8), trim=False) == 21
-
-
-def test_a_flat_head_delays_the_switch_by_its_length():
-    delayed = np.concatenate([np.zeros(5), rising(3)])
-    assert first_bend(delayed) == first_bend(rising(3)) + 5
+    assert first_bend(rising(8)) == first_bend(rising(8), trim=False) == 21
+    assert first_bend(np.concatenate([np.zeros(5), rising(3)])) == 9 + 5  # a flat head
 
 
 def test_bend_of_an_exponential():

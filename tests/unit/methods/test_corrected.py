@@ -5,12 +5,10 @@ import pytest
 import torch
 from at_site import site_of, unpack_masks
 from hypothesis import given
-from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from feda3i.methods.corrected import (
     current_masks,
-    highest,
     pack_masks,
     relabel,
     remember_masks,
@@ -41,26 +39,12 @@ def test_remembered_masks_replace_the_given_ones_case_by_case(tmp_path):
 # -- relabelling: which instances, and where confidence allows it ----------------------------------
 
 
-@given(arrays(float, (3, 4, 5), elements=st.floats(0, 9)), st.integers(0, 60))
-def test_the_highest_are_no_lower_than_the_rest(losses, count):
-    chosen = highest(losses, count)
-    assert chosen.sum() == count
-    if 0 < count < losses.size:
-        assert losses[chosen].min() >= losses[~chosen].max()
-
-
 def draw(seed=0):
     random = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(2, 2, 6, 6, generator=random)
     masks = torch.rand(2, 2, 6, 6, generator=random) > 0.5
     chosen = torch.rand(2, 2, 6, 6, generator=random) > 0.5
     return masks, logits, chosen
-
-
-def test_theta_of_one_half_gives_the_prediction_and_of_one_the_mask():
-    masks, logits, _ = draw()
-    torch.testing.assert_close(relabel(masks, logits, None, 0.5), logits > 0)
-    torch.testing.assert_close(relabel(masks, 1e4 * logits, None, 1.0), masks)
 
 
 @pytest.mark.parametrize("theta", [0.5, 0.7, 0.99])

@@ -48,12 +48,6 @@ def test_it_is_the_tree_of_the_specification(sites):
     assert found == pytest.approx(naive(updates, history), abs=1e-9)
 
 
-@given(arrays(float, (5, 4), elements=st.floats(0, 3)), arrays(float, 4, elements=numbers))
-def test_without_conflict_it_is_the_mean(updates, history):
-    # No entry is negative, so no inner product is, at any level of the tree.
-    assert deconflicted_mean(updates, history) == pytest.approx(updates.mean(axis=0), abs=1e-9)
-
-
 @given(arrays(float, 4, elements=numbers), arrays(float, 4, elements=numbers))
 def test_a_pair_is_symmetric_finite_and_without_conflict(a, b):
     found = add_pair(a, b)

@@ -8,17 +8,6 @@ from feda3i import losses
 from feda3i.testing import tiny_federation
 
 
-def test_only_cases_of_the_batch_are_remembered(tmp_path):
-    site = site_of(tmp_path, "elr")
-    batch = site.batch(np.array([3, 1]))
-    logits = torch.randn(2, 1, 32, 32)
-    site.method.remember(site, batch, logits)
-    assert site.memory["visits"].tolist() == [0, 1, 0, 1]
-    assert not site.memory["t1"][[0, 2]].any()
-    p = torch.sigmoid(logits).clamp(1e-4, 1 - 1e-4).numpy()
-    np.testing.assert_allclose(site.memory["t1"][[3, 1]], 0.01 * p, rtol=1e-5)
-
-
 def test_the_step_is_the_formula_with_two_running_targets(tmp_path):
     site = site_of(tmp_path, "elr", beta=0.7, lam=3.0)
     batch = site.batch(np.array([0, 1]))

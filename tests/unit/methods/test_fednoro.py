@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from feda3i.methods.base import make_method
-from feda3i.methods.fednoro import distance_weights, distances_to_clean
+from feda3i.methods.fednoro import distances_to_clean
 from feda3i.testing import tiny_federation
 from stepping import Steps, played, unequal, with_noisy
 
@@ -18,20 +15,6 @@ SOON = {"s1": 1, "end": 2}
 def four_sites():
     """Return four sites, the last of which draws everything inside out."""
     return with_noisy(tiny_federation(sites=4), "site-4")
-
-
-@given(
-    arrays(float, 6, elements=st.floats(1, 50)),
-    arrays(float, 3, elements=st.floats(0.01, 1e3)),
-)
-def test_weights_sum_to_one_and_clean_sites_keep_their_proportions(cases, away):
-    distances = np.concatenate([np.zeros(3), away])
-    found = distance_weights(cases, distances)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
-    assert found[:3] / found[0] == pytest.approx(cases[:3] / cases[0], rel=1e-9)
-    farthest = 3 + int(away.argmax())
-    factor = (found[farthest] / cases[farthest]) / (found[0] / cases[0])
-    assert factor == pytest.approx(np.exp(-1), abs=1e-9)
 
 
 def test_distances_are_sums_of_norms_to_the_nearest_clean_network():
@@ -85,16 +68,6 @@ def test_the_survey_is_the_mean_loss_over_pooled_pixels(tmp_path):
         loss = -np.log(np.where(y, p[:, k], 1 - p[:, k]).astype(float))
         assert found["foreground"][k] == pytest.approx(loss[y].mean(), rel=1e-4)
         assert found["background"][k] == pytest.approx(loss[~y].mean(), rel=1e-4)
-
-
-@pytest.mark.parametrize(("value", "absent"), [(0, "foreground"), (1, "background")])
-def test_a_survey_without_such_pixels_says_so(tmp_path, value, absent):
-    federation = tiny_federation()
-    federation = federation.with_masks(np.full_like(federation.train.masks, value))
-    steps = Steps(tmp_path, "fednoro", None, federation)
-    found = steps.method.survey(steps.site("site-1"))
-    assert np.isnan(found.pop(absent)).all()
-    assert np.isfinite(list(found.values())).all()
 
 
 def test_detection_acts_in_the_round_of_the_survey(tmp_path):

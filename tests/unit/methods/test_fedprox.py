@@ -1,10 +1,7 @@
 """FedProx: a pull towards the received network."""
 
 import numpy as np
-import torch
 from at_site import site_of
-
-from feda3i.methods.fedprox import squared_distance
 
 
 def trained(folder, mu, epochs=1, batch=4):
@@ -14,15 +11,6 @@ def trained(folder, mu, epochs=1, batch=4):
     received = site.received.values
     site.method.fit(site)
     return received, site.layout.read(site.network).values, site.layout.trained()
-
-
-def test_the_gradient_of_the_penalty_is_the_distance():
-    weights = [torch.randn(3, 2, requires_grad=True), torch.randn(4, requires_grad=True)]
-    anchor = [torch.randn(3, 2), torch.randn(4)]
-    mu = 0.3
-    gradients = torch.autograd.grad(0.5 * mu * squared_distance(weights, anchor), weights)
-    for gradient, w, g in zip(gradients, weights, anchor, strict=True):
-        torch.testing.assert_close(gradient, mu * (w - g))
 
 
 def test_the_first_step_is_that_of_fedavg(tmp_path):

@@ -6,7 +6,7 @@ import torch
 from at_site import site_of
 
 from feda3i.methods import fedselect
-from feda3i.methods.fedselect import FedSelect, adam, first_phi, scaled, value, value_gradient
+from feda3i.methods.fedselect import FedSelect, adam, first_phi, value, value_gradient
 from feda3i.seeding import rng
 
 PHI = first_phi(np.random.default_rng(3))
@@ -39,13 +39,6 @@ def test_adam_is_that_of_torch() -> None:
         ours, moments = adam(ours, moments, np.sin(ours * step), 0.01, step)
         optimiser.step()
     np.testing.assert_allclose(ours, theirs.detach(), atol=1e-12)
-
-
-def test_margins_are_falls_of_the_loss_on_a_scale_of_0_to_1() -> None:
-    fall = np.array([0.9, 0.8, 0.7, 0.6]) - [0.5, 0.7, 0.1, 0.6]
-    np.testing.assert_allclose(scaled(fall), [2 / 3, 1 / 6, 1, 0])
-    assert scaled(np.ones(3)).tolist() == [0, 0, 0]
-    assert np.isfinite(scaled(np.array([1.0, np.nan, 2.0]))).all()
 
 
 @pytest.mark.parametrize("replace", [True, False])

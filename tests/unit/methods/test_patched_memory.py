@@ -9,7 +9,6 @@ import torch
 
 from feda3i.core.patches import shared_boxes
 from feda3i.engine.run import job_of
-from feda3i.losses import pixel_cross_entropy
 from feda3i.methods import feda3i
 from feda3i.methods.corrected import current_masks, pack_masks, unpack_cases
 from feda3i.methods.foreseen import foresee, foreseen
@@ -135,37 +134,6 @@ def test_fedcorr_relabels_whole_cases_by_the_network_it_received(tmp_path):
     batch = site.batch(np.arange(len(site)), epoch=1)
     kept = batch.cut(expected).to(batch.masks)
     assert torch.equal(current_masks(site, batch), kept)
-
-
-def test_fedcorr_remembers_the_highest_losses_of_each_case(tmp_path):
-    federation = with_uneven_noise("site-1")
-    steps = Steps(tmp_path, "fedcorr", {"t1": 2, "t2": 0, "pi": 1.0}, federation, **PATCH)
-    steps.play()
-    site = steps.site("site-1")
-    _, level = steps.method._judge(site)
-    looked = [pixel_cross_entropy(z, batch.masks)[0].numpy() for batch, z in site.predict()]
-    chosen = masks_in(site.memory, "highest", [one.shape for one in looked])
-    high, low = (
-        np.concatenate([one[which == is_chosen] for one, which in zip(looked, chosen, strict=True)])
-        for is_chosen in (True, False)
-    )
-    assert len(high) == round(level * (len(high) + len(low))) > 0
-    assert high.min() >= low.max()
-
-
-def with_uneven_noise(*names):
-    federation = uneven_federation()
-    masks = federation.train.masks.copy()
-    for name in names:
-        for k in federation.sites[name]:
-            masks[int(k)] = (masks[int(k)] == 0).astype(np.uint8)
-    return federation.with_masks(masks)
-
-
-def test_windows_answer_as_the_network_predicts(tmp_path):
-    _, site = uneven_site(tmp_path)
-    for batch, logits in site.predict():
-        assert torch.equal(site.answers(batch, site.predictor.logits), logits)
 
 
 def test_elr_remembers_the_pixels_that_it_has_seen(tmp_path):

@@ -42,17 +42,6 @@ def test_a_lost_local_site_keeps_its_network(tmp_path):
     np.testing.assert_array_equal(steps.method.models(steps.server)["site-2"].values, before)
 
 
-def test_no_local_site_receives_another_network(tmp_path):
-    steps = Steps(tmp_path, "local")
-    steps.play()
-    models = steps.method.models(steps.server)
-    steps.play()
-    last = [order for order in steps.transport.orders if order.round == 2]
-    assert [order.site for order in last] == list(models)
-    for order in last:
-        np.testing.assert_array_equal(order.networks["own"].values, models[order.site].values)
-
-
 def test_clean_trains_on_the_truth(tmp_path):
     noisy = with_noisy(tiny_federation(), "site-1")
     clean = played(tmp_path, "clean", None, noisy)
