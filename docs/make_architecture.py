@@ -1,7 +1,6 @@
 """List who imports whom in docs/architecture.md, and say which import goes the wrong way.
 
-    python docs/make_architecture.py            # write the page again
-    python docs/make_architecture.py --check    # exit code 1: a wrong import, or an old page
+    python docs/make_architecture.py    # write the page again; exit code 1: a wrong import
 
 An import counts wherever it stands: at the top, inside a function, for type checkers only, or as a
 name in a registry (``"feda3i.methods.fedavg:METHOD"``).
@@ -133,17 +132,11 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    """Write the page, or check it."""
+    """Write the page, and say what is wrong."""
     bad = wrong()
     for line in bad:
         print(line)
-    old = PAGE.read_text(encoding="utf-8")
-    if "--check" in sys.argv:
-        is_old = page(old) != old
-        if is_old:
-            print(f"{PAGE.name} is old: run python docs/make_architecture.py")
-        sys.exit(1 if bad or is_old else 0)
-    PAGE.write_text(page(old), encoding="utf-8")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     sys.exit(1 if bad else 0)
 
 

@@ -2,7 +2,7 @@
 
 Run ``python docs/make_own_data.py`` (two minutes on two cores; the images are synthetic). Commands
 and explanations are in own-data.toml; a line that is not explained there stops the script.
-``--check`` plays nothing: it takes the transcripts that the page shows and makes the page again.
+A test makes the page again from the transcripts that it shows.
 """
 
 from __future__ import annotations
@@ -126,12 +126,7 @@ def read_page(text: str) -> list[list[str]]:
 
 
 def main() -> None:
-    """Write the page, or check it."""
-    if "--check" in sys.argv:
-        text = PAGE.read_text()
-        if page(read_page(text)) != text:
-            raise SystemExit(f"{PAGE} is not what this script makes: python docs/make_own_data.py")
-        return
+    """Write the page."""
     folder = Path(tempfile.mkdtemp())
     try:
         PAGE.write_text(page(transcripts(folder)))

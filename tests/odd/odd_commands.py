@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,25 +28,39 @@ class Odd:
 
 
 def odd_input(folder: Path, good: Path, draw: Random, is_quick: bool = False) -> Odd:
-    """Write the files of one odd input into the folder and return its command."""
+    """Write the files of one odd input into the folder and return its command.
+
+    A quick one does not train.
+    """
     makers = (_recipe, _recipe, _toml, _command, _command, _run_folder, _set, _results, _grid)
     if not is_quick:
         return draw.choice((*makers, _mild, _mild, _run_folder))(folder, good, draw)
     while True:
-        for leftover in folder.iterdir():
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         odd = draw.choice(makers)(folder, good, draw)
         if not odd.is_long or odd.kind not in ("recipe", "command"):
             return odd
+        shutil.rmtree(folder)
+        folder.mkdir()
+
+
+def _copy(good: Path, folder: Path, *names: str) -> None:
+    for name in names:
+        copy = shutil.copytree if (good / name).is_dir() else shutil.copy
+        copy(good / name, folder / name)
+
+
+def _spoilt(folder: Path, draw: Random) -> str:
+    """Do one or two wrong things below the folder; return which."""
+    return "; ".join(odd_files.spoil(folder, draw) for _ in range(draw.choice((1, 1, 2))))
 
 
 def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
-    for name in ("method.py", "network.py", "noise.py", "thing.py", "exits.py", "syntax.py"):
-        shutil.copy(good / name, folder / name)
+    plugins = ("method", "network", "noise", "thing", "exits", "syntax")
+    _copy(good, folder, *(f"{name}.py" for name in plugins))
     values = odd_recipes.assignments(draw)
     if draw.random() < 0.15:
         kind = draw.choice(("method", "data", "model", "noise"))
-        plugin = draw.choice(("method", "network", "noise", "thing", "exits", "syntax", "none"))
+        plugin = draw.choice((*plugins, "none"))
         values[kind] = f"{plugin}.py:{draw.choice(('Thing', 'fails', 'Nothing', ''))}"
     return _run_of("recipe", values)
 
@@ -74,7 +87,7 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
     name = draw.choice(("done", "survey", "open", "open"))
     shutil.copytree(good / name, folder / OUT)
     shutil.copytree(good / "set" / "images", folder / "images")
-    about = "; ".join(odd_files.spoil(folder / OUT, draw) for _ in range(draw.choice((1, 1, 2))))
+    about = _spoilt(folder / OUT, draw)
     command = draw.choice(RUN_FOLDER).split()
     # torch does not let Ctrl-C through while it exports: it gets the time that it needs
     return Odd("run folder", command, is_long=command[0] != "export", about=f"{name}: {about}")
@@ -101,29 +114,26 @@ OF_GRID = (
 
 
 def _results(folder: Path, good: Path, draw: Random) -> Odd:
-    shutil.copytree(good / "results", folder / "results")
-    shutil.copytree(good / "grids", folder / "grids")
-    about = "; ".join(odd_files.spoil(folder / "results", draw) for _ in range(draw.choice((1, 2))))
+    _copy(good, folder, "results", "grids")
+    about = _spoilt(folder / "results", draw)
     command = draw.choice((*OF_GRID, "tables results --out out")).split()
     return Odd("results", command, is_long=True, about=about)
 
 
 def _grid(folder: Path, good: Path, draw: Random) -> Odd:
-    shutil.copytree(good / "results", folder / "results")
-    shutil.copytree(good / "grids", folder / "grids")
+    _copy(good, folder, "results", "grids")
     about = odd_files.spoil(folder / "grids", draw)
     return Odd("grid", draw.choice(OF_GRID).split(), is_long=True, about=about)
 
 
 def _set(folder: Path, good: Path, draw: Random) -> Odd:
-    shutil.copytree(good / "set", folder / "set")
-    shutil.copytree(good / "done", folder / "done")
-    about = "; ".join(odd_files.spoil(folder / "set", draw) for _ in range(draw.choice((1, 2))))
+    _copy(good, folder, "set", "done")
+    about = _spoilt(folder / "set", draw)
     small = odd_recipes.overrides({**odd_recipes.SMALL, "method": "fedavg", "noise": "none"})
     commands = (
         "check set",
         f"run demo data=set {' '.join(small)} --out out",
-        "noise apply set/masks out --mu 2 --sigma 1 --workers 1",
+        "noise apply set/masks out --mu 2 --sigma 1",
         "predict done set/images --out out",
         "evaluate done --data set",
     )
@@ -131,22 +141,18 @@ def _set(folder: Path, good: Path, draw: Random) -> Odd:
 
 
 @cache
-def commands() -> dict[tuple[str, ...], Any]:
-    """Return every command of the program by its words."""
+def commands() -> list[tuple[tuple[str, ...], Any]]:
+    """Return the words of every command of the program, and the command."""
     import typer
 
     from feda3i.cli import app
 
-    return dict(_walk((), typer.main.get_command(app)))
-
-
-def _walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield words, command
-        return
-    for name, child in sorted(inner.items()):
-        yield from _walk((*words, name), child)
+    found, groups = [], [((), typer.main.get_command(app))]
+    while groups:
+        words, group = groups.pop()
+        for name, inner in sorted(group.commands.items()):
+            (groups if hasattr(inner, "commands") else found).append(((*words, name), inner))
+    return found
 
 
 LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit")
@@ -154,33 +160,25 @@ LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit")
 
 
 def _command(folder: Path, good: Path, draw: Random) -> Odd:
-    for name in ("done", "open", "set"):
-        shutil.copytree(good / name, folder / name)
-    for name in ("method.py", "thing.py", "exits.py"):
-        shutil.copy(good / name, folder / name)
-    words, command = draw.choice(sorted(commands().items()))
+    _copy(good, folder, "done", "open", "set", "method.py", "thing.py", "exits.py")
+    words, command = draw.choice(commands())
     arguments = list(words)
     for parameter in command.params:
         arguments += _parameter(parameter, draw)
     if draw.random() < 0.1:
-        place = draw.randrange(len(arguments) + 1)
-        arguments.insert(place, draw.choice(("--nope", "--help", "-x", "--")))
+        arguments.append(draw.choice(("--nope", "--help", "-x", "--")))
     if words == ("deploy", "demo"):  # would start servers; what it does is tested elsewhere
         arguments.append("--nope")
     is_long = words[-1] in LONG or any(map(is_large, arguments))
     if words[-1] == "run":
         arguments += odd_recipes.overrides({"data": "synthetic", **odd_recipes.SMALL})
-    if "--workers" not in arguments and any(p.name == "workers" for p in command.params):
-        arguments += ["--workers", "1"]
     return Odd("command", arguments, is_long)
 
 
 def _parameter(parameter: Any, draw: Random) -> list[str]:
-    is_argument = parameter.param_type_name == "argument"
-    chance = 0.97 if parameter.required else 0.35
-    if draw.random() > chance:
+    if draw.random() > (0.97 if parameter.required else 0.35):
         return []
-    if is_argument:
+    if parameter.param_type_name == "argument":
         count = draw.choice((1, 1, 2)) if parameter.nargs == -1 else 1
         return [_value(parameter, draw) for _ in range(count)]
     option = draw.choice((*parameter.opts, *parameter.secondary_opts))
@@ -198,13 +196,9 @@ PLAUSIBLE: dict[str, tuple[str, ...]] = {
     "source": ("set", "done", "set/images"),
     "data": ("set", "done"),
     "names": ("set", "method", "model", "fedavg", "unet", "method.py:Thing", "exits.py:X"),
-    "image": ("set/images/case0.png", "set", "thing.py"),
-    "mask": ("set/masks/case0.png", "set", "thing.py"),
-    "setting": ("skin-ns", "breast-ne"),
     "sites": ("2", "A,B", "A,A", "a b"),
     "option": ("mode=faithful", "points=0", "clip=true", "degree=abc", "x", "mu=1", "points=1e3"),
     "noise": ("contour", "levelset", "flip", "thing.py:Thing", "thing.py:fails"),
-    "window": ("0,255", "255,0", "a,b", "nan,inf"),
     "group": ("(", "(?P<group>[^_]+)_.*", "(?P<group>.)", "(a+)+$"),
     "classes": ("lesion", "a,b", ",", "a,a"),
     "site": ("A", "site-01"),

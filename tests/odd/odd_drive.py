@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import shutil
 import signal
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 from odd_commands import OUT, Odd, odd_input
 
@@ -75,7 +77,12 @@ def _run(odd: Odd, work: Path, temporary: Path) -> Verdict:
 
     stream = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
     started, wrong, code = time.monotonic(), [], None
-    with _place(work, temporary, odd.arguments), _captured(stream), _alarm(odd) as alarm:
+    with (
+        _place(work, temporary, odd.arguments),
+        contextlib.redirect_stdout(stream),
+        contextlib.redirect_stderr(stream),
+        _alarm(odd) as alarm,
+    ):
         try:
             cli.main()
             code = 0
@@ -103,21 +110,20 @@ def _run(odd: Odd, work: Path, temporary: Path) -> Verdict:
 def _judge_files(
     verdict: Verdict, before: dict[str, str], after: dict[str, str], left: list[Path]
 ) -> None:
-    inputs = {name: sha for name, sha in before.items() if not name.startswith(f"{OUT}/")}
-    changed = [name for name, sha in inputs.items() if after.get(name) != sha]
-    written = [n for n in after if n not in before and not n.startswith((OUT, "y" * 9, "ä"))]
-    written = [
-        n
-        for n in written
-        if "__pycache__" not in n and "/.feda3i-cache/" not in n and not n.endswith("/.feda3i.lock")
-    ]
-    if changed and verdict.odd.arguments[0] not in ("resume",):
-        verdict.wrong.append(f"changed inputs: {changed[:3]}")
     arguments = verdict.odd.arguments
+    changed = [
+        name
+        for name, sha in before.items()
+        if after.get(name) != sha and not name.startswith(f"{OUT}/")
+    ]
+    allowed = re.compile(rf"{OUT}|y{{9}}|ä|.*(__pycache__|/\.feda3i-cache/|/\.feda3i\.lock$)")
+    written = [name for name in after if name not in before and not allowed.match(name)]
+    if changed and arguments[0] != "resume":
+        verdict.wrong.append(f"changed inputs: {changed[:3]}")
     if written and "--out" in arguments and "" not in arguments:  # "" is the working directory
         verdict.wrong.append(f"wrote elsewhere: {written[:3]}")
-    if [p for p in left if not p.name.endswith(".txt")]:
-        verdict.wrong.append(f"left behind: {[p.name for p in left][:3]}")
+    if kept := [path.name for path in left if path.suffix != ".txt"]:
+        verdict.wrong.append(f"left behind: {kept[:3]}")
 
 
 def _contents(folder: Path) -> dict[str, str]:
@@ -131,23 +137,14 @@ def _contents(folder: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def _place(work: Path, temporary: Path, arguments: list[str]) -> Iterator[None]:
     """Stand in the input's folder with its arguments, a home and a place for temporary files."""
-    keep = {name: os.environ.get(name) for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME")}
-    argv, here, before = sys.argv, Path.cwd(), tempfile.tempdir
-    os.environ.update(HOME=str(work / OUT), XDG_CACHE_HOME=str(work / OUT), TMPDIR=str(temporary))
-    sys.argv, tempfile.tempdir = ["feda3i", *arguments], str(temporary)
-    os.chdir(work)
-    try:
-        yield
-    finally:
-        os.chdir(here)
-        sys.argv, tempfile.tempdir = argv, before
-        for name, value in keep.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-@contextlib.contextmanager
-def _captured(stream: io.TextIOWrapper) -> Iterator[None]:
-    with contextlib.redirect_stdout(stream), contextlib.redirect_stderr(stream):
+    home = str(work / OUT)
+    places = {"HOME": home, "XDG_CACHE_HOME": home, "TMPDIR": str(temporary)}
+    with (
+        mock.patch.dict(os.environ, places),
+        mock.patch.object(sys, "argv", ["feda3i", *arguments]),
+        mock.patch.object(tempfile, "tempdir", str(temporary)),
+        contextlib.chdir(work),
+    ):
         yield
 
 

@@ -16,37 +16,28 @@ from feda3i.errors import FedA3IError
 
 def spoil(folder: Path, draw: Random) -> str:
     """Do one wrong thing to one file below the folder; return what."""
-    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.stat().st_size)
-    file = draw.choice(files)
-    special = _SPECIAL.get(file.suffix)
-    if special is not None and draw.random() < 0.75:
+    file = draw.choice(sorted(f for f in folder.rglob("*") if f.is_file() and f.stat().st_size))
+    name = file.relative_to(folder)
+    if file.suffix in _SPECIAL and draw.random() < 0.75:
         try:
-            special(file, draw)
-            return f"values of {file.relative_to(folder)}"
+            _SPECIAL[file.suffix](file, draw)
+            return f"values of {name}"
         except (ValueError, LookupError, TypeError, AttributeError, FedA3IError):
             pass  # this file is spoiled already and holds no values any more
-    wrong = draw.choice((_bytes, _bytes, _bytes, _removed, _removed, _removed, _removed, _removed))
-    wrong(file, draw)
-    return f"{wrong.__name__} {file.relative_to(folder)}"
-
-
-def _bytes(file: Path, draw: Random) -> None:
-    file.write_bytes(mutated(file.read_bytes(), draw))
-
-
-def _removed(file: Path, draw: Random) -> None:
+    if draw.random() < 0.4:
+        file.write_bytes(mutated(file.read_bytes(), draw))
+        return f"bytes of {name}"
     file.unlink()
-    replace = draw.choice((None, Path.mkdir, os.mkfifo, _link, _loop))
-    if replace is not None:
-        replace(file)
-
-
-def _link(file: Path) -> None:
-    file.symlink_to("/no/where")
-
-
-def _loop(file: Path) -> None:
-    file.symlink_to(file.name)
+    match instead := draw.choice(("nothing", "a folder", "a pipe", "a link", "a loop")):
+        case "a folder":
+            file.mkdir()
+        case "a pipe":
+            os.mkfifo(file)
+        case "a link":
+            file.symlink_to("/no/where")
+        case "a loop":
+            file.symlink_to(file.name)
+    return f"{instead} in the place of {name}"
 
 
 def _json(file: Path, draw: Random) -> None:
@@ -73,10 +64,8 @@ def _table(file: Path, draw: Random) -> None:
 
 def _recipe(file: Path, draw: Random) -> None:
     lines = file.read_text("utf-8").splitlines()
-    places = [k for k, line in enumerate(lines) if "=" in line]
-    place = draw.choice(places)
-    key = lines[place].split("=")[0]
-    lines[place] = f"{key}= {text(draw)}"
+    place = draw.choice([k for k, line in enumerate(lines) if "=" in line])
+    lines[place] = f"{lines[place].split('=')[0]}= {text(draw)}"
     file.write_text("\n".join(lines) + "\n")
 
 

@@ -23,11 +23,8 @@ PLAIN = (
     *("[0.5, 1.0]", "[1]", "auto", "ce", "dc", "none", "iid", "exact", "robust", "paper"),
 )
 """Values that are right for some key, so that a run comes to use them."""
-TYPED: dict[Any, tuple[str, ...]] = {
-    bool: ("true", "false"),
-    int: ("0", "1", "2", "3", "7", "12", "-1"),
-    float: ("0", "0.01", "0.3", "0.5", "0.99", "1", "3.0", "30", "-2", "1e-9", "1e6"),
-}
+WHOLE = ("0", "1", "2", "3", "7", "12", "-1")
+FRACTIONS = ("0", "0.01", "0.3", "0.5", "0.99", "1", "3.0", "30", "-2", "1e-9", "1e6")
 LARGE = ("1000", "4097", "100000", "1000000", "2147483648", "9223372036854775807", "1e12")
 """Numbers that may be valid and then mean much work or much memory."""
 THINGS = (
