@@ -1,8 +1,5 @@
 """Miniatures of what publishers and hospitals send."""
 
-import hashlib
-import tarfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -60,9 +57,9 @@ def isic_tree(root: Path, train=3, test=2):
 def breast_tree(root: Path):
     """Write BUSI (two masks for one image, a normal), BUSIS and UDIAT."""
     busi = root / "Dataset_BUSI_with_GT"
-    for kind, count in (("benign", 5), ("malignant", 5), ("normal", 2)):
+    for first, kind, count in ((10, "benign", 5), (20, "malignant", 5), (30, "normal", 2)):
         for number in range(1, count + 1):
-            image, mask = lesion(hash_int(kind) + number, 40, 60)
+            image, mask = lesion(first + number, 40, 60)
             drawn = mask if kind != "normal" else np.zeros_like(mask)
             save(busi / kind / f"{kind} ({number}).png", image)
             save(busi / kind / f"{kind} ({number})_mask.png", drawn)
@@ -77,26 +74,6 @@ def breast_tree(root: Path):
         save(root / "UDIAT" / "original" / f"{number:06d}.png", image)
         save(root / "UDIAT" / "GT" / f"{number:06d}.png", mask.astype(np.uint8) * 255)
     return root
-
-
-def hash_int(text: str) -> int:
-    return int(hashlib.sha256(text.encode()).hexdigest()[:4], 16)
-
-
-def zip_folder(folder: Path, target: Path) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                archive.write(file, file.relative_to(folder.parent))
-    return target
-
-
-def tar_folder(folder: Path, target: Path, mode="w:gz") -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(target, mode) as archive:
-        archive.add(folder, folder.name)
-    return target
 
 
 def tree_bytes(root: Path) -> dict[str, bytes]:

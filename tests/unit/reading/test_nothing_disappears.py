@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from data_files import lesion, plain_tree, save, zip_folder
+from data_files import lesion, plain_tree, save
 from feda3i.data.checkup import check_data
-from feda3i.data.folder import folder, load_folder
+from feda3i.data.folder import folder
 from feda3i.errors import DataError
 from feda3i.reading.listing import list_cases
 from feda3i.reading.options import Options
@@ -47,15 +47,11 @@ def test_every_folder_is_listed_with_what_is_used_and_why_not(hospitals):
 def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
     with pytest.raises(DataError) as caught:
         folder(hospitals, size=32, cache=False)
-    text = str(caught.value)
-    assert "south/lost.png" in text
-    assert "data.unused=allow" in text
-    assert "west/*" in text  # the table of all folders is part of the message
+    for word in ("south/lost.png", "data.unused=allow", "west/*"):
+        assert word in str(caught.value)
     federation = folder(hospitals, size=32, cache=False, unused="allow")
     assert federation.names() == ["north", "south", "west"]
     assert federation.notes["folders"]["south"]["mask missing"] == 1
-    with pytest.raises(DataError, match="lost"):
-        load_folder(hospitals, size=32, cache=False)
 
 
 def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
@@ -72,12 +68,9 @@ def test_check_tells_all_folders_and_compares_the_sites(hospitals, feda3i):
         assert re.search(row, out)
 
 
-def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
-    for place in (
-        hospitals / "north" / "images" / "case1.png",
-        hospitals / "west/case_2/image.png",
-    ):
-        place.write_bytes(place.read_bytes()[:300])
+def test_files_that_cannot_be_read_count_as_not_used(hospitals):
+    for name in ("north/images/case1.png", "west/case_2/image.png"):
+        (hospitals / name).write_bytes((hospitals / name).read_bytes()[:300])
     report = check_data(hospitals, size=32)
     found = usage_of(report.fates)
     assert found["north/images"] == {"images": 5, "corrupt picture": 1}
@@ -87,7 +80,7 @@ def test_files_that_cannot_be_read_count_as_not_used(hospitals, tmp_path):
 
 
 def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_path):
-    zip_folder(hospitals / "west", hospitals / "more.zip")
+    (hospitals / "more.zip").write_bytes(b"PK")
     with pytest.raises(DataError, match="archive not read: 1") as caught:
         folder(hospitals, size=32, cache=False)
     assert f"unpack it: unzip '{hospitals}/more.zip' -d '{hospitals}'" in str(caught.value)
