@@ -53,7 +53,7 @@ def wait_for_event(consortium, run, run_name, kind, count=1):
     def is_so():
         if len(events_of(consortium, run_name, kind)) >= count:
             return True
-        state, details = control.run_states(consortium.server, "--run-id", str(run))[run]
+        state, details = control.state_of(consortium.server, run)
         assert not state.startswith("finished"), f"{state}: {details}"
         return False
 
@@ -66,10 +66,15 @@ def wait_for_round(consortium, run, run_name, number):
 
 def wait_for_nodes(consortium, sites):
     def is_so():
-        states = control.site_states(consortium.server)
-        return all(states[site] == "online" for site in sites)
+        return statuses(consortium).count("online") >= len(sites)
 
     wait_until(is_so, pause=0.5)
+
+
+def statuses(consortium):
+    """Return the status of every registered node."""
+    listed = control.flwr(consortium.server, "supernode", "list", control.SUPERLINK)
+    return [node["status"] for node in listed["nodes"]]
 
 
 def finish(consortium, run, name):

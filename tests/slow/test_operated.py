@@ -2,8 +2,6 @@
 
 import shutil
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,18 +16,6 @@ from feda3i.flower.deploy_demo import free_port, recipe_of
 from feda3i.recipe import validate
 
 pytestmark = pytest.mark.slow
-
-
-def command(*arguments, code=0):
-    """Run ``feda3i deploy`` as the operator does, and return what it says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "feda3i", "deploy", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def other_version(folder, **changes):
@@ -101,7 +87,6 @@ def test_other_versions_a_slow_line_and_two_runs_at_once(tmp_path):
         wait_for_round(consortium, first, "first", 1)
         other = validate({**recipe.to_dict(), "seed": 5})
         second = consortium.start_run(other, "second")
-        assert f"{second}" in command("status", "--server", consortium.server)
         finish(consortium, first, "first")
         finish(consortium, second, "second")
         events = {name: rounds_of(consortium, name) for name in ("first", "second")}

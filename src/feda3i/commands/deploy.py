@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from feda3i.commands.app import Overrides, new_app
 from feda3i.errors import RecipeError, RunError
 from feda3i.values import split_names
-
-if TYPE_CHECKING:
-    from feda3i.recipe import Recipe
 
 app = new_app(help="Run a consortium over the network: keys and certificates, checks, runs.")
 
@@ -26,9 +23,6 @@ def init(
     address: Annotated[
         str, typer.Option(help="host:port at which sites reach the server's proxy.")
     ] = "localhost:8443",
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of the SuperLink on the server itself.")
-    ] = 8000,
     server: Annotated[
         Path | None,
         typer.Option(help="Where server/ will be in use; default: where it is now."),
@@ -36,19 +30,16 @@ def init(
     runs: Annotated[
         Path | None, typer.Option(help="Folder of run folders on the server; default: OUT/runs.")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, help="How long certificates are valid.")] = 825,
 ) -> None:
     """Write certificates, one key per site, start scripts and guides for a consortium."""
     need_flower()
     from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium
 
-    settings = ConsortiumSettings(
-        split_names(sites),
-        address,
-        port,
+    settings = ConsortiumSettings.of(
+        sites=split_names(sites),
+        address=address,
         server=(server or out / "server").absolute(),
         runs=(runs or out / "runs").absolute(),
-        days=days,
     )
     write_consortium(out, settings)
     print(f"server     {out / 'server'}   start.sh, nginx.conf; keep server.key there")
@@ -73,25 +64,6 @@ def add(
 
 
 @app.command()
-def status(
-    server: Annotated[Path, typer.Option(help="The server's folder.")] = Path("server"),
-) -> None:
-    """Show who is connected, what runs, and how long the certificate lasts."""
-    need_flower()
-    from feda3i.flower import deploy_control as control
-    from feda3i.flower.deploy_credentials import RENEW, SOON, days_left
-    from feda3i.flower.node import read_env
-
-    runs = read_env(server)["FEDA3I_RUNS"]
-    left = days_left(server / "server.crt")
-    print(f"certificate  {left:.0f} days left{f'; {RENEW}' if left < SOON else ''}")
-    for name, state in control.site_states(server).items():
-        print(f"{name:<13}{state}")
-    under_way = ", ".join(map(str, control.running(server)))
-    print(f"runs         {f'{under_way} under way, in {runs}' if under_way else 'none under way'}")
-
-
-@app.command()
 def check(
     folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
 ) -> None:
@@ -102,9 +74,9 @@ def check(
     if not (folder / "site.toml").is_file():
         raise RecipeError(f"'{folder}' is not a site's folder: it has no site.toml")
     wrong = 0
-    for finding in check_site(folder):
-        print(f"{'ok   ' if finding.is_fine else 'WRONG'}  {finding.name:<11}{finding.text}")
-        wrong += not finding.is_fine
+    for name, is_fine, text in check_site(folder):
+        print(f"{'ok   ' if is_fine else 'WRONG'}  {name:<11}{text}")
+        wrong += not is_fine
     if wrong:
         raise RunError(f"{wrong} things to fix before this site can take part")
 
@@ -123,30 +95,22 @@ def run(
     from feda3i.commands.run import load_named
     from feda3i.engine.notes import final_notes
     from feda3i.flower import deploy_control as control
-    from feda3i.flower.node import check_names, read_env
+    from feda3i.flower.node import check_recipe, read_env
 
     loaded, own_name = load_named(recipe, overrides or [])
-    check_names(loaded)
-    check_no_path(loaded)
+    check_recipe(loaded)
     name = name or own_name
     folder = Path(read_env(server)["FEDA3I_RUNS"]) / name
     if not resume and folder.exists():
         raise RunError(f"'{folder}' exists; continue it (--resume) or choose another --name")
-    app_folder = control.write_app(server / "apps" / name, loaded, name, is_resumed=resume)
     control.register_keys(server)  # of sites that were added since the server was started
-    others = control.running(server)
-    if others:
-        print(
-            f"NOTE   {len(others)} other run under way: sites answer one message at a time, so "
-            f"rounds take turns, and waiting counts towards engine.deadline"
-        )
-    number = control.start_run(server, app_folder)
+    number = control.start_run(server, loaded, name, is_resumed=resume)
     print(f"run    {number}\nfolder {folder}", flush=True)
     try:
         for event in control.follow(server, number, folder):
             print(control.round_line(event), flush=True)
     except KeyboardInterrupt:
-        stop = f"FLWR_HOME={server.absolute() / 'flwr'} flwr stop {number} {control.SUPERLINK}"
+        stop = f"flwr stop {number} {control.SUPERLINK}"
         print(f"the run continues; stop it with: {stop}", file=sys.stderr)
         raise
     print(f"sha256 {(folder / 'DONE').read_text('utf-8').strip()}")
@@ -174,12 +138,3 @@ def need_flower() -> None:
     """Raise ``RunError`` with the way out if the extra is not installed."""
     if find_spec("flwr") is None:
         raise RunError("the network engine needs Flower: pip install 'feda3i[flower]'")
-
-
-def check_no_path(recipe: Recipe) -> None:
-    """Raise ``RecipeError`` if the recipe, which every site gets, tells a path of this machine."""
-    if "path" in recipe.data.options():
-        raise RecipeError(
-            "data.path would be sent to every site. Use data=folder without a path: each site's "
-            "folder is in its own site.toml, test cases of the server in FEDA3I_TEST (server.env)"
-        )

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from feda3i import __version__
 from feda3i.engine.events import Event, read_events
 from feda3i.errors import RunError, printable
@@ -25,6 +27,8 @@ from feda3i.recipe import Recipe
 
 SUPERLINK = "consortium"
 """The server's name in ``flwr/config.toml`` of its folder."""
+PATIENCE = 600.0
+"""Seconds that a server may take to answer after its start."""
 _CHECK = 5.0
 """Seconds between two questions about a run's state; each starts a process."""
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -41,19 +45,16 @@ def flwr(server: Path, *arguments: str) -> dict[str, Any]:
         check=False,
     )
     try:
-        answer = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         answer = {"error-message": done.stdout + done.stderr}
-    if not isinstance(answer, dict) or not answer.get("success"):
-        reason = str(answer.get("error-message", "")) if isinstance(answer, dict) else done.stdout
+    if not answer.get("success"):
+        reason = str(answer.get("error-message", ""))
         if "certificate has expired" in reason:
             raise RunError(f"the server's certificate has expired; {RENEW}")
         what = " ".join(arguments[:2])
         raise RunError(f"'flwr {what}' failed; is the server started? {printable(reason, 500)}")
     return answer
-
-
-# -- sites ----------------------------------------------------------------------------------------
 
 
 def register_keys(server: Path) -> list[str]:
@@ -74,28 +75,12 @@ def register_keys(server: Path) -> list[str]:
     return new
 
 
-def site_states(server: Path) -> dict[str, str]:
-    """Return the state of every registered site by name: registered, online or offline."""
-    answer = flwr(server, "supernode", "list", SUPERLINK)
-    states = {str(node["node-id"]): str(node["status"]) for node in answer["nodes"]}
-    notes = sorted((server / "state" / "nodes").glob("*.json"))
-    return {
-        note.stem: states.get(json.loads(note.read_text("utf-8"))["node"], "unregistered")
-        for note in notes
-    }
-
-
-# -- runs -----------------------------------------------------------------------------------------
-
-
-def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = False) -> Path:
+def write_app(folder: Path, recipe: Recipe, run: str, is_resumed: bool) -> Path:
     """Write the app of a run, which Flower sends to every node: settings only, no code.
 
     It names the two components, which are part of the installed package, and carries the recipe as
     JSON text; ``feda3i.flower.guard`` refuses anything else.
     """
-    import tomli_w
-
     project = {
         "name": "feda3i-run",
         "version": __version__,
@@ -114,21 +99,16 @@ def write_app(folder: Path, recipe: Recipe, run: str, *, is_resumed: bool = Fals
     return folder
 
 
-def start_run(server: Path, app: Path) -> int:
-    """Start a run of an app folder and return Flower's number of the run."""
+def start_run(server: Path, recipe: Recipe, name: str, *, is_resumed: bool = False) -> int:
+    """Start a run and return Flower's number of it."""
+    app = write_app(server / "apps" / name, recipe, name, is_resumed)
     return int(flwr(server, "run", str(app), SUPERLINK)["run-id"])
 
 
-def run_states(server: Path, *options: str) -> dict[int, tuple[str, str]]:
-    """Return state and details of runs by number; ``finished:completed`` is the only good end."""
-    runs = flwr(server, "ls", SUPERLINK, *options)["runs"]
-    return {int(run["run-id"]): (run["status"], run.get("status-details") or "") for run in runs}
-
-
-def running(server: Path) -> list[int]:
-    """Return the numbers of the runs that are under way or about to be."""
-    states = run_states(server).items()
-    return [number for number, (state, _) in states if not state.startswith("finished")]
+def state_of(server: Path, run: int) -> tuple[str, str]:
+    """Return state and details of a run; ``finished:completed`` is the only good end."""
+    found = flwr(server, "ls", SUPERLINK, "--run-id", str(run))["runs"][0]
+    return found["status"], found.get("status-details") or ""
 
 
 def follow(server: Path, run: int, folder: Path, pause: float = 1.0) -> Iterator[Event]:
@@ -136,7 +116,7 @@ def follow(server: Path, run: int, folder: Path, pause: float = 1.0) -> Iterator
     shown, checked, state = 0, 0.0, ""
     while not state.startswith("finished"):
         if (folder / "DONE").exists() or time.monotonic() - checked > _CHECK:
-            state, details = run_states(server, "--run-id", str(run))[run]
+            state, details = state_of(server, run)
             checked = time.monotonic()
         events = folder / "events.jsonl"
         rounds = list(read_events(events, "round")) if events.exists() else []
@@ -156,18 +136,17 @@ def round_line(event: Event) -> str:
     return f"round  {event['round']}  {sites}  loss {event['loss']:.4f}{dice}{missing}"
 
 
-def main(patience: float = 600.0) -> None:
+def main() -> None:
     """Register the keys at the server in the working directory, as soon as it answers."""
-    server = Path.cwd()
+    server, end = Path.cwd(), time.monotonic() + PATIENCE
     left = days_left(server / "server.crt")
     if left < 0:
         sys.exit(f"feda3i: the server's certificate has expired; {RENEW}")
     if left < SOON:
         print(f"feda3i: the server's certificate expires in {left:.0f} days; {RENEW}", flush=True)
-    end = time.monotonic() + patience
     while True:
         try:
-            site_states(server)
+            flwr(server, "supernode", "list", SUPERLINK)
             break
         except RunError:
             if time.monotonic() > end:

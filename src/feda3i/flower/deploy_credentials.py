@@ -17,10 +17,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from feda3i.files import write_file
 
-SigningKey = ec.EllipticCurvePrivateKey
+Key = ec.EllipticCurvePrivateKey
 RENEW = "the operator renews it as GUIDE.md says and starts server and proxy again"
 SOON = 30.0
 """Days before its end from which on a certificate's end is announced."""
+DAYS = 825
 AUTHORITY_DAYS = 3650
 """How long the authority's certificate is valid; every site holds a copy of it."""
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
@@ -33,39 +34,43 @@ _USES = (
 )
 
 
-def make_authority(folder: Path, name: str) -> tuple[x509.Certificate, SigningKey]:
-    """Write ``ca.key`` and ``ca.crt``; the key signs the server's certificate and nothing else."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    usage = x509.KeyUsage(**{use: use in _SIGNS for use in _USES})
-    certificate = (
-        _certificate(name, _named(name), key, AUTHORITY_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(own, critical=False)
-        .sign(key, hashes.SHA384())
-    )
-    _write(folder / "ca", key, certificate)
-    return certificate, key
+def make_certificates(authority: Path, server: Path, hosts: Sequence[str]) -> None:
+    """Write the authority's key and certificate, and those of the server at these hosts.
 
-
-def make_server_certificate(
-    folder: Path, hosts: Sequence[str], authority: x509.Certificate, signer: SigningKey, days: int
-) -> None:
-    """Write ``server.key`` and ``server.crt`` for all names and addresses of the server."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    names = x509.SubjectAlternativeName([_name(host) for host in dict.fromkeys(hosts)])
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    certificate = (
-        _certificate(hosts[0][:64], authority.subject, key, days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(names, critical=False)
-        .add_extension(usage, critical=False)
-        .add_extension(issuer_key, critical=False)
-        .sign(signer, hashes.SHA384())
+    The authority's key signs the server's certificate and nothing else.
+    """
+    signer, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    issuer, subject = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        for name in ("feda3i consortium", hosts[0][:64])
     )
-    _write(folder / "server", key, certificate)
+    own: list[x509.ExtensionType] = [
+        x509.BasicConstraints(ca=True, path_length=0),
+        x509.KeyUsage(**{use: use in _SIGNS for use in _USES}),
+        x509.SubjectKeyIdentifier.from_public_key(signer.public_key()),
+    ]
+    signed: list[x509.ExtensionType] = [
+        x509.BasicConstraints(ca=False, path_length=None),
+        x509.SubjectAlternativeName([_name(host) for host in dict.fromkeys(hosts)]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()),
+    ]
+    for path, owner, named, days, extensions in (
+        (authority / "ca", signer, issuer, AUTHORITY_DAYS, own),
+        (server / "server", key, subject, DAYS, signed),
+    ):
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder(issuer, named, owner.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
+            .not_valid_after(now + timedelta(days=days))
+        )
+        for extension in extensions:
+            is_critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+            builder = builder.add_extension(extension, is_critical)
+        certificate = builder.sign(signer, hashes.SHA384())
+        write_file(path.with_suffix(".crt"), certificate.public_bytes(_PEM))
+        _write_key(path.with_suffix(".key"), owner, serialization.PrivateFormat.PKCS8)
 
 
 def days_left(path: Path) -> float:
@@ -78,16 +83,8 @@ def make_node_key(private: Path, public: Path, name: str) -> None:
     """Write a site's key pair in OpenSSH form: ECDSA, because Flower refuses Ed25519 here."""
     key = ec.generate_private_key(ec.SECP384R1())
     _write_key(private, key, serialization.PrivateFormat.OpenSSH)
-    write_file(public, f"{public_line(private)} {name}\n".encode())
-
-
-def public_line(private: Path) -> str:
-    """Return the public half of a site's key as in its ``.pub`` file, without the comment."""
-    key = serialization.load_ssh_private_key(private.read_bytes(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("not an ECDSA key")
-    encoded: bytes = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
-    return encoded.decode()
+    line = key.public_key().public_bytes(_OPENSSH, serialization.PublicFormat.OpenSSH)
+    write_file(public, f"{line.decode()} {name}\n".encode())
 
 
 def san(host: str) -> str:
@@ -99,25 +96,6 @@ def san(host: str) -> str:
     return f"{'IP' if isinstance(_name(host), x509.IPAddress) else 'DNS'}:{host}"
 
 
-def _certificate(
-    name: str, issuer: x509.Name, key: SigningKey, days: int
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(_named(name))
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=10))  # clocks differ by some minutes
-        .not_valid_after(now + timedelta(days=days))
-    )
-
-
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
 def _name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
@@ -125,10 +103,5 @@ def _name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _write(path: Path, key: SigningKey, certificate: x509.Certificate) -> None:
-    _write_key(path.with_suffix(".key"), key, serialization.PrivateFormat.PKCS8)
-    write_file(path.with_suffix(".crt"), certificate.public_bytes(_PEM))
-
-
-def _write_key(path: Path, key: SigningKey, form: serialization.PrivateFormat) -> None:
+def _write_key(path: Path, key: Key, form: serialization.PrivateFormat) -> None:
     write_file(path, key.private_bytes(_PEM, form, serialization.NoEncryption()), mode=PRIVATE)

@@ -1,7 +1,5 @@
 """A consortium on one machine as real processes: for the demo, the slow tests and the benchmark.
 
-The demo then runs the same recipe on the local engine: both models must have the same SHA-256.
-
 The folders are those that ``feda3i deploy init`` writes, and the processes are started by the
 scripts in them. Everything listens on the loopback address, on ports that were free, and is stopped
 at the end, also after an error or Ctrl-C.
@@ -16,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,22 +38,18 @@ class Consortium:
     """
 
     def __init__(self, folder: Path, sites: Sequence[str], patience: float = 120.0) -> None:
-        self.folder = folder.resolve()
-        self.sites = list(sites)
-        self.server = self.folder / "server"
-        self.runs = self.folder / "runs"
+        self.folder, self.sites = folder.resolve(), list(sites)
+        self.server, self.runs = self.folder / "server", self.folder / "runs"
         port = free_port()
         self.settings = ConsortiumSettings(
-            tuple(sites),
-            f"127.0.0.1:{port}",
-            port,
+            sites=tuple(sites),
+            address=f"127.0.0.1:{port}",
+            port=port,
             server=self.server,
             runs=self.runs,
-            state=self.folder / "state",
             wait=patience,
         )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._ports: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         write_consortium(self.folder, self.settings)
@@ -63,47 +58,50 @@ class Consortium:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop_all()
+        """Ask all processes to stop, then end those that have not."""
+        for name in self._processes:
+            self._signal(name, signal.SIGTERM)
+        end = time.monotonic() + 10
+        for process in self._processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, end - time.monotonic()))
+        for name in list(self._processes):
+            self.kill(name)
 
     def _settle(self, site: str) -> None:
         """Write a site's own settings."""
-        settings = {"site": site, "state-dir": str(self.folder / "state"), "threads": 1}
-        text = tomli_w.dumps({**settings, "allow-synthetic": True})
-        write_file(self.folder / "sites" / site / "site.toml", text.encode())
-
-    # -- processes --------------------------------------------------------------------------------
+        settings = {"site": site, "state-dir": str(self.folder / "state"), "allow-synthetic": True}
+        write_file(self.folder / "sites" / site / "site.toml", tomli_w.dumps(settings).encode())
 
     def start_server(self) -> None:
         """Start SuperLink and SuperExec and wait until all sites are registered."""
-        log = self._start("server", self.server / "start.sh", {})
+        self._start("server", self.server / "start.sh", {})
         end = time.monotonic() + PATIENCE
         nodes = self.server / "state" / "nodes"
         while not all((nodes / f"{site}.json").exists() for site in self.sites):
             # A busy machine may take minutes; a server that has ended will never answer.
             if time.monotonic() > end or self._processes["server"].poll() is not None:
-                raise RunError(f"the server did not start; see {log}")
+                raise RunError(f"the server did not start; see {self.log('server')}")
             time.sleep(0.3)
 
     def start_site(self, site: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site's node, with an environment of its own if it needs one."""
-        port = self._ports.setdefault(site, free_port())
         script = self.folder / "sites" / site / "start.sh"
-        self._start(site, script, {"FEDA3I_NODE_PORT": str(port), **(environment or {})})
+        # A demo is over sooner.
+        own = {"FEDA3I_NODE_PORT": str(free_port()), "FEDA3I_RETRY": "3", **(environment or {})}
+        self._start(site, script, own)
 
-    def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> Path:
-        log = self.log(name)
+    def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        polls = {"FEDA3I_RETRY": "3"}  # a demo is over sooner
-        with log.open("ab") as file:
+        with self.log(name).open("ab") as file:
             self._processes[name] = subprocess.Popen(
                 [str(script)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PATH": path, **polls, **environment},
+                env={**os.environ, "PATH": path, **environment},
                 start_new_session=True,  # one group per script: what it starts is stopped with it
             )
-        return log
 
     def log(self, name: str) -> Path:
         """Return where the output of a site or of the server goes."""
@@ -114,32 +112,13 @@ class Consortium:
         self._signal(name, signal.SIGKILL)
         self._processes.pop(name).wait()
 
-    def stop_all(self) -> None:
-        """Ask all processes to stop, then end those that have not."""
-        for name in self._processes:
-            self._signal(name, signal.SIGTERM)
-        end = time.monotonic() + 10
-        for process in self._processes.values():
-            try:
-                process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                continue  # ended below
-        for name in list(self._processes):
-            self.kill(name)
-
     def _signal(self, name: str, number: int) -> None:
-        try:
+        with suppress(ProcessLookupError):  # all of the group are gone already
             os.killpg(self._processes[name].pid, number)
-        except ProcessLookupError:
-            return  # all of the group are gone already
-
-    # -- runs -------------------------------------------------------------------------------------
 
     def start_run(self, recipe: Recipe, name: str, *, is_resumed: bool = False) -> int:
         """Start a run and return Flower's number of it; its folder will be ``runs/NAME``."""
-        app = self.folder / "apps" / name
-        control.write_app(app, recipe, name, is_resumed=is_resumed)
-        return control.start_run(self.server, app)
+        return control.start_run(self.server, recipe, name, is_resumed=is_resumed)
 
 
 def free_port() -> int:
@@ -147,9 +126,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-# -- the demo -------------------------------------------------------------------------------------
 
 
 def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:

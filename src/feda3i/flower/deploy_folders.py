@@ -8,72 +8,72 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any
+from typing import Annotated, Any, Self
 
 import tomli_w
-from pydantic import ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from feda3i import __version__
-from feda3i.engine.events import mistake_of
 from feda3i.errors import RecipeError
 from feda3i.files import make_private, write_file
 from feda3i.flower import deploy_credentials as credentials
 from feda3i.flower.guard import write_commands
 from feda3i.flower.node import SITE_NAME
 from feda3i.pool import ENVIRONMENT
+from feda3i.values import mistakes
 
 FILE = "consortium.toml"
-AUTHORITY = "feda3i consortium"
 NODE_PORT = 9094
 TEXTS = files("feda3i.flower") / "files"
 """What ``deploy init`` writes: ``@NAME@`` in these files stands for a value."""
 
 
-@dataclass(frozen=True)
-class ConsortiumSettings:
+def _different(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) != len(names):
+        raise ValueError("expected different names")
+    return names
+
+
+_Site = Annotated[str, Field(pattern=SITE_NAME)]
+
+
+class ConsortiumSettings(BaseModel):
     """Who takes part, and where everything will lie."""
 
-    sites: tuple[str, ...]
-    address: str  # ``host:port`` at which sites reach the proxy
+    model_config = ConfigDict(frozen=True)
+
+    sites: Annotated[tuple[_Site, ...], Field(min_length=1), AfterValidator(_different)]
+    address: Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:\d{1,5}$")]
+    """``host:port`` at which sites reach the proxy."""
+    server: Path  # absolute folder of the server's files on the server
+    runs: Path  # absolute folder of run folders on the server
     port: int = 8000  # port of the SuperLink on the server's loopback address
-    server: Path = Path("/opt/feda3i/server")  # absolute folder of the server's files on the server
-    runs: Path = Path("/var/lib/feda3i/runs")  # absolute folder of run folders on the server
     # What ``site.toml`` says first; every site sets its own
     data: Path = Path("/data")
     state: Path = Path("/var/lib/feda3i/state")
-    days: int = 825  # how long certificates are valid
     wait: float = 120.0
     """Seconds that a run waits for all sites before it begins with those that came."""
-
-    def __post_init__(self) -> None:
-        for site in self.sites:
-            check_site_name(site)
-        if not self.sites or len(set(self.sites)) != len(self.sites):
-            raise RecipeError("--sites: expected one or more different names, separated by commas")
-        if not re.fullmatch(r"[A-Za-z0-9.-]+:\d{1,5}", self.address):
-            raise RecipeError(f"--address: expected host:port, found '{self.address}'")
-
-    def write(self, folder: Path) -> None:
-        """Write ``consortium.toml``, from which sites that join later are made."""
-        values = {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
-        text = tomli_w.dumps({"version": __version__, **values})
-        write_file(folder / FILE, text.encode())
+    version: str = __version__
 
     @classmethod
-    def read(cls, folder: Path) -> ConsortiumSettings:
-        """Return what ``write`` wrote."""
-        values = read_settings(folder / FILE, "is it a folder of 'feda3i deploy init'?")
+    def of(cls, **values: Any) -> Self:
+        """Return settings; raise ``RecipeError`` about the first mistake."""
         try:
             return cls(**values)
         except ValidationError as error:
-            raise RecipeError(
-                f"'{folder / FILE}' is not a consortium's: {mistake_of(error)}"
-            ) from None
+            raise RecipeError(f"consortium: {mistakes(error)}") from None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return what ``write`` wrote."""
+        return cls.of(**read_settings(folder / FILE, "is it a folder of 'feda3i deploy init'?"))
+
+    def write(self, folder: Path) -> None:
+        """Write ``consortium.toml``, from which sites that join later are made."""
+        write_file(folder / FILE, tomli_w.dumps(self.model_dump(mode="json")).encode())
 
     @property
     def hosts(self) -> list[str]:
@@ -84,12 +84,12 @@ class ConsortiumSettings:
         """Return what stands for the names in the files of the package."""
         host, _, public_port = self.address.rpartition(":")
         return {
-            **{name.upper(): str(value) for name, value in asdict(self).items()},
+            **{name.upper(): str(value) for name, value in self},
             "HOST": host,
             "PUBLIC_PORT": public_port,
             "NAMES": ",".join(credentials.san(host) for host in self.hosts),
             "SITES": ",".join(self.sites),
-            "VERSION": __version__,
+            "DAYS": str(credentials.DAYS),
             "ENVIRONMENT": "\n".join(f"export {k}={v}" for k, v in ENVIRONMENT.items()),
         }
 
@@ -98,16 +98,14 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     """Write all folders of a new consortium; nothing that exists is overwritten."""
     if out.exists() and any(out.iterdir()):
         raise RecipeError(f"'{out}' already holds something; choose another folder")
-    authority = make_private(out / "authority")
-    certificate, key = credentials.make_authority(authority, AUTHORITY)
-    server = make_private(out / "server")
+    authority, server = make_private(out / "authority"), make_private(out / "server")
     for part in ("flwr", "keys", "log"):
         (server / part).mkdir()
     _write_files(server, "server", settings.values())
     # Shared by the server's processes only.
     write_file(server / "superexec.secret", token_bytes(32), mode=credentials.PRIVATE)
     write_commands(server / "bin", "server")
-    credentials.make_server_certificate(server, settings.hosts, certificate, key, settings.days)
+    credentials.make_certificates(authority, server, settings.hosts)
     write_file(server / "ca.crt", (authority / "ca.crt").read_bytes())
     for site in settings.sites:
         write_site(out, settings, site)
@@ -118,13 +116,11 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
 
 def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
     """Write the folder of one site, and its public key for the server; return the folder."""
-    check_site_name(site)
     folder = out / "sites" / site
     if folder.exists():
         raise RecipeError(f"'{folder}' already exists; choose another name for the site")
     (make_private(folder) / "flwr").mkdir()
-    values = {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)}
-    _write_files(folder, "site", values)
+    _write_files(folder, "site", {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)})
     write_file(folder / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
     credentials.make_node_key(folder / "node.key", folder / "node.pub", site)
     write_commands(folder / "bin", "site")
@@ -135,16 +131,13 @@ def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
 def add_site(out: Path, site: str) -> Path:
     """Write the folder of a site that joins an existing consortium."""
     before = ConsortiumSettings.read(out)
-    if site in before.sites:
-        raise RecipeError(f"'{site}' already exists; choose another name for the site")
-    settings = replace(before, sites=(*before.sites, site))
+    settings = ConsortiumSettings.of(**{**dict(before), "sites": (*before.sites, site)})
     folder = write_site(out, settings, site)
     settings.write(out)
     path = out / "server" / "server.env"
     line = f'FEDA3I_SITES="{",".join(settings.sites)}"'
-    write_file(
-        path, re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text("utf-8"), flags=re.M).encode()
-    )
+    text = re.sub(r"^FEDA3I_SITES=.*$", line, path.read_text("utf-8"), flags=re.MULTILINE)
+    write_file(path, text.encode())
     return folder
 
 
@@ -165,14 +158,6 @@ def _write_files(folder: Path, kind: str, values: Mapping[str, str]) -> None:
             write_file(path, fill(item.read_text("utf-8"), values).encode())
             if path.suffix == ".sh":
                 path.chmod(0o755)
-
-
-def check_site_name(name: str) -> None:
-    """Raise ``RecipeError`` unless a name can be a file name, a key's name and a folder."""
-    if not re.fullmatch(SITE_NAME, name):
-        raise RecipeError(
-            f"expected site names of letters, digits, - and _, found '{name}'; e.g. clinic-a"
-        )
 
 
 def read_settings(path: Path, advice: str) -> dict[str, Any]:

@@ -171,12 +171,19 @@ def recipe_in(run_config: Mapping[str, Any], **changes: Any) -> Recipe:
     if not isinstance(values, dict):
         raise RecipeError("the recipe is not an object")
     recipe = validate({**values, **changes})
-    check_names(recipe)
+    check_recipe(recipe)
     return recipe
 
 
-def check_names(recipe: Recipe) -> None:
-    """Raise ``RecipeError`` if a recipe names code instead of something that is installed."""
+def check_recipe(recipe: Recipe) -> None:
+    """Raise ``RecipeError`` if a recipe names code or a folder, which each machine has its own."""
+    for option in ("path", "allow_outside"):
+        if option in recipe.data.options():
+            raise RecipeError(
+                f"data.{option}: a recipe for a consortium names no path, as every site gets it. "
+                f"Each site's folder is in its site.toml, that of the server's test cases "
+                f"FEDA3I_TEST in server.env"
+            )
     for section in ("method", "model", "data", "noise"):
         name, registry = getattr(recipe, section).name, registries()[section]
         key = registry.canonical(name)
@@ -199,11 +206,6 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
 
     # Server and sites must agree, so that no site's dataset.json decides.
     options = {"classes": DEFAULT_CLASSES, **recipe.data.options()}
-    for name in ("path", "allow_outside"):
-        if name in options:
-            raise RecipeError(
-                f"data.{name}: a recipe for a consortium names no path; each site has its own"
-            )
     return {name: options[name] for name in keywords_of(Options) if name in options}
 
 

@@ -14,7 +14,6 @@ import sys
 import threading
 import tomllib
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -30,7 +29,7 @@ from feda3i.commands.deploy import app as deploy
 from feda3i.errors import RecipeError, WireError
 from feda3i.flower.deploy_check import check_site
 from feda3i.flower.deploy_control import write_app
-from feda3i.flower.deploy_credentials import days_left
+from feda3i.flower.deploy_credentials import DAYS, days_left
 from feda3i.flower.deploy_demo import free_port
 from feda3i.flower.deploy_folders import ConsortiumSettings as Settings
 from feda3i.flower.deploy_folders import add_site, write_consortium
@@ -42,11 +41,12 @@ from feda3i.flower.server_app import ServerSettings
 def consortium(tmp_path_factory):
     out = tmp_path_factory.mktemp("deploy") / "out"
     port = free_port()
-    plan = Settings(
-        ("alpha", "beta"), f"localhost:{port}", server=out / "server", runs=out / "runs"
-    )
-    write_consortium(out, plan)
+    write_consortium(out, plan_of(out, ("alpha", "beta"), f"localhost:{port}"))
     return out
+
+
+def plan_of(out, sites=("alpha",), address="server.example.org:8443"):
+    return Settings.of(sites=sites, address=address, server=out / "server", runs=out / "runs")
 
 
 def test_private_files_are_private(consortium):
@@ -151,7 +151,7 @@ def _port(consortium):
 
 def test_nothing_is_overwritten(consortium):
     with pytest.raises(RecipeError, match="already holds something"):
-        write_consortium(consortium, Settings(("a",), "localhost:1"))
+        write_consortium(consortium, plan_of(consortium))
 
 
 @pytest.mark.parametrize(
@@ -159,27 +159,27 @@ def test_nothing_is_overwritten(consortium):
     [((), "h:1"), (("a", "a"), "h:1"), (("../x",), "h:1"), (("a",), "h"), (("a",), "h:1;rm")],
 )
 def test_wrong_plans_are_named(sites, address):
-    with pytest.raises(RecipeError):
-        Settings(sites, address)
+    with pytest.raises(RecipeError, match=r"consortium: (sites|address)"):
+        plan_of(Path("/x"), sites, address)
 
 
 def test_a_site_is_added_later(tmp_path):
     out = tmp_path / "out"
-    plan = Settings(("alpha",), "server.example.org:8443", runs=tmp_path / "runs")
+    plan = plan_of(out)
     write_consortium(out, plan)
     folder = add_site(out, "gamma")
     known = tomllib.loads((folder / "consortium.toml").read_text("utf-8"))
     assert known["address"] == "server.example.org:8443"
-    assert Settings.read(out) == replace(plan, sites=("alpha", "gamma"))
+    assert Settings.read(out) == plan.model_copy(update={"sites": ("alpha", "gamma")})
     assert (out / "server/keys/gamma.pub").exists()
     assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text("utf-8")
-    with pytest.raises(RecipeError, match="already exists"):
+    with pytest.raises(RecipeError, match="expected different names"):
         add_site(out, "gamma")
 
 
 def test_the_guide_renews_the_certificate(tmp_path):
     out = tmp_path / "out"
-    write_consortium(out, Settings(("alpha",), "server.example.org:8443", days=10))
+    write_consortium(out, plan_of(out))
     (out / "server/server.crt").unlink()
     guide = (out / "GUIDE.md").read_text("utf-8")
     command = re.search(r"( +openssl req .*?server\.crt\n)", guide, re.S)[1]
@@ -189,14 +189,14 @@ def test_the_guide_renews_the_certificate(tmp_path):
     after.verify_directly_issued_by(authority)
     names = after.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert set(names.get_values_for_type(x509.DNSName)) == {"server.example.org", "localhost"}
-    assert 9 < days_left(out / "server/server.crt") <= 10
+    assert DAYS - 1 < days_left(out / "server/server.crt") <= DAYS
 
 
 # -- the app ------------------------------------------------------------------------------------
 
 
 def test_the_app_is_settings_only_and_passes_the_guard(tmp_path):
-    folder = write_app(tmp_path / "app", tiny(), "first")
+    folder = write_app(tmp_path / "app", tiny(), "first", False)
     fab = build_fab_from_disk(folder)
     with zipfile.ZipFile(io.BytesIO(fab)) as archive:
         assert sorted(archive.namelist()) == [".info/CONTENT", "pyproject.toml"]
@@ -206,7 +206,7 @@ def test_the_app_is_settings_only_and_passes_the_guard(tmp_path):
 
 
 def test_the_guard_refuses_code(tmp_path):
-    folder = write_app(tmp_path / "app", tiny(), "first")
+    folder = write_app(tmp_path / "app", tiny(), "first", False)
     (folder / "evil.py").write_text("import os")
     with pytest.raises(WireError, match=r"settings only, found \['evil.py'\]"):
         check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
@@ -315,8 +315,8 @@ def site(consortium, tmp_path, monkeypatch):
 
 def test_a_site_that_is_ready_passes_the_check(site):
     findings = list(check_site(site))
-    assert [finding.name for finding in findings if not finding.is_fine] == []
-    assert [finding.name for finding in findings] == [
+    assert [finding for finding in findings if not finding[1]] == []
+    assert [name for name, *_ in findings] == [
         "versions",
         "settings",
         "key",
@@ -326,7 +326,7 @@ def test_a_site_that_is_ready_passes_the_check(site):
         "connection",
         "exposure",
     ]
-    assert "1 cases" in next(f.text for f in findings if f.name == "data")
+    assert "1 cases" in next(text for name, _, text in findings if name == "data")
     done = CliRunner().invoke(deploy, ["check", str(site)])
     assert done.exit_code == 0, done.output
 
@@ -341,7 +341,7 @@ def test_each_mistake_is_found(site, tmp_path):
     (wrong / "site.toml").write_text(text)
     agreed = (wrong / "consortium.toml").read_text("utf-8")
     (wrong / "consortium.toml").write_text(re.sub(r"version = .*", 'version = "99.0"', agreed))
-    found = {finding.name: finding.text for finding in check_site(wrong) if not finding.is_fine}
+    found = {name: text for name, is_fine, text in check_site(wrong) if not is_fine}
     assert "chmod 600" in found["key"]
     assert "any app" in found["guard"]
     assert "no connection" in found["connection"]
@@ -356,7 +356,7 @@ def test_an_open_control_interface_is_reported(site, monkeypatch):
     monkeypatch.setattr(Health, "do_POST", Health.do_GET)
     monkeypatch.setattr(Health, "path", "/health", raising=False)
     monkeypatch.setattr(Health, "send_response", _always_fine)
-    found = {finding.name: finding.text for finding in check_site(site) if not finding.is_fine}
+    found = {name: text for name, is_fine, text in check_site(site) if not is_fine}
     assert "reverse proxy" in found["exposure"]
 
 
