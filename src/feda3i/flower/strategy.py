@@ -21,7 +21,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,6 @@ from feda3i.quality.weights import Mass
 EARLY, SURVEY = "feda3i-early", "survey"
 log = logging.getLogger("feda3i.strategy")
 MAX_TEXT = 64 * 1024
-Stages = Sequence[str] | Callable[[Sequence[str]], Sequence[int]] | None
 
 
 def early_arrays(message: Message) -> ArrayRecord | None:
@@ -52,12 +52,6 @@ def early_arrays(message: Message) -> ArrayRecord | None:
                 return next(iter(message.content.array_records.values()))
             return ArrayRecord({name: Array(value) for name, value in load(data).items()})
     return None
-
-
-def _early_setting(early: ArrayRecord, current: ArrayRecord) -> bytes:
-    """Return the setting that asks for a survey; it is empty if the message has the parameters."""
-    found, now = ({name: a.data for name, a in record.items()} for record in (early, current))
-    return b"" if found == now else save({name: array.numpy() for name, array in early.items()})
 
 
 def survey_record(survey: SiteSurvey) -> ConfigRecord:
@@ -90,12 +84,10 @@ class FedA3I(FedAvg):
         The most that quality lets one node weigh at a stage (0.4); a node with a larger share of
         all cases keeps that share. 1: no cap.
     stages
-        Groups of parameters from input to output: beginnings of their names, or a function from
-        all names to a number 0, 1, ... each. By default the part of a name before the first dot.
+        Groups of parameters from input to output: the beginnings of their names. By default the
+        part of a name before the first dot.
     r, seed
         The mass of the larger group, and the seed of the mixture that groups the sites.
-    power
-        Of the ramp from quantity to quality (Eq. 7).
     options
         Those of Flower's ``FedAvg``.
     """
@@ -103,16 +95,16 @@ class FedA3I(FedAvg):
     t1: int = 10
     safe: bool = True
     max_share: float = 0.4
-    stages: Stages = None
+    stages: Sequence[str] | None = None
     r: Mass = 0.5
     seed: int = 0
-    power: float = 1.0
 
     def __init__(self, t1: int | None = None, **options: Any) -> None:
         if t1 is not None:
             self.t1 = t1
-        for name in _SETTINGS & set(options):
-            setattr(self, name, options.pop(name))
+        for name in ("safe", "max_share", "stages", "r", "seed"):
+            if name in options:
+                setattr(self, name, options.pop(name))
         if self.t1 < 1:
             raise RecipeError(f"t1: expected at least one round of warm-up, found {self.t1}")
         if not 0 < self.max_share <= 1:
@@ -135,7 +127,9 @@ class FedA3I(FedAvg):
         if self.rounds < self.t1:
             return messages
         self.early = self.early or arrays.copy()
-        asked = {EARLY: _early_setting(self.early, arrays)}
+        kept, now = ({name: a.data for name, a in of.items()} for of in (self.early, arrays))
+        early = {} if kept == now else {name: a.numpy() for name, a in self.early.items()}
+        asked = {EARLY: save(early) if early else b""}
         for message in messages:
             if str(message.metadata.dst_node_id) not in self.surveys:
                 # A record of its own: Flower gives all nodes the same one.
@@ -232,13 +226,10 @@ class FedA3I(FedAvg):
             return np.repeat(quantity[:, None], stages, axis=1)
         quality = self.rating.weights(nodes, cases)
         quality = cap_shares(quality, max(self.max_share, float(quantity.max())))
-        return mix_by_stage(quantity, quality, stages, self.power)
+        return mix_by_stage(quantity, quality, stages)
 
 
-_SETTINGS = frozenset(("safe", "max_share", "stages", "r", "seed", "power"))
-
-
-def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:
+def stage_numbers(names: Sequence[str], stages: Sequence[str] | None = None) -> list[int]:
     """Return the stage of every parameter.
 
     >>> stage_numbers(["inc.weight", "inc.bias", "outc.weight"])
@@ -246,38 +237,33 @@ def stage_numbers(names: Sequence[str], stages: Stages = None) -> list[int]:
     >>> stage_numbers(["net.a.w", "net.b.w"], ["net.a", "net.b"])
     [0, 1]
     """
-    if callable(stages):
-        return [int(number) for number in stages(names)]
-    if stages is None:
-        heads = list(dict.fromkeys(name.split(".")[0] for name in names))
-        return [heads.index(name.split(".")[0]) for name in names]
+    heads = list(dict.fromkeys(name.split(".")[0] for name in names)) if stages is None else stages
     numbers = []
     for name in names:
-        fitting = [j for j, head in enumerate(stages) if f"{name}.".startswith(f"{head}.")]
+        fitting = [j for j, head in enumerate(heads) if f"{name}.".startswith(f"{head}.")]
         if not fitting:
-            raise RecipeError(f"stages: '{name}' begins with none of {', '.join(stages)}")
+            raise RecipeError(f"stages: '{name}' begins with none of {', '.join(heads)}")
         numbers.append(fitting[0])
     return numbers
 
 
 def _same_layout(answers: dict[str, _Answer]) -> dict[str, _Answer]:
     """Return the answers whose arrays have the names, types and shapes that most have."""
-    kinds: dict[Any, list[str]] = {}
-    for node, answer in answers.items():
-        kind = tuple((name, str(a.dtype), a.shape) for name, a in answer.arrays.items())
-        kinds.setdefault(kind, []).append(node)
-    most = max(kinds.values(), key=len, default=[])
-    odd = sorted(set(answers) - set(most))
+    kinds = {
+        node: tuple((name, str(a.dtype), a.shape) for name, a in answer.arrays.items())
+        for node, answer in answers.items()
+    }
+    most = Counter(kinds.values()).most_common(1)
+    odd = [node for node, kind in kinds.items() if kind != most[0][0]]
     if odd:
         log.warning("left out, because their arrays differ from most: %s", ", ".join(odd))
-    return {node: answers[node] for node in most}
+    return {node: answer for node, answer in answers.items() if node not in odd}
 
 
 def _same_classes(surveys: dict[str, SiteSurvey]) -> dict[str, SiteSurvey]:
     """Return the surveys with as many classes as most have."""
-    counts = [len(survey.cases) for survey in surveys.values()]
-    most = max(counts, key=counts.count, default=0)
-    return {node: survey for node, survey in surveys.items() if len(survey.cases) == most}
+    counts = Counter(len(survey.cases) for survey in surveys.values())
+    return {n: s for n, s in surveys.items() if len(s.cases) == counts.most_common(1)[0][0]}
 
 
 _NPY = re.compile(
