@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from feda3i.audit.case_rows import SecondLook
 from feda3i.geometry import box_around
 from feda3i.report import html
-from feda3i.report.compare import section
-from feda3i.report.gallery import Picture, drawn
+from feda3i.report.gallery import Picture, cases_section
 
 Bytes = NDArray[np.uint8]
 Show = Callable[[str], tuple[Bytes, Bytes, Bytes | None]]
@@ -29,14 +28,7 @@ def page_of_cases(
     title: str, heading: str, groups: Mapping[str, Sequence[Picture]], notes: Sequence[str] = ()
 ) -> str:
     """Return a page of pictures by site, with the contours that they have."""
-    kinds = {kind for here in groups.values() for one in here for kind in one.masks}
-    shown = section(
-        "cases",
-        heading,
-        "Cases",
-        kinds=[(kind, words) for kind, words in KINDS.items() if kind in kinds],
-        groups=[("", [(site, map(drawn, here)) for site, here in sorted(groups.items())])],
-    )
+    shown = cases_section(heading, [("", sorted(groups.items()))], KINDS)
     return html.page(title, [shown], top=html.notice("plain", "What is shown", notes))
 
 

@@ -11,27 +11,36 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from contourpy import contour_generator
 from numpy.typing import NDArray
+from PIL import Image
 
+from feda3i.core.cases import Cases, Federation
+from feda3i.core.format import Format
 from feda3i.core.normalise import byte_picture
+from feda3i.core.predictor import Predictor
 from feda3i.core.ragged import stacked
+from feda3i.engine.manifest import check_data_kept
+from feda3i.engine.model_file import open_predictor
+from feda3i.engine.run import describe
+from feda3i.engine.scoring import score_cases, volume_of
+from feda3i.engine.transport import one_thread
 from feda3i.errors import FedA3IError, RunError
+from feda3i.metrics import dice
+from feda3i.quality import SIDE, longest_side, redraw
+from feda3i.recipe.trust import check_trust
 from feda3i.report import html
 from feda3i.report.compare import REFERENCES, Group, group_runs, section
 from feda3i.report.html import Section
 from feda3i.report.runs import Row, RunFacts
-
-if TYPE_CHECKING:
-    from feda3i.core.cases import Cases, Federation
-    from feda3i.core.format import Format
-    from feda3i.core.predictor import Predictor
+from feda3i.simulation.federation import federation_of
 
 Bytes = NDArray[np.uint8]
 Tell = Callable[[str], None]
-Load = Callable[["Format"], "Cases"]
+Load = Callable[[Format], Cases]
 KINDS = {
     "clean": "clean mask",
     "given": "mask as given",
@@ -54,6 +63,10 @@ class Picture:
     words: str = ""
 
 
+Strip = tuple[str, Sequence[Picture]]
+"""Pictures and what they have in common."""
+
+
 def gallery_of(
     runs: Sequence[RunFacts], most: int, trust_code: bool, load: Load | None, tell: Tell
 ) -> Section | None:
@@ -62,66 +75,52 @@ def gallery_of(
     A strip shows at most ``most`` cases. ``load`` returns other cases to show, as the model takes
     them: those of a folder, such as a site's own. ``tell`` is told why a run has no gallery.
     """
-    found: list[tuple[str, list[tuple[str, list[Picture]]]]] = []
+    found: list[tuple[str, list[Strip]]] = []
     for group in group_runs(runs):
         try:
-            strips = _strips(group, most, trust_code, load)
+            strips = [strip for strip in _strips(group, most, trust_code, load) if strip[1]]
         except FedA3IError as error:
             tell(f"no gallery of {group.runs[0].path}: {error}")
             continue
-        if any(pictures for _, pictures in strips):
-            title = f"{group.title}, seed {group.counted[0].recipe.seed}"
-            found.append((title, [(name, pictures) for name, pictures in strips if pictures]))
-    if not found:
-        return None
-    kinds = {
-        kind for _, strips in found for _, here in strips for one in here for kind in one.masks
-    }
-    return section(
-        "cases",
-        "Cases, worst first",
-        "Cases",
-        kinds=[(kind, words) for kind, words in KINDS.items() if kind in kinds],
-        groups=[(t, [(name, map(drawn, here)) for name, here in strips]) for t, strips in found],
-    )
+        if strips:
+            found.append((f"{group.title}, seed {group.counted[0].recipe.seed}", strips))
+    return cases_section("Cases, worst first", found, KINDS) if found else None
 
 
-def _strips(
-    group: Group, most: int, trust_code: bool, load: Load | None
-) -> list[tuple[str, list[Picture]]]:
-    from feda3i.engine.transport import one_thread
+def cases_section(
+    heading: str, groups: Sequence[tuple[str, Sequence[Strip]]], words: Mapping[str, str]
+) -> Section:
+    """Return a section of strips of pictures, with words for the kinds of their contours."""
+    pictures = [one for _, strips in groups for _, ones in strips for one in ones]
+    here = {kind for one in pictures for kind in one.masks}
+    kinds = [(kind, word) for kind, word in words.items() if kind in here]
+    shown = [(t, [(name, map(drawn, ones)) for name, ones in strips]) for t, strips in groups]
+    return section("cases", heading, "Cases", kinds=kinds, groups=shown)
 
-    log = group.counted[0]
-    if log.state != "done":
+
+@one_thread()
+def _strips(group: Group, most: int, trust_code: bool, load: Load | None) -> list[Strip]:
+    """Return the worst cases of a group's first run: of a folder, or its own."""
+    run = group.counted[0]
+    if run.state != "done":
         raise RunError("its run is not done, so there is no model to predict with")
-    with one_thread():
-        if load is not None:
-            return [("Cases of the given folder", _of_folder(log, load, most, trust_code))]
-        if group.method in REFERENCES and group.method != "clean":
-            raise RunError(f"'{group.method}' has no single model for all sites")
-        return _of_run(log, most, trust_code)
-
-
-def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[Picture]]]:
-    """Return the worst test cases and the worst training cases of a run."""
-    from feda3i.engine.manifest import check_data_kept
-    from feda3i.engine.model_file import open_predictor
-    from feda3i.engine.run import describe
-    from feda3i.engine.run_folder import RunFolder
-    from feda3i.recipe.trust import check_trust
-    from feda3i.simulation.federation import federation_of
-
-    folder = RunFolder.open(log.path)
-    if folder.manifest().get("engine") == "flower":
+    if load is not None:
+        model = open_predictor(run.path, trust_code=trust_code)
+        cases = load(model.format)
+        rows = score_cases(model, None, cases, range(len(cases)), False)
+        pictures = _pictures(model, cases, {"given": cases.masks}, rows, most)
+        return [("Cases of the given folder", pictures)]
+    if group.method in REFERENCES and group.method != "clean":
+        raise RunError(f"'{group.method}' has no single model for all sites")
+    if run.manifest.get("engine") == "flower":
         raise RunError(
             "its cases are at its sites; a site shows its own with: feda3i report RUN --gallery 12 "
             "--data ITS-FOLDER"
         )
-    recipe = folder.recipe()
-    check_trust(recipe, log.path, trust_code)
-    federation = federation_of(recipe)
-    check_data_kept(folder.manifest(), describe(federation), log.path)
-    model = open_predictor(log.path, trust_code=trust_code)
+    check_trust(run.recipe, run.path, trust_code)
+    federation = federation_of(run.recipe)
+    check_data_kept(run.manifest, describe(federation), run.path)
+    model = open_predictor(run.path, trust_code=trust_code)
     owner = {int(k): site for site, index in federation.sites.items() for k in index}
     sites = [owner.get(k, "") for k in range(len(federation.train))]
     train = {"given": federation.train.masks}
@@ -129,9 +128,9 @@ def _of_run(log: RunFacts, most: int, trust_code: bool) -> list[tuple[str, list[
         train = {"clean": federation.clean_masks, **train}
     test = {"clean": federation.test.masks}
     return [
-        ("Test cases", _pictures(model, federation.test, test, log.test, most, ())),
-        ("Training cases", _pictures(model, federation.train, train, log.train, most, sites)),
-        ("Masks redrawn", _redrawn(log.moved, federation, most)),
+        ("Test cases", _pictures(model, federation.test, test, run.test, most)),
+        ("Training cases", _pictures(model, federation.train, train, run.train, most, sites)),
+        ("Masks redrawn", _redrawn(run.moved, federation, most)),
     ]
 
 
@@ -139,9 +138,6 @@ def _redrawn(
     moved: Mapping[str, Sequence[float]], federation: Federation, most: int
 ) -> list[Picture]:
     """Return a case of each site that moved its contours, farthest first, then a second of each."""
-    from feda3i.metrics import dice
-    from feda3i.quality import SIDE, longest_side, redraw
-
     far = {site: by for site, by in moved.items() if any(by) and site in federation.sites}
     order = sorted(far, key=lambda site: (-max(map(abs, far[site])), site))
     places = [
@@ -167,43 +163,24 @@ def _redrawn(
     return pictures
 
 
-def _of_folder(log: RunFacts, load: Load, most: int, trust_code: bool) -> list[Picture]:
-    from feda3i.engine.model_file import open_predictor
-    from feda3i.engine.scoring import score_cases
-
-    model = open_predictor(log.path, trust_code=trust_code)
-    cases = load(model.format)
-    rows = score_cases(model, None, cases, range(len(cases)), False)
-    return _pictures(model, cases, {"given": cases.masks}, rows, most, ())
-
-
-def _places(cases: Cases) -> dict[str, int]:
-    """Return where each case is; a volume is shown by its slice with the largest object."""
-    from feda3i.engine.scoring import volume_of
-
-    place: dict[str, int] = {}
-    for k, case in enumerate(cases.ids):
-        held = place.get(volume_of(case))
-        if held is None or np.count_nonzero(cases.masks[k]) > np.count_nonzero(cases.masks[held]):
-            place[volume_of(case)] = k
-    return {**place, **{case: k for k, case in enumerate(cases.ids)}}
-
-
 def _pictures(
     model: Predictor,
     cases: Cases,
     masks: dict[str, Bytes],
     rows: Sequence[Row],
     most: int,
-    sites: Sequence[str],
+    sites: Sequence[str] = (),
 ) -> list[Picture]:
     """Return the worst cases by their rows, with the model's answers."""
-    dice: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for row in rows:
         if row.get("dice") is not None:
-            dice.setdefault(row["case"], []).append(row["dice"])
-    place = _places(cases)
-    worst = sorted((sum(v) / len(v), case) for case, v in dice.items() if case in place)[:most]
+            scores.setdefault(row["case"], []).append(row["dice"])
+    place: dict[str, int] = {}  # a volume is shown by its slice with the largest object
+    for k in sorted(range(len(cases)), key=lambda k: (np.count_nonzero(cases.masks[k]), -k)):
+        place[volume_of(cases.ids[k])] = k
+    place |= {case: k for k, case in enumerate(cases.ids)}
+    worst = sorted((sum(v) / len(v), case) for case, v in scores.items() if case in place)[:most]
     where = [place[case] for _, case in worst]
     if not where:
         return []
@@ -249,8 +226,6 @@ def flat(image: Bytes, masks: Mapping[str, Bytes]) -> tuple[Bytes, dict[str, Byt
 
 def embedded(image: Bytes) -> str:
     """Return an image ``(row, column, channel)`` as a data address."""
-    from PIL import Image
-
     pixels = image if image.shape[-1] == 3 else np.repeat(image[..., :1], 3, axis=-1)
     picture = Image.fromarray(np.ascontiguousarray(pixels))
     is_small = max(picture.size) <= 96
@@ -272,8 +247,6 @@ def contours(mask: Bytes) -> str:
     >>> sorted(set(path[1:].split("L")))
     ['1 1.5', '1.5 1', '1.5 2', '2 1.5']
     """
-    from contourpy import contour_generator
-
     paths = []
     for k in np.unique(mask[mask > 0]):
         # A frame of background closes the outline of what touches the border.

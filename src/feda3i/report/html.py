@@ -1,20 +1,9 @@
 """Building blocks of pages: one self-contained HTML file, from plain values.
 
-A page is sections in a shell; a section holds tables and figures; a figure is a plot with the table
-of its numbers. The markup is in ``templates/``; these functions fill it::
-
-    from feda3i.report import html
-
-    plot = html.lines("Dice", "It rises.", [html.Series("fedavg", x, y)], x_label="round",
-                      y_label="Dice")
-    table = html.table("Dice by site", [html.Column("site"), html.Column("Dice", "number")], rows,
-                       sites=names)                              # sortable, filtered by site
-    section = html.Section("dice", "Dice", html.figure(plot, "Caption.", table), "An introduction.")
-    text = html.page("Title", [section], top=html.cards([("Dice", "0.86", "last round")]))
-
-``page`` returns the text of the file. A plain ``str`` is text and gets escaped wherever it goes;
-only what these functions return is markup (``Html``). Colours are numbers of series, which the
-page's CSS makes colours that suit light, dark and readers who do not tell red from green.
+A page is sections; a section holds tables and figures; a figure is a plot with the table of its
+numbers. The markup is in ``templates/``; these functions fill it. A plain ``str`` is text and gets
+escaped wherever it goes; only what these functions return is markup (``Html``). Colours are numbers
+of series, which the page's CSS makes colours that suit light, dark and the colour-blind.
 """
 
 from __future__ import annotations
@@ -23,7 +12,6 @@ import base64
 import hashlib
 import json
 import math
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -34,6 +22,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from feda3i import __version__
+from feda3i.errors import escaped
 from feda3i.report.axes import HEIGHT, WIDTH, Axis, names_beside, outline_of, path, plot_axes, room
 
 Html = Markup
@@ -41,8 +30,7 @@ Tone = Literal["good", "warn", "bad", "plain"]
 Shape = Literal["up", "down", "circle", "cross"]
 Outline = tuple[Sequence[tuple[float, float]], int]
 """A closed line around points, such as an ellipse, and the number of its colour."""
-JOINERS = "\u200c\u200d\u00ad"
-"""Format characters that belong to words of some languages; all others are made visible."""
+_BLANKS = str.maketrans("\n\t\r", "   ")
 SERIES = 8
 """Colours of the page; later series begin again, with another dash."""
 DASHES = ("", "7 4", "2 4", "10 4 2 4")
@@ -119,26 +107,14 @@ class Point:
 def visible(value: object) -> str:
     r"""Return a value as text that shows what it holds: no hidden or reordering characters.
 
-    >>> visible("a\u202eb\x07c\td")
-    'a[U+202E]b[U+0007]c d'
+    >>> visible("a\u202eb\tc")
+    'a\\u202eb c'
     """
-    return "".join(map(_shown, str(value)))
-
-
-def _shown(char: str) -> str:
-    if char in "\n\t\r":
-        return " "
-    kind = unicodedata.category(char)
-    is_hidden = kind in ("Cc", "Cs", "Cf") and char not in JOINERS
-    return f"[U+{ord(char):04X}]" if is_hidden else char
+    return escaped(str(value).translate(_BLANKS))
 
 
 def text(value: object) -> Html:
-    """Return a value as markup: escaped, unless it is markup already.
-
-    >>> text("<b>")
-    Markup('&lt;b&gt;')
-    """
+    """Return a value as markup: escaped, unless it is markup already."""
     return value if isinstance(value, Html) else escape(visible(value))
 
 
@@ -153,11 +129,7 @@ def name(value: object) -> Html:
 
 
 def short(value: str, longest: int = LONGEST) -> str:
-    """Return a name that fits beside a point or a row.
-
-    >>> short("Hospital of the Holy Spirit, Ward 3")
-    'Hospital of the Holy Sp…'
-    """
+    """Return a name that fits beside a point or a row."""
     return value if len(value) <= longest else value[: longest - 1] + "…"
 
 
@@ -188,11 +160,7 @@ def size(value: float) -> str:
 
 
 def diverging(value: float, top: float) -> str:
-    """Return a colour from blue (-top) over light grey (0) to orange (top).
-
-    >>> diverging(0.0, 1.0), diverging(-1.0, 1.0), diverging(1.0, 1.0)
-    ('#f2f2f2', '#0072b2', '#d55e00')
-    """
+    """Return a colour from blue (-top) over light grey (0) to orange (top)."""
     part = min(max(value / top, -1.0), 1.0) if top > 0 else 0.0
     return f"#{bytes(_mixed(242, (213, 94, 0) if part > 0 else (0, 114, 178), abs(part))).hex()}"
 
@@ -201,9 +169,6 @@ def heat(ratio: float) -> str:
     """Return the CSS of a cell for a ratio: green above 1, purple below, the text readable.
 
     The scale is logarithmic; 4 and 1/4 have the strongest colours.
-
-    >>> heat(1.0)
-    'background:#f7f7f7;color:#000'
     """
     part = math.log(max(ratio, 1e-9)) / math.log(4.0)
     mixed = _mixed(247, (27, 120, 55) if part > 0 else (118, 42, 131), min(abs(part), 1.0))
@@ -217,11 +182,7 @@ def _mixed(grey: int, end: Sequence[int], part: float) -> list[int]:
 
 
 def luminance(colour: Sequence[int]) -> float:
-    """Return the relative luminance of red, green and blue in 0..255, as WCAG defines it.
-
-    >>> luminance((255, 255, 255))
-    1.0
-    """
+    """Return the relative luminance of red, green and blue in 0..255, as WCAG defines it."""
     parts = [c / 255 for c in colour]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return round(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2], 10)
@@ -275,11 +236,6 @@ def colour(series: int) -> str:
     return f"var(--s{series % SERIES})"
 
 
-def render(template: str, **values: Any) -> Html:
-    """Return a filled template."""
-    return Html(templates().get_template(template).render(**values))
-
-
 def block(name: str, *given: Any, file: str = "blocks.html.j2", **more: Any) -> Html:
     """Return what a macro makes."""
     return Html(getattr(templates().get_template(file).module, name)(*given, **more))
@@ -299,16 +255,8 @@ def table(
 ) -> Html:
     """Return a table; the first cell of every row is its heading.
 
-    Parameters
-    ----------
-    columns
-        ``Column`` or its fields.
-    rows
-        A cell is a ``Cell``, markup, text, a number, or ``None`` for "not known".
-    sites
-        The site of each row, for the filter of the page; empty if rows are no sites.
-    hidden_caption
-        Only read aloud, because a heading above says the same.
+    A cell is a ``Cell``, markup, text, a number, or ``None`` for "not known". ``sites`` are those
+    of the rows, for the filter of the page. A hidden caption is only read aloud.
     """
     titles = [one if isinstance(one, Column) else Column(*one) for one in columns]
     cells = [_cells(titles, row) for row in rows]
@@ -357,20 +305,8 @@ def plane(
 ) -> Html:
     """Return points in a plane, each with its own tip.
 
-    Parameters
-    ----------
-    title, about
-        What it shows, and what is to be seen.
-    has_diagonal
-        Draw the line of equal x and y, in a taller frame; no axis goes below 0.
-    is_wide
-        As wide as the page.
-    outlines
-        Closed lines below the dots; what lies outside the axes is cut off.
-    corners
-        Words at the upper left and the lower right.
-    names
-        Of the points, written beside them where there is room.
+    A diagonal is the line of equal x and y, in a taller frame; no axis then goes below 0. Corners
+    are words at the upper left and the lower right; names are written beside their points.
     """
     width, height = (2 if is_wide else 1) * WIDTH, SQUARE if has_diagonal else HEIGHT
     # A logarithm has no end below: an outline that reaches to 0 must not squeeze the dots.
@@ -381,14 +317,8 @@ def plane(
         spans = [(max(low, 0.0), high) for low, high in spans]
     x, y = plot_axes(spans[0], spans[1], width, height, is_log)
     low, high = max(x.values[0], y.values[0]), min(x.values[1], y.values[1])
-    words = (
-        []
-        if corners is None
-        else [
-            (corners[0], x.first + 10, y.last + 14, "start"),
-            (corners[1], x.last - 10, y.first - 10, "end"),
-        ]
-    )
+    words = [(corners[0], x.first + 10, y.last + 14, "start")] if corners else []
+    words += [(corners[1], x.last - 10, y.first - 10, "end")] if corners else []
     dots = [(x(p.x), y(p.y), short(n, 18)) for p, n in zip(points, names, strict=False)]
     diagonal = path([(low, low), (high, high)], x, y) if has_diagonal and low < high else ""
     rings = [(path(ring, x, y), series) for ring, series in outlines]
@@ -411,14 +341,7 @@ def lines(
 ) -> Html:
     """Return lines over a common x, with bands; pointer or arrow keys show values.
 
-    Parameters
-    ----------
-    title, about
-        What it shows, and what is to be seen.
-    digits
-        Of values that are read off.
-    marks
-        Vertical lines with a word each.
+    ``digits`` are those of values that are read off; marks are vertical lines with a word each.
     """
     xs = [v for one in series for v in one.x]
     ys = [v for one in series for part in (one.y, one.low, one.high) for v in part]
@@ -438,8 +361,8 @@ def lines(
 
 
 def _band(one: Series, x: Axis, y: Axis) -> str:
-    there, back = zip(one.x, one.high, strict=True), zip(one.x, one.low, strict=True)
-    return path([*there, *reversed([*back])], x, y)
+    places = [*zip(one.x, one.high, strict=True), *zip(one.x[::-1], one.low[::-1], strict=True)]
+    return path(places, x, y)
 
 
 def _line(one: Series, x: Axis, y: Axis) -> str:
@@ -458,15 +381,9 @@ def page(
 ) -> str:
     """Return a whole page as text of an HTML file.
 
-    A policy in its head forbids the page every request and every script but its own, so even
-    markup that slipped through somewhere could not act.
-
-    Parameters
-    ----------
-    top
-        What stands above the sections: cards with the main figures, warnings.
-    filter_sites
-        Offer a field that narrows everything with a ``data-site`` to matching names.
+    A policy in its head forbids every request and every script but its own, so even markup that
+    slipped through could not act. ``filter_sites`` offers a field that narrows everything with a
+    ``data-site`` to matching names.
     """
     style, script = (Html(own_file(file)) for file in ("page.css", "page.js"))
     # A hash, not a nonce: the file is the same for the same run.
@@ -475,18 +392,9 @@ def page(
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{allowed}'; base-uri 'none'; form-action 'none'"
     )
-    return render(
-        "page.html.j2",
-        title=title,
-        sections=sections,
-        subtitle=subtitle,
-        top=top,
-        filter_sites=filter_sites,
-        style=style,
-        script=script,
-        policy=policy,
-        version=__version__,
-    )
+    values = {"title": title, "subtitle": subtitle, "top": top, "sections": sections}
+    values |= {"filter_sites": filter_sites, "style": style, "script": script, "policy": policy}
+    return templates().get_template("page.html.j2").render(**values, version=__version__)
 
 
 def own_file(file: str) -> str:

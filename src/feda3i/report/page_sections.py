@@ -13,7 +13,6 @@ import tomli_w
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from feda3i.core.wire import ALWAYS
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import card_of_class
 from feda3i.quality.rating import weight_reason
@@ -359,8 +358,6 @@ def wire(groups: Sequence[Group]) -> Section:
 
 def _left(group: Group) -> dict[str, Any]:
     run = group.counted[0]
-    # A plug-in is not loaded for a report.
-    kind = REGISTRY.get(group.method) if group.method in REGISTRY.names() else None
     counted: Counter[str] = Counter()
     for one in run.rounds:
         counted.update(one.bytes_received)
@@ -372,7 +369,7 @@ def _left(group: Group) -> dict[str, Any]:
     each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
     return {
         "title": group.title,
-        "words": _declared(kind),
+        "words": _declared(group.method),
         "is_counted": bool(counted),
         "total": f"{each} from each of {len(sent)} sites, {html.size(sum(sent.values()))} in all",
         "rows": [[html.name(s), answered[s], Cell(html.size(n), n)] for s, n in sent.items()],
@@ -380,17 +377,13 @@ def _left(group: Group) -> dict[str, Any]:
     }
 
 
-def _declared(kind: Any) -> str:
-    """Return what a method's card says of what leaves a site."""
-    if kind is None:
+def _declared(name: str) -> str:
+    """Return what a method's card says of what leaves a site; a plug-in's is not loaded."""
+    if name not in REGISTRY.builtin:
         return "The method is a plug-in, which a report does not load: see what it declares."
-    found = re.search(
-        r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", card_of_class(kind), re.MULTILINE
-    )
-    if found:
-        return " ".join(found.group(1).split())
-    names = ", ".join((*ALWAYS["fit"], *kind.wire.fit, *kind.wire.survey))
-    return f"The network's parameters, the number of cases, and: {names}."
+    card = card_of_class(REGISTRY.get(name))
+    found = re.search(r"^What leaves the site\n((?:[ \t]+.*\n?|\n)+)", card, re.MULTILINE)
+    return " ".join(found.group(1).split()) if found else ""
 
 
 def model_size(path: Path) -> int:

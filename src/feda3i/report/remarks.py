@@ -22,18 +22,12 @@ MOST = 12
 
 def warning_notices(groups: Sequence[Group]) -> Html:
     """Return all remarks: what is broken first, then what to be careful with."""
-    bad: list[str] = []
-    careful: list[str] = []
-    for group in groups:
-        for run in group.runs:
-            bad += [f"{run.name}: {problem}" for problem in run.problems]
-        careful += _merged(group)
-    careful += _between(groups)
+    runs = [run for group in groups for run in group.runs]
+    bad = [f"{run.name}: {problem}" for run in runs for problem in run.problems]
+    careful = [line for group in groups for line in _merged(group)]
+    first = html.notice("bad", "Not as it should be", _some(bad))
     return html.join(
-        [
-            html.notice("bad", "Not as it should be", _some(bad)),
-            html.notice("warn", "Read with care", _some(careful)),
-        ]
+        [first, html.notice("warn", "Read with care", _some([*careful, *_between(groups)]))]
     )
 
 
@@ -42,14 +36,11 @@ def _merged(group: Group) -> list[str]:
     alike: dict[str, list[tuple[str, str]]] = {}
     for run in group.runs:
         for remark in (*run.notes, *remarks(run)):
-            kind = re.sub(r"\d+", "0", remark)
-            alike.setdefault(kind, []).append((run.name, remark))
+            alike.setdefault(re.sub(r"\d+", "0", remark), []).append((run.name, remark))
     lines = []
-    for found in alike.values():
-        first, remark = found[0]
-        others = sorted({name for name, _ in found} - {first})
-        also = f" (also {', '.join(others)})" if others else ""
-        lines.append(f"{first}: {remark}{also}")
+    for (first, remark), *rest in alike.values():
+        others = sorted({name for name, _ in rest} - {first})
+        lines.append(f"{first}: {remark}" + (f" (also {', '.join(others)})" if others else ""))
     return lines
 
 
