@@ -106,6 +106,8 @@ class RunResult(BaseModel):
 
 def read(path: Path) -> RunResult:
     """Read a result; ``RunError`` if it is none."""
+    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        raise RunError(f"'{path}' is not a file")
     try:
         return RunResult.model_validate_json(path.read_bytes())
     except OSError as error:
