@@ -20,9 +20,6 @@ Points = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Box = tuple[slice, ...]
 
-SIDEWAYS = np.array([[1.0], [-1.0]])  # a right turn of (row, column), after exchanging the two
-
-
 FARTHEST = 1000.0
 """Pixels: from here on single precision no longer tells which whole number a square is."""
 
@@ -32,11 +29,9 @@ def signed_distance(
 ) -> NDArray[np.float32]:
     """Return the exact Euclidean distance of every pixel to the border, negative inside.
 
-    The distance to the nearest pixel of the other side, less half a pixel in that direction: the
-    two pixels on either side of a straight border have -0.5 and +0.5. The frame is not a border:
-    all is +inf if the mask is empty, -inf if it is full. A mask has one or more dimensions, and
-    non-zero is inside; with ``spacing``, the size of a pixel along each axis, distances are in its
-    unit.
+    The distance to the nearest pixel of the other side, less half a pixel in that direction. The
+    frame is not a border: all is +inf if the mask is empty, -inf if it is full. Distances are in
+    the unit of ``spacing``, the size of a pixel along each axis.
 
     >>> signed_distance(np.array([[0, 0, 1, 1, 1]])).tolist()
     [[1.5, 0.5, -0.5, -1.5, -2.5]]
@@ -59,8 +54,8 @@ def signed_distance(
 def depth(inside: NDArray[np.bool_]) -> NDArray[np.floating]:
     """Return the exact Euclidean distance of every pixel to the nearest ``False``, in pixels.
 
-    The last bits of what OpenCV returns depend on where its arrays lie in memory, so the same mask
-    had several distances. Squares of distances are whole numbers, which tell them to the last bit.
+    The last bits of what OpenCV returns depend on where its arrays lie in memory; squares of
+    distances are whole numbers, which tell them exactly.
     """
     if inside.ndim == 2:
         image = np.ascontiguousarray(inside).view(np.uint8)
@@ -76,8 +71,7 @@ def depth(inside: NDArray[np.bool_]) -> NDArray[np.floating]:
 def _to_border(inside: NDArray[np.bool_], sizes: Floats) -> Floats:
     """Return the distance of inner pixels to the nearest outer one, less half a pixel on the way.
 
-    A pixel's extent along a direction u is |u * size|: its side along an axis, and the same in
-    every direction where all sides are equal.
+    A pixel's extent along a direction u is |u * size|.
     """
     from scipy import ndimage
 
@@ -121,8 +115,8 @@ def box_around(mask: NDArray[np.bool_], margin: int | Sequence[int] = 0) -> Box:
 def touched_faces(mask: NDArray[Any], spacing: Sequence[float]) -> Floats:
     """Return how much of the border each pixel on either side of it holds, in pixels of contour.
 
-    A pixel that shares a face with the other side counts 1 / size of the pixel across that face
-    (the largest such value): its part of the border's area, where a pixel's volume is one.
+    A pixel that shares a face with the other side counts 1 / size of the pixel across that face,
+    its part of the border's area.
     """
     inside = np.asarray(mask) != 0
     held = np.zeros(inside.shape)
@@ -140,8 +134,7 @@ def touched_faces(mask: NDArray[Any], spacing: Sequence[float]) -> Floats:
 def outer_contours(mask: Binary) -> tuple[list[Points], bool]:
     """Return the outer contour of every 8-connected component, and whether any has a hole.
 
-    Each contour ``(l, 2)`` lists every border pixel of the component once per visit, 8-connected,
-    in the order that leaves the object on the same hand all the way round.
+    Each contour ``(l, 2)`` lists every border pixel once per visit, the object on the same hand.
     """
     found, tree = cv2.findContours(mask, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     if not found:
@@ -154,9 +147,8 @@ def outer_contours(mask: Binary) -> tuple[list[Points], bool]:
 def contour_normals(contour: Points, reach: int) -> Floats:
     """Return the unit vectors ``(l, 2)`` that point out of the object along its contour.
 
-    The tangent is the slope of a straight line fitted to the places against their position along
-    the contour, over ``reach`` pixels on either side. At the tip of a one-pixel line, where the
-    contour turns back and has no tangent, the normal points away from the middle of the window.
+    The tangent is that of a straight line fitted over ``reach`` pixels on either side. At the tip
+    of a one-pixel line, which has none, the normal points away from the middle of the window.
 
     >>> square = np.pad(np.ones((9, 9), np.uint8), 3)
     >>> contour = outer_contours(square)[0][0]
@@ -175,7 +167,7 @@ def contour_normals(contour: Points, reach: int) -> Floats:
     window = running[:, width:] - running[:, :-width]
     along = window[2:] - window[:2] * place[reach + 1 : -reach]
     # The walk has the object on its left (rows grow downwards), so outwards is to the right.
-    out = along[::-1] * SIDEWAYS
+    out = along[::-1] * np.array([[1.0], [-1.0]])
     size = np.hypot(out[0], out[1])
     if not size.all():
         tip = size == 0
@@ -194,10 +186,7 @@ def fill_polygon(points: Points, shape: tuple[int, ...]) -> Binary:
 
 
 def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np.int32], int]:
-    """Return the connected parts numbered 1..n in scan order, and n; any dimension.
-
-    ``is_diagonal`` says whether pixels that touch at a corner only belong together.
-    """
+    """Return the parts numbered 1..n in scan order, and n; corners connect if ``is_diagonal``."""
     if mask.ndim == 2:
         count, labels = cv2.connectedComponents(mask, connectivity=8 if is_diagonal else 4)
         return np.asarray(labels, np.int32), count - 1

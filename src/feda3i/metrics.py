@@ -4,38 +4,24 @@ All functions take one mask of one class, ``(*space)``, and refuse a batch: ``(4
 four masks, not one object in four dimensions.
 
 Surface
-    The pixels of a mask that touch the background or the frame across a side (the mask without its
-    erosion by a cross, medpy's default).
+    The pixels of a mask that touch the background or the frame across a side.
 Distances
     From every surface pixel of either mask to the nearest one of the other, exact, in millimetres
     if a spacing is given and in pixels otherwise. Both directions are pooled: HD95 is the 95th
     percentile of the pool, ASSD its mean.
 Empty masks
-    ============  ====  =====================  =====================================
-    empty         Dice  dice_both_empty_one    distances
-    ============  ====  =====================  =====================================
-    one of both   0     0                      NaN, the frame's diagonal, or 0
-    both          0     1                      0
-    ============  ====  =====================  =====================================
-
-    Dice 0 for two empty masks is the paper's rule and the headline; IoU follows it. A distance does
-    not exist if one mask is empty: ``missing="nan"`` leaves the case out of means and counts it,
-    ``"diagonal"`` takes the worst that fits into the frame, ``"zero"`` reproduces the paper, where
-    a model that finds nothing is given the best distance there is.
-
+    Dice and IoU are 0 if one or both are empty (the paper's rule); ``dice_both_empty_one`` is 1 for
+    two empty ones. Distances are 0 for two empty masks and NaN for one: it is left out of means and
+    counted.
 How others differ
-    medpy 0.5 has the same surface and pool and raises an error on empty masks (before 0.5 its ASSD
-    was the mean of the two one-way means). MONAI's ASSD is the same, in single precision; its HD95
-    is the larger of the two one-way percentiles: usually up to some pixels more, and a false island
-    of 6 % of the predicted surface counts in full although it is 3 % of the pool. Two empty masks
-    give NaN there; one empty mask gives NaN for HD95, so that means leave out exactly the cases
-    that were missed, and infinity for ASSD.
+    medpy 0.5 has the same surface and pool and raises an error on empty masks. MONAI's HD95 is the
+    larger of the two one-way percentiles, usually up to some pixels more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +30,6 @@ from feda3i.errors import DataError
 
 Mask = NDArray[Any]
 Spacing = Sequence[float] | None
-MissingAs = Literal["nan", "diagonal", "zero"]
 
 SCORES = ("dice", "dice_both_empty_one", "iou", "hd95", "assd")
 
@@ -55,28 +40,22 @@ def dice(prediction: Mask, truth: Mask) -> float:
     >>> dice(np.array([1, 1, 0, 0]), np.array([0, 1, 1, 0]))
     0.5
     """
-    return _overlap(prediction, truth, "dice")
+    return float(score_case(prediction, truth, distances=False)["dice"])
 
 
 def dice_both_empty_one(prediction: Mask, truth: Mask) -> float:
     """Return Dice, with 1 for two empty masks: nothing was there and nothing was found."""
-    return _overlap(prediction, truth, "dice_both_empty_one")
+    return float(score_case(prediction, truth, distances=False)["dice_both_empty_one"])
 
 
 def score_case(
-    prediction: Mask,
-    truth: Mask,
-    spacing: Spacing = None,
-    *,
-    distances: bool = True,
-    missing: MissingAs = "nan",
+    prediction: Mask, truth: Mask, spacing: Spacing = None, *, distances: bool = True
 ) -> dict[str, Any]:
-    """Score one class of one case.
+    """Score one class of one case; anything but 0 is foreground.
 
-    Anything but 0 is foreground. ``spacing`` is the size of a pixel along each dimension in
-    millimetres (``None``: distances in pixels), ``missing`` the distance if one mask is empty.
-    Returns all of ``SCORES`` (HD95 and ASSD only with ``distances``), and under ``empty`` which
-    mask is empty: ``"none"``, ``"prediction"``, ``"truth"`` or ``"both"``.
+    ``spacing`` is the size of a pixel along each dimension in millimetres. Returns all of
+    ``SCORES`` (HD95 and ASSD only with ``distances``), and under ``empty`` which mask is empty:
+    ``"none"``, ``"prediction"``, ``"truth"`` or ``"both"``.
 
     >>> square = np.zeros((9, 9), bool)
     >>> square[2:6, 2:6] = True
@@ -84,10 +63,11 @@ def score_case(
     2.0
     """
     p, t = _pair(prediction, truth)
-    scores = overlap_scores(*_counts(p, t))
+    both, found, there = (int(np.count_nonzero(mask)) for mask in (p & t, p, t))
+    scores = overlap_scores(both, found, there)
     empty = scores.pop("empty")
     if distances:
-        scores["hd95"], scores["assd"] = _distance_scores(p, t, spacing, missing)
+        scores["hd95"], scores["assd"] = _distance_scores(p, t, spacing)
     return {**scores, "empty": empty}
 
 
@@ -109,9 +89,9 @@ def overlap_scores(common: int, found: int, there: int) -> dict[str, Any]:
 def summarise(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | int]:
     """Return means, standard deviations and counts of the rows that ``score_case`` gave.
 
-    ``cases``; for each score ``<score>`` (mean), ``<score>_sd`` (of a sample, NaN below two values)
-    and, for distances, ``<score>_counted``: how many rows had a value; ``empty_prediction``,
-    ``empty_truth``, ``empty_both``: in how many rows exactly that was empty.
+    ``cases``; ``<score>`` (mean) and ``<score>_sd`` (of a sample); for distances
+    ``<score>_counted``, the rows with a value; ``empty_prediction``, ``empty_truth`` and
+    ``empty_both``, the rows in which exactly that was empty.
     """
     table = list(rows)
     summary: dict[str, float | int] = {"cases": len(table)}
@@ -168,22 +148,15 @@ def surface_distances(
     found, there = surface(p[box]) * pixel, surface(t[box]) * pixel
     if not len(found) or not len(there):
         raise DataError("surface distances need two masks with foreground; found an empty one")
-    # The surface has few points, so a tree of them beats a distance transform of the whole box in
-    # three dimensions, equals it in two, and is exact for any spacing.
     return np.concatenate([KDTree(there).query(found)[0], KDTree(found).query(there)[0]])
 
 
 def _distance_scores(
-    p: NDArray[np.bool_], t: NDArray[np.bool_], spacing: Spacing, missing: MissingAs
+    p: NDArray[np.bool_], t: NDArray[np.bool_], spacing: Spacing
 ) -> tuple[float, float]:
     """Return HD95 and ASSD."""
-    empty = (not p.any()) + (not t.any())
-    if empty == 2:
-        return 0.0, 0.0
-    if empty == 1:
-        pixel = _spacing(spacing, p.ndim)
-        diagonal = float(np.sqrt(((np.array(p.shape) * pixel) ** 2).sum()))
-        value = {"nan": float("nan"), "diagonal": diagonal, "zero": 0.0}[missing]
+    if not (p.any() and t.any()):
+        value = float("nan") if p.any() or t.any() else 0.0
         return value, value
     pool = surface_distances(p, t, spacing)
     return float(np.percentile(pool, 95)), float(pool.mean())
@@ -220,15 +193,6 @@ def _one_mask(mask: Mask) -> NDArray[np.bool_]:
             "(probabilities > 0.5)"
         )
     return inside
-
-
-def _overlap(prediction: Mask, truth: Mask, score: str) -> float:
-    return float(overlap_scores(*_counts(*_pair(prediction, truth)))[score])
-
-
-def _counts(p: NDArray[np.bool_], t: NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return how many pixels both masks, the prediction and the truth hold."""
-    return int(np.count_nonzero(p & t)), int(np.count_nonzero(p)), int(np.count_nonzero(t))
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -53,18 +53,6 @@ def test_far_distances_are_exact_too() -> None:
     mask = np.ones((1, 2600), bool)
     mask[0, 0] = False
     assert geometry.depth(mask)[0].tolist() == list(range(2600))
-    assert geometry.depth(mask[:, :900])[0].tolist() == list(range(900))
-
-
-def test_signed_distance_equals_scipy_on_a_large_frame() -> None:
-    field = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=(200, 300)), 12)
-    mask = field > 0
-    expected = np.where(
-        mask,
-        0.5 - ndimage.distance_transform_edt(mask),
-        ndimage.distance_transform_edt(~mask) - 0.5,
-    )
-    np.testing.assert_allclose(geometry.signed_distance(mask), expected, rtol=1e-6)
 
 
 def test_signed_distance_in_three_dimensions_and_with_spacing() -> None:
@@ -99,17 +87,6 @@ def test_filling_the_outer_contours_fills_the_holes_and_nothing_else(mask: np.nd
     np.testing.assert_array_equal(~background, expected)
     if not has_hole:
         np.testing.assert_array_equal(filled, mask)
-
-
-def test_contours_are_closed_walks_over_border_pixels() -> None:
-    mask = np.zeros((30, 40), np.uint8)
-    mask[5:20, 7:33] = 1
-    (contour,), has_hole = geometry.outer_contours(mask)
-    assert not has_hole
-    assert len(contour) == 2 * (15 + 26) - 4
-    steps = np.abs(contour - np.roll(contour, 1, axis=0)).max(axis=1)
-    assert (steps == 1).all()
-    assert (mask[contour[:, 0], contour[:, 1]] == 1).all()
 
 
 @pytest.mark.parametrize("radius", [12.0, 40.0])

@@ -58,14 +58,6 @@ def test_value_and_gradient_are_finite_for_large_logits(loss, fill):
         assert torch.isfinite(z.grad).all()
 
 
-@each_loss
-def test_order_of_pixels_does_not_matter(loss):
-    logits, targets = random_pair()
-    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
-    mixed = [x.flatten(2)[..., order].reshape(x.shape) for x in (logits, targets)]
-    torch.testing.assert_close(loss(*mixed), loss(logits, targets), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", ["ce", "gce", "sce", "nr-dice", "elr"])
 def test_several_classes_are_the_mean_over_classes(name):
     logits, targets = random_pair()
@@ -74,29 +66,6 @@ def test_several_classes_are_the_mean_over_classes(name):
 
 
 # -- GCE ------------------------------------------------------------------------------------------
-
-
-def test_gce_at_one_half():
-    zero, one = torch.zeros(1, 1, 2, 2, dtype=DOUBLE), torch.ones(1, 1, 2, 2, dtype=DOUBLE)
-    assert losses.gce(zero, one).item() == pytest.approx(0.549183, abs=1e-6)
-    assert losses.gce(zero, one).item() == pytest.approx((1 - 0.5**0.7) / 0.7, abs=1e-12)
-
-
-def test_gce_with_q_one_is_the_mean_absolute_error():
-    logits, targets = random_pair()
-    expected = (torch.sigmoid(logits) - targets).abs().mean()
-    torch.testing.assert_close(losses.gce(logits, targets, 1.0), expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_gce_tends_to_cross_entropy(dtype):
-    logits, targets = (x.to(dtype) for x in random_pair())
-    logits.requires_grad_()
-    (own,) = torch.autograd.grad(losses.gce(logits, targets, 1e-6), logits)
-    (ce,) = torch.autograd.grad(losses.cross_entropy(logits, targets), logits)
-    torch.testing.assert_close(own, ce, rtol=1e-5, atol=1e-9)
-    value = losses.gce(logits, targets, 1e-6) - losses.cross_entropy(logits, targets)
-    assert abs(value.item()) < 2e-6
 
 
 @settings(max_examples=50, deadline=None)
@@ -113,12 +82,15 @@ def test_gce_limits_gradient_and_symmetry(z, y, q):
     torch.testing.assert_close(losses.gce(-logits, 1 - targets, q), value)
 
 
+def test_gce_lies_between_cross_entropy_and_the_mean_absolute_error():
+    logits, targets = random_pair()
+    expected = (torch.sigmoid(logits) - targets).abs().mean()
+    torch.testing.assert_close(losses.gce(logits, targets, 1.0), expected)
+    ce = losses.cross_entropy(logits, targets)
+    torch.testing.assert_close(losses.gce(logits, targets, 1e-6), ce, rtol=0, atol=2e-6)
+
+
 # -- SCE ------------------------------------------------------------------------------------------
-
-
-def test_sce_at_one_half():
-    zero, one = torch.zeros(1, 1, 2, 2, dtype=DOUBLE), torch.ones(1, 1, 2, 2, dtype=DOUBLE)
-    assert losses.sce(zero, one).item() == pytest.approx(6.103041, abs=1e-6)
 
 
 def test_sce_is_the_formula_with_clamped_masks():
@@ -127,11 +99,6 @@ def test_sce_is_the_formula_with_clamped_masks():
     reverse = -(p * y.log() + (1 - p) * (1 - y).log()).mean()
     expected = 0.3 * losses.cross_entropy(logits, targets) + 2.0 * reverse
     torch.testing.assert_close(losses.sce(logits, targets, 0.3, 2.0, 1e-4), expected)
-
-
-def test_sce_without_the_reverse_term_is_cross_entropy():
-    logits, targets = random_pair()
-    assert losses.sce(logits, targets, 0.7, 0.0) == 0.7 * losses.cross_entropy(logits, targets)
 
 
 def test_reverse_cross_entropy_is_bounded_and_linear_in_p():
@@ -153,31 +120,14 @@ def test_reverse_cross_entropy_is_bounded_and_linear_in_p():
 # -- NR-Dice --------------------------------------------------------------------------------------
 
 
-def test_nr_dice_golden_values():
-    logits = torch.logit(torch.tensor([[[0.8, 0.2]]], dtype=DOUBLE))
-    targets = torch.tensor([[[1.0, 0.0]]], dtype=DOUBLE)
-    assert losses.nr_dice(logits, targets).item() == pytest.approx(0.106479, abs=1e-6)
-
-
-def test_nr_dice_with_gamma_two_is_a_dice_loss():
+def test_nr_dice_lies_between_a_dice_loss_and_an_absolute_error():
     logits, targets = random_pair((3, 1, 8, 8))
     p = torch.sigmoid(logits)
-    dice = 2 * (p * targets).sum() / ((p**2).sum() + (targets**2).sum())
-    assert losses.nr_dice(logits, targets, gamma=2.0).item() == pytest.approx(
-        1 - dice.item(), abs=1e-5
-    )
-
-
-def test_nr_dice_with_gamma_one_is_an_absolute_error():
-    logits, targets = random_pair((3, 1, 8, 8))
-    p = torch.sigmoid(logits)
-    expected = (p - targets).abs().sum() / ((p**2).sum() + targets.sum() + 1e-5)
-    torch.testing.assert_close(losses.nr_dice(logits, targets, gamma=1.0), expected)
-
-
-def test_nr_dice_of_a_perfect_prediction_is_zero():
-    _, targets = random_pair()
-    assert losses.nr_dice((2 * targets - 1) * 1e3, targets).item() == 0
+    squares = (p**2).sum() + (targets**2).sum() + 1e-5
+    dice = 1 - 2 * (p * targets).sum() / squares
+    torch.testing.assert_close(losses.nr_dice(logits, targets, 2.0), dice, rtol=0, atol=1e-5)
+    error = (p - targets).abs().sum() / squares
+    torch.testing.assert_close(losses.nr_dice(logits, targets, 1.0), error)
 
 
 @pytest.mark.parametrize(("p", "expected"), [(0.1, 0.32), (0.01, 0.10), (1e-5, 0.003)])
@@ -218,20 +168,6 @@ def test_disagreement_is_the_jensen_shannon_divergence():
     expected = 3 * (entropy(p.mean(0)) - entropy(p).mean(0))
     torch.testing.assert_close(divergence, expected, rtol=0, atol=1e-3)
     torch.testing.assert_close(mean, p.mean(0))
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(-1e4, 1e4), min_size=3, max_size=3))
-def test_disagreement_lies_between_zero_and_three_log_two(values):
-    views = [torch.tensor([[[value]]], dtype=DOUBLE) for value in values]
-    divergence, _ = losses.disagreement(views)
-    assert -1e-9 <= divergence.item() <= 3 * math.log(2) + 1e-3
-
-
-def test_equal_views_agree():
-    logits, _ = random_pair()
-    divergence, _ = losses.disagreement([logits] * 3)
-    assert divergence.abs().max() < 1e-12
 
 
 def test_early_learning_value_after_the_first_visit():

@@ -98,7 +98,7 @@ def test_weights_that_are_none_are_refused(weights):
         combine(np.zeros((2, 4), np.float32), np.array(weights), [(0, 4, 0)])
 
 
-def test_layout_reads_what_it_wrote(layout):
+def test_layout_reads_what_it_wrote_and_refuses_what_does_not_fit(layout):
     network = UNet(channels=1, width=4)
     (params,) = some_params(layout, 1)
     layout.write(params, network)
@@ -106,9 +106,6 @@ def test_layout_reads_what_it_wrote(layout):
     assert np.array_equal(back.values, params.values)
     assert np.array_equal(back.counts, params.counts)
     assert layout.trained().sum() == sum(p.numel() for p in network.parameters())
-
-
-def test_layout_refuses_what_does_not_fit(layout):
     with pytest.raises(WireError, match="shape"):
         layout.check(Params(np.zeros(3, np.float32), np.zeros(layout.integers, np.int64)))
     (params,) = some_params(layout, 1)

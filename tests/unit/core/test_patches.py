@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from feda3i.core.patches import cut_out, draw_corner, foreground_places, slide, window_starts
+from feda3i.core.patches import cut_out, draw_corner, foreground_places, slide
 
 
 def mask_of(shape=(20, 30, 16)):
@@ -24,6 +24,8 @@ def test_patches_stay_within_the_case_and_reach_all_of_it():
         found = corners(mask, patch, share)
         assert (found >= 0).all()
         assert (found + 8 <= mask.shape).all()
+    (places,) = foreground_places(np.ones((60, 60, 60), np.uint8), 1)  # thinned out evenly
+    assert (len(places), places[0], places[-1]) == (4096, 0, 60**3 - 1)
     found = corners(mask, patch, 0.0)
     assert (found.min(axis=0) == 0).all()
     assert (found.max(axis=0) == np.array(mask.shape) - 8).all()
@@ -34,18 +36,6 @@ def test_foreground_patches_hold_foreground_of_all_classes_alike():
     held = [set(np.unique(cut_out(mask, c, patch))) - {0} for c in corners(mask, patch, 1.0)]
     assert all(held)
     assert 0.4 < np.mean([2 in one for one in held]) < 0.6  # though it has a twelfth of the voxels
-
-
-def test_without_foreground_every_place_is_as_likely():
-    empty = np.zeros((20, 30, 16), np.uint8)
-    assert foreground_places(empty, 2) == []
-    assert corners(empty, (8, 8, 8), 1.0).std(axis=0).min() > 2
-
-
-def test_large_objects_are_thinned_out_evenly():
-    (places,) = foreground_places(np.ones((60, 60, 60), np.uint8), 1)
-    assert len(places) == 4096
-    assert (places[0], places[-1]) == (0, 60**3 - 1)
 
 
 def test_a_case_smaller_than_the_patch_lies_in_its_middle():
@@ -73,14 +63,3 @@ def test_sliding_window_equals_monai(shape, overlap):
         image[None], (16, 16, 16), 4, by_channel, overlap=overlap, mode="gaussian"
     )
     torch.testing.assert_close(ours, theirs[0], rtol=1e-4, atol=1e-4)
-
-
-def test_a_pointwise_answer_does_not_depend_on_the_windows():
-    image = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 21, 33)))
-    whole = slide(image, (16, 16), lambda x: 3.0 * x, torch.zeros(2))
-    torch.testing.assert_close(whole, 3.0 * image)
-
-
-def test_the_last_window_ends_where_the_case_does():
-    assert window_starts((10, 16), (4, 16), 0.25) == [[0, 3, 6], [0]]
-    assert window_starts((11,), (4,), 0.25) == [[0, 3, 6, 7]]

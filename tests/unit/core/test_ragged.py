@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from feda3i.core.cases import Cases
-from feda3i.core.ragged import Ragged, hash_into, stacked, zeros_like
+from feda3i.core.ragged import Ragged, hash_into, zeros_like
 from feda3i.errors import DataError
 
 
@@ -37,11 +37,6 @@ def test_copies_and_zeros_are_their_own():
     blank = zeros_like(ragged)
     assert [one.shape for one in blank] == [one.shape for one in ragged]
     assert blank.dtype == np.uint8
-
-
-def test_equal_shapes_are_stacked():
-    assert isinstance(stacked([np.zeros((2, 2)), np.ones((2, 2))]), np.ndarray)
-    assert isinstance(stacked([np.zeros((2, 2)), np.ones((2, 3))]), Ragged)
 
 
 def test_hash_knows_shapes():

@@ -1,27 +1,12 @@
 """Cases that lie on the device as a whole give the batches that cases by batch give."""
 
 import numpy as np
-import pytest
 import torch
 
-from feda3i.core.predictor import DeviceStack, room_on
+from feda3i.core.predictor import DeviceStack
 from stepping import Steps
 
 CPU = torch.device("cpu")
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
-def test_a_resident_stack_gives_the_same_batches(dtype):
-    stack = np.random.default_rng(0).integers(0, 99, (6, 4, 5, 1)).astype(dtype)
-    where = np.array([4, 0, 5])
-    found = [DeviceStack(stack, CPU, room).take(where) for room in (0, stack.nbytes)]
-    for tensor in found:
-        np.testing.assert_array_equal(tensor.numpy(), stack[where])
-    assert found[0].dtype == found[1].dtype
-
-
-def test_a_cpu_keeps_no_second_copy():
-    assert room_on(CPU) == 0
 
 
 def test_a_site_trains_to_the_same_bits_on_resident_cases(tmp_path):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.core.resize import resize_image, resize_mask, resize_spacing
+from feda3i.core.resize import resize_image, resize_mask
 
 
 def overlap(before: int, after: int) -> np.ndarray:
@@ -37,14 +37,6 @@ def test_classes_compete_for_the_foreground():
     assert resize_mask(np.zeros((4, 4), np.uint8), (2, 2)).tolist() == [[0, 0], [0, 0]]
 
 
-def test_image_and_mask_stay_aligned():
-    mask = np.zeros((60, 90), np.uint8)
-    mask[20:41, 30:67] = 1
-    image = np.repeat(mask[..., None] * 255, 3, axis=-1)
-    small = resize_image(image, (32, 32))
-    np.testing.assert_array_equal(resize_mask(mask, (32, 32)), small[..., 0] >= 128)
-
-
 def test_growing_one_side_and_shrinking_the_other():
     column = np.linspace(0, 240, 9).astype(np.uint8)
     image = np.repeat(column[:, None, None], 2, axis=1)
@@ -59,7 +51,3 @@ def test_volumes_are_averaged_along_all_axes():
     found = resize_image(volume, (2, 2, 2))[..., 0]
     assert np.abs(found - exact).max() <= 0.5
     assert resize_mask((volume[..., 0] >= 32).astype(np.uint8), (2, 2, 2)).sum() == 4
-
-
-def test_spacing_keeps_the_physical_size():
-    assert resize_spacing((0.5, 1.0), (100, 50), (50, 50)) == (1.0, 1.0)

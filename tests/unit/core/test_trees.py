@@ -33,12 +33,6 @@ def test_arrays_and_params_come_back_with_type_and_shape():
     assert np.array_equal(back["params"].values, params.values)
 
 
-def test_equal_trees_give_equal_bytes():
-    one = {"b": np.arange(3), "a": {"y": 1, "x": 2}}
-    two = {"a": {"x": 2, "y": 1}, "b": np.arange(3)}
-    assert pack(one) == pack(dict(reversed(two.items())))
-
-
 @pytest.mark.parametrize("data", [b"", b"abc", b"\xff" * 64, pack({"a": np.arange(9)})[:-1]])
 def test_malformed_bytes_are_an_error(data):
     with pytest.raises(WireError, match="truncated"):

@@ -59,6 +59,12 @@ def test_own_stages_win_and_must_cover_everything():
     model = Backwards()
     model.stages = whole = ("first", "auxiliary", "lists", "dictionary", "last", "shift")
     assert names(model) == list(whole)
+    model.stages = {
+        "enter": ("first", "shift"),
+        "middle": ("lists.1", "dictionary", "lists.0"),
+        "leave": ("last", "auxiliary"),
+    }
+    assert names(model) == ["enter", "middle", "leave"]
     wrong = {
         r"'auxiliary.weight' is in none of": (whole[0], *whole[2:]),
         "more than one": (*whole, "first.0"),
@@ -113,30 +119,12 @@ def unit(enter, leave, stride=1):
 def test_a_wrapped_network_is_divided_where_its_resolution_changes():
     up = nn.ConvTranspose2d(4, 4, 2, stride=2)
     down = nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 4, stride=2), unit(4, 4))
+    first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
+    assert names(first) == ["1", "4", "7"]  # norms and slopes are no stages of their own
     model = wrapped(nn.Sequential(down, up, nn.PReLU(), unit(4, 2), conv(2)))
     assert names(model) == ["model.0.0.0", "model.0.2.0", "model.1"]
     last = {stage.name: stage.keys for stage in find_stages(model, X)}["model.1"]
     assert {"model.2.weight", "model.3.2.weight", "model.4.weight"} <= set(last)
-
-
-def test_norms_and_slopes_are_no_stages_of_their_own():
-    model = nn.Sequential(*unit(1, 2), *unit(2, 2), conv(2))
-    assert names(model) == ["0", "3", "6"]
-    first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
-    assert names(first) == ["1", "4", "7"]
-    same = wrapped(nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 2), conv(2)))
-    assert names(same) == ["model.0.0", "model.1.0", "model.2.0", "model.3"]
-
-
-def test_own_stages_may_hold_several_modules():
-    model = Backwards()
-    model.stages = {
-        "enter": ("first", "shift"),
-        "middle": ("lists.1", "dictionary", "lists.0"),
-        "leave": ("last", "auxiliary"),
-    }
-    assert names(model) == ["enter", "middle", "leave"]
-    assert "lists.0.bias" in find_stages(model)[1].keys
 
 
 class Tied(nn.Module):
