@@ -5,11 +5,11 @@ import numpy as np
 from feda3i.seeding import rng
 
 
-def distance(shape, centre=None):
-    """Return how far each pixel is from a point, the middle by default."""
-    grid = np.indices(shape, dtype=float)
+def distance(shape, centre=None, spacing=1.0):
+    """Return how far each pixel is in space from a point, the middle by default."""
+    grid = np.moveaxis(np.indices(shape, dtype=float), 0, -1) * spacing
     centre = [(side - 1) / 2 for side in shape] if centre is None else centre
-    return np.sqrt(sum((axis - place) ** 2 for axis, place in zip(grid, centre, strict=True)))
+    return np.linalg.norm(grid - centre, axis=-1)
 
 
 def picture(away, radius, *, seed=0, noise=12.0, blur=1.0, inside=80.0, outside=150.0):

@@ -2,7 +2,6 @@
 
 import math
 
-import cv2
 import numpy as np
 import pytest
 from drawn import distance
@@ -38,12 +37,6 @@ def test_cropping_changes_nothing():
     big, small = disc(9, 200, 60), disc(6, 200, 62)
     cropped = contour_offset(big[40:80, 40:80], small[40:80, 40:80])
     assert contour_offset(big, small) == pytest.approx(cropped, abs=1e-6)
-
-
-def test_dilated_and_eroded_masks_stand_on_either_side():
-    shape, kernel = disc(14).astype(np.uint8), np.ones((5, 5), np.uint8)
-    assert contour_offset(cv2.dilate(shape, kernel), shape) > 1.5
-    assert contour_offset(cv2.erode(shape, kernel), shape) < -1.5
 
 
 @pytest.mark.parametrize("empty", [np.zeros((8, 8)), np.ones((8, 8))])

@@ -43,85 +43,67 @@ def test_evidence_is_what_a_linear_regression_explains():
         assert 1 - np.exp(-evidence[0]) == pytest.approx(explained, rel=20 * RIDGE)
 
 
-def test_colours_alone_make_a_border():
-    """Red inside and green outside, equally bright."""
+def test_grey_stored_as_colour_and_negatives_give_the_same():
     away = distance((128, 128))
-    inside = picture(away, 30, inside=140, outside=90)
-    outside = picture(away, 30, seed=1, inside=90, outside=140)
-    image = np.stack([inside, outside, np.full_like(inside, 90)], axis=-1)
-    assert edge_offset(image, away < 35) == pytest.approx(5, abs=1)
-
-
-def test_grey_stored_as_colour_gives_the_same():
-    away = distance((128, 128))
-    image = picture(away, 30)
-    as_colour = np.repeat(image[..., None], 3, axis=-1)
-    alone = edge_offset(image, away < 34)
-    assert edge_offset(image[..., None], away < 34) == alone
-    assert edge_offset(as_colour, away < 34) == pytest.approx(alone, abs=0.05)
-
-
-def test_dark_and_light_objects_are_alike():
-    away = distance((128, 128))
-    image = picture(away, 30, noise=0)
-    assert edge_offset(255 - image, away < 34) == pytest.approx(edge_offset(image, away < 34))
-
-
-@pytest.mark.parametrize("noise", [0.0, 20.0])
-def test_an_image_without_a_border_says_nothing(noise):
-    away = distance((128, 128))
-    assert math.isnan(
-        edge_offset(picture(away, 30, inside=120, outside=120, noise=noise), away < 34)
+    image, mask = picture(away, 30), away < 34
+    alone = edge_offset(image, mask)
+    assert edge_offset(image[..., None], mask) == alone
+    assert edge_offset(np.repeat(image[..., None], 3, axis=-1), mask) == pytest.approx(
+        alone, abs=0.05
     )
+    assert edge_offset(255 - image, mask) == pytest.approx(alone)
 
 
-@pytest.mark.parametrize("fill", [0, 1])
-def test_without_a_contour_there_is_no_offset(fill):
-    away = distance((64, 64))
-    assert math.isnan(edge_offset(picture(away, 20), np.full((64, 64), fill)))
+WHOLE = distance((128, 128))
+TWO = np.minimum(distance((128, 128), (40, 40)), distance((128, 128), (90, 85)))
+SMALL = distance((64, 64), (30, 30))
 
 
-def test_an_object_at_the_frame_is_measured_by_its_visible_contour():
-    away = distance((128, 128), (0, 60))
-    assert edge_offset(picture(away, 40), away < 45) == pytest.approx(5, abs=1)
-
-
-def test_an_object_that_fills_most_of_the_frame_is_measured():
-    away = distance((128, 128))
-    assert edge_offset(picture(away, 66), away < 70) == pytest.approx(4, abs=1)
-
-
-def test_several_objects_share_one_offset():
-    away = np.minimum(distance((128, 128), (40, 40)), distance((128, 128), (90, 85)))
-    assert edge_offset(picture(away, 15), away < 18) == pytest.approx(3, abs=1)
+@pytest.mark.parametrize(
+    ("image", "mask", "expected"),
+    [
+        (picture(WHOLE, 30, inside=120, outside=120, noise=0), WHOLE < 34, math.nan),
+        (picture(WHOLE, 30, inside=120, outside=120, noise=20), WHOLE < 34, math.nan),
+        (picture(SMALL, 20), SMALL < 0, math.nan),
+        (picture(SMALL, 20), SMALL < 99, math.nan),
+        # at the frame only the visible contour counts
+        (picture(distance((128, 128), (0, 60)), 40), distance((128, 128), (0, 60)) < 45, 5),
+        (picture(WHOLE, 66), WHOLE < 70, 4),  # most of the frame
+        (picture(TWO, 15), TWO < 18, 3),  # several objects share one offset
+    ],
+)
+def test_odd_images_and_masks(image, mask, expected):
+    assert edge_offset(image, mask) == pytest.approx(expected, abs=1, nan_ok=True)
 
 
 @pytest.mark.parametrize("radius", [0.8, 2, 4])
 def test_tiny_objects_have_an_offset_or_none(radius):
-    away = distance((64, 64), (30, 30))
-    found = edge_offset(picture(away, radius), away < radius + 1)
+    found = edge_offset(picture(SMALL, radius), radius + 1 > SMALL)
     assert math.isnan(found) or abs(found) < 40 * 64 / 256
 
 
 @pytest.mark.parametrize("side", [32, 48, 64])
 def test_small_images_are_measured_between_their_pixels(side):
     """Half a pixel of 32 are 4 of 256: the steps of whole pixels would hide it."""
-    found = []
     for offset in (-0.5, 0.0, 0.5, 1.0):
         images, masks = site(offset, 12, side, radius=side / 5, wobble=0.0, blur=0.4)
-        found.append(measure_edges(images, masks).offset)
-    assert found == pytest.approx([-0.5, 0.0, 0.5, 1.0], abs=0.25)
+        assert measure_edges(images, masks).offset == pytest.approx(offset, abs=0.25)
 
 
-def test_images_of_many_channels_are_enlarged_too():
-    away = distance((32, 32))
-    channels = np.stack([picture(away, 8, seed=k) for k in range(6)], axis=-1)
-    assert edge_offset(channels, away < 10) == pytest.approx(2, abs=0.7)
-
-
-def test_volumes_have_offsets_too():
-    away = distance((40, 44, 36))
-    assert edge_offset(picture(away, 9, blur=0.3), away < 11) == pytest.approx(2, abs=0.7)
+@pytest.mark.parametrize(
+    ("image", "away"),
+    [
+        # red inside and green outside, equally bright
+        ([(140, 90), (90, 140), (90, 90)], distance((128, 128))),
+        ([(80, 150)] * 6, distance((32, 32))),
+        ([(80, 150)], distance((40, 44, 36))),
+    ],
+)
+def test_images_of_several_channels_and_volumes(image, away):
+    colours = [
+        picture(away, 9, seed=k, inside=a, outside=b, blur=0.5) for k, (a, b) in enumerate(image)
+    ]
+    assert edge_offset(np.stack(colours, axis=-1), away < 11) == pytest.approx(2, abs=0.8)
 
 
 def test_an_image_of_another_size_is_refused():

@@ -1,7 +1,6 @@
 """The random-effects model: against its likelihood by brute force, and what must never move."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -27,10 +26,9 @@ def told(offsets, error=0.5, radius=40.0):
 
 
 @pytest.mark.parametrize("centre", [None, 1.5])
-@pytest.mark.parametrize("seed", range(4))
-def test_tau_solves_paule_and_mandels_equation(seed, centre):
+def test_tau_solves_paule_and_mandels_equation(centre):
     """Q(tau^2) = K - 1 by a scan of a grid; K where the centre is known."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     offset, error = draw.normal(0, 4, 9), draw.uniform(0.2, 2.0, 9)
     grid = np.linspace(0, 60, 600_001)
     weight = 1 / (error**2 + grid[:, None])
@@ -81,33 +79,22 @@ def test_without_trusted_masks_b_lies_between_the_sites_and_careful_annotators()
 
 
 @pytest.mark.parametrize(
-    ("offsets", "radius", "why"),
+    ("measured", "trusted", "why"),
     [
-        ([6.0, 6.2, 5.9, 6.1, 5.8], 40.0, ""),  # alike: nobody differs reliably
-        ([-22.0, -28.0, -20.0, -25.0], 24.0, "border of something else"),
-        ([7.0], 40.0, "one site"),
-        ([math.nan, math.nan], 40.0, "no site can tell"),
-        ([math.nan, 5.0], 40.0, "one site"),
+        (told([6.0, 6.2, 5.9, 6.1, 5.8]), None, ""),  # alike: nobody differs reliably
+        (told([-22.0, -28, -20, -25], radius=24), None, "border of something else"),
+        (told([7.0]), None, "one site"),
+        (told([math.nan, math.nan]), None, "no site can tell"),
+        (told([math.nan, 5.0]), None, "one site"),
+        (told([-5.0, 9, 2]), Offset(12, 0.3, 32), "+12.0 px (at 256) from the border"),
+        (told([-5.0, 9, 2]), Offset.unknown(3, "3 cases"), "trusted masks: 3 cases"),
     ],
 )
-def test_nobody_moves_without_reason(offsets, radius, why):
-    found = site_effects(told(offsets, radius=radius))
+def test_nobody_moves_without_reason(measured, trusted, why):
+    found = site_effects(measured, trusted)
     assert not found.moves.any()
     assert why in found.reason
     assert bool(why) == bool(found.reason)
-
-
-@pytest.mark.parametrize(
-    ("trusted", "why"),
-    [
-        (Offset(12.0, 0.3, 32), r"\+12\.0 px \(at 256\) from the border"),
-        (Offset.unknown(3, "3 cases"), "trusted masks: 3 cases"),
-    ],
-)
-def test_trusted_masks_that_cannot_tell_stop_everybody(trusted, why):
-    found = site_effects(told([-5.0, 9.0, 2.0]), trusted)
-    assert not found.moves.any()
-    assert re.search(why, found.reason)
 
 
 def test_trusted_sites_stay_and_tell_where_the_border_is():
