@@ -155,8 +155,8 @@ PLANTS = (
     Plant(
         "quality weights by the square of max s - s (Eq. 6)",
         "feda3i",
-        "feda3i.quality.weights:_scores",
-        lambda f: lambda s: f(s) ** 2,
+        "feda3i.quality.weights:strengths",
+        lambda f: lambda *a: -((f(*a).max() - f(*a)) ** 2),
     ),
     Plant(
         "alpha_j = j / L instead of (j - 1) / (L - 1) (Eq. 7)",

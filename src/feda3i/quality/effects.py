@@ -39,7 +39,6 @@ class Effects:
     tau: float  # standard deviation of the sites' own offsets
     own: FloatArray  # ``(site,)`` E[a_i]; 0 where a site cannot tell
     error: FloatArray  # ``(site,)`` its standard error, ``NaN`` where a site cannot tell
-    chance: float  # how often sites that draw alike would differ as much (Cochran's Q)
     reason: str = ""  # why nobody should move, if nobody should
     is_trusted: bool = False
 
@@ -99,7 +98,7 @@ def site_effects(
     known = np.isfinite(offset) & np.isfinite(error)
     own, own_error = np.zeros(len(offset)), np.full(len(offset), np.nan)
     if not known.any():
-        return Effects(math.nan, math.nan, 0.0, own, own_error, 1.0, "no site can tell")
+        return Effects(math.nan, math.nan, 0.0, own, own_error, "no site can tell")
     o, e = offset[known], error[known]
     if trusted is not None:
         b, b_error, reason = _by_trusted(trusted)
@@ -119,8 +118,7 @@ def site_effects(
     own[right] = 0.0
     if trusted is None:
         own = np.clip(own, -np.ptp(o), np.ptp(o))  # never more than the sites differ
-    chance, is_known = differ_by_chance(o, e), trusted is not None
-    return Effects(b, b_error, math.sqrt(tau2), own, own_error, chance, reason, is_known)
+    return Effects(b, b_error, math.sqrt(tau2), own, own_error, reason, trusted is not None)
 
 
 def _by_trusted(trusted: Offset) -> tuple[float, float, str]:

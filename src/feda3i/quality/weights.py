@@ -63,7 +63,10 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
     for group, where in members.items():
         # One group only: it takes everything, whatever r says.
         part = 1.0 if len(members) == 1 else r if group == "larger" else 1.0 - r
-        score = _scores(s[where])
+        top = s[where].max()
+        score = top - s[where]
+        if score.max() <= 1e-12 * max(1.0, abs(top)):  # one site, or all are equal
+            score = np.ones(len(where))
         weights[where] = part * score / math.fsum(score)
     return weights
 
@@ -104,12 +107,3 @@ def effective_sites(weights: ArrayLike) -> float:
     """
     array = np.asarray(weights, dtype=np.float64)
     return float(1.0 / np.square(array).sum())
-
-
-def _scores(s: FloatArray) -> FloatArray:
-    """Return ``max s - s`` of one group, or ones if there is one site or all are equal."""
-    top = s.max()
-    gaps = top - s
-    if gaps.max() <= 1e-12 * max(1.0, abs(top)):
-        return np.ones(len(s))
-    return np.asarray(gaps)
