@@ -81,6 +81,7 @@ def test_thin_images_get_masks_of_their_size(feda3i, finished, tmp_path, shape):
     for name in ("thin.png", "thin_overlay.png"):
         with Image.open(out / name) as picture:
             assert picture.size == shape[1::-1]
+            assert name != "thin.png" or set(np.unique(picture)) <= {0, 255}
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_done(feda3i, finished, images, tmp_path):

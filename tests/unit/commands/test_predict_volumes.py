@@ -112,18 +112,6 @@ def test_evaluate_reads_volumes(feda3i, whole, scans, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_of_slices_answers_with_volumes(feda3i, scans, tmp_path):
-    slices = ("data.volumes=slices", "train.patch=[16,16]", "train.batch=16")
-    path = trained(scans, tmp_path / "run", *slices)
-    code, _, err = feda3i(
-        "predict", path, scans / "images" / "scan1.nii.gz", "--out", tmp_path / "o"
-    )
-    assert code == 0, err
-    shape = nibabel.load(scans / "images" / "scan1.nii.gz").shape
-    assert nibabel.load(tmp_path / "o" / "scan1.nii.gz").shape == shape
-
-
-@pytest.mark.slow
 def test_a_gallery_and_an_audit_take_volumes(feda3i, whole, scans, tmp_path):
     code, _, err = feda3i("report", whole, "--gallery", "2", "--out", tmp_path / "page.html")
     assert code == 0, err
