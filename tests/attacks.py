@@ -24,6 +24,19 @@ def forge(reply, **changes):
     return reply
 
 
+def only(site, kind, change, rounds=None):
+    """Return a tamper function that changes messages of one kind from one site."""
+
+    def tamper(name, reply):
+        if reply.has_error() or name != site:
+            return reply
+        header = reply.content["header"]
+        is_meant = header["kind"] == kind and (rounds is None or header["round"] in rounds)
+        return change(reply) if is_meant else reply
+
+    return tamper
+
+
 def with_header(**changes):
     """Change fields of the header."""
 
@@ -138,6 +151,7 @@ FORGED = {
     "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
     "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
     "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
+    "an ugly refusal": (lambda r: with_header(kind="refusal")(forge(r, reason=UGLY)), r"\x1b"),
     "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"crashed (\x1b"),
 }
 

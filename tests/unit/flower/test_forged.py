@@ -5,32 +5,18 @@ import math
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord
 
-from attacks import FORGED, HELLOS, HUGE, UGLY, forge
+from attacks import FORGED, HELLOS, HUGE, UGLY, forge, only, with_survey
 from consortium import Trial, site_names, tiny
 from feda3i.engine.console import Silent
-from feda3i.errors import RunError, WireError, printable
+from feda3i.errors import RunError, WireError
 from feda3i.flower.mail import Mail
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import rows_of
+from listeners import StopAfter
 
 BAD = "site-02"
-
-
-def only(kind, change, rounds=None):
-    """Return a tamper function that changes messages of one kind from the bad site."""
-
-    def tamper(name, reply):
-        if reply.has_error():
-            return reply
-        header = reply.content["header"]
-        if name != BAD or header["kind"] != kind or (rounds and header["round"] not in rounds):
-            return reply
-        return change(reply)
-
-    return tamper
 
 
 def is_clean(event):
@@ -45,7 +31,7 @@ def test_every_forged_reply_costs_one_site_one_round(tmp_path):
     def change(reply):
         return spoil[reply.content["header"]["round"]][0](reply)
 
-    trial = Trial(tmp_path, recipe, site_names(3), only("fit", change, rounds=spoil))
+    trial = Trial(tmp_path, recipe, site_names(3), only(BAD, "fit", change, rounds=spoil))
     trial.play()
     *faulty, good = trial.events("round")
     for event, (fault, (_, reason)) in zip(faulty, FORGED.items(), strict=True):
@@ -63,10 +49,10 @@ def test_a_message_that_flower_cannot_read_costs_one_site(tmp_path):
     class Both(Silent):
         def round(self, event):
             trial.grid.activated[BAD] = str(event["round"] + 1)  # it says hello again
-            trial.grid.tamper = only("hello", spoil)
+            trial.grid.tamper = only(BAD, "hello", spoil)
 
     recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
-    trial = Trial(tmp_path, recipe, site_names(3), only("fit", spoil))
+    trial = Trial(tmp_path, recipe, site_names(3), only(BAD, "fit", spoil))
     trial.play(listener=Both())
     first, second = trial.events("round")
     for event in (first, second):
@@ -110,7 +96,7 @@ def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
     recipe = tiny(rounds=4, engine={"min_sites": 2, "deadline": 5.0})
     trial = Trial(tmp_path, recipe, site_names(3))
     said = iter([3, 30, 3])
-    trial.grid.tamper = only("hello", lambda reply: forge(reply, cases=next(said)))
+    trial.grid.tamper = only(BAD, "hello", lambda reply: forge(reply, cases=next(said)))
     listener = Restart(trial, after=(1, 2))
     trial.play(listener=listener)
     first, second, *rest = trial.events("round")
@@ -123,50 +109,13 @@ def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
 
 
 def test_the_number_of_cases_is_bound_over_a_resume(tmp_path):
-    class Crash(Silent):
-        def round(self, event):
-            raise KeyboardInterrupt
-
     recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
     with pytest.raises(KeyboardInterrupt):
-        Trial(tmp_path, recipe, site_names(3)).play(listener=Crash())
-    trial = Trial(tmp_path, recipe, site_names(3), only("hello", lambda r: forge(r, cases=30)))
+        Trial(tmp_path, recipe, site_names(3)).play(listener=StopAfter())
+    tamper = only(BAD, "hello", lambda r: forge(r, cases=30))
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play(is_resumed=True)
     assert "30 cases" in trial.events("round")[1]["missing"][BAD]
-
-
-def test_no_control_character_reaches_console_or_log(tmp_path):
-    class Listening(Silent):
-        def __init__(self):
-            self.heard = []
-
-        def note(self, text):
-            self.heard.append(text)
-
-        def round(self, event):
-            self.heard.append(json.dumps(event, ensure_ascii=False))
-
-    def refuse(reply):
-        reply = forge(reply, reason=UGLY)
-        reply.content["header"] = ConfigRecord({**reply.content["header"], "kind": "refusal"})
-        return reply
-
-    recipe = tiny(rounds=3, engine={"min_sites": 2})
-    listener = Listening()
-    trial = Trial(tmp_path, recipe, site_names(3), only("fit", refuse, rounds=[2]))
-    trial.play(listener=listener)
-    _, second, _ = trial.events("round")
-    assert second["missing"][BAD] == printable(UGLY)
-    assert all(text.isprintable() for text in listener.heard)
-    assert is_clean(second)
-
-
-def test_text_from_outside_is_one_line_of_bounded_length():
-    assert printable("a\n\tb\x00") == "a b\\x00"
-    assert printable(UGLY).isprintable()
-    assert len(printable("\x1b" * 5000, 100)) == 103
-    assert printable(["x"]) == "['x']"
-    assert printable("naïve 数") == "naïve 数"
 
 
 ROWS = [
@@ -191,7 +140,7 @@ def test_forged_scores_are_refused(row, reason):
 
 def test_forged_scores_cost_one_site(tmp_path):
     recipe = tiny(rounds=1, engine={"min_sites": 2})
-    tamper = only("score", lambda reply: forge(reply, rows=[{**GOOD, "dice": HUGE, UGLY: 1}]))
+    tamper = only(BAD, "score", lambda reply: forge(reply, rows=[{**GOOD, "dice": HUGE, UGLY: 1}]))
     trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play()
     event = trial.events("round")[0]
@@ -200,18 +149,12 @@ def test_forged_scores_cost_one_site(tmp_path):
     assert math.isfinite(trial.events("score")[-1]["rows"][0]["dice"])
 
 
-SURVEYED = [HUGE, math.nan, -math.inf, 1e30]
-
-
-@pytest.mark.parametrize("value", SURVEYED, ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize("value", [HUGE, math.nan, -math.inf, 1e30], ids=lambda v: str(v)[:9])
 def test_forged_surveys_end_no_run(tmp_path, value):
-    def change(reply):
-        numbers = json.loads(reply.content["header"]["body"])["numbers"]
-        return forge(reply, numbers={name: [value] * len(old) for name, old in numbers.items()})
-
     options = {"t1": 1, "safe": False}
     recipe = tiny(rounds=2, method="feda3i", options=options, engine={"min_sites": 2})
-    trial = Trial(tmp_path, recipe, site_names(3), only("survey", change))
+    tamper = only(BAD, "survey", lambda reply: with_survey(reply, value))
+    trial = Trial(tmp_path, recipe, site_names(3), tamper)
     trial.play()
     last = trial.events("round")[-1]
     assert last["answered"] == 3

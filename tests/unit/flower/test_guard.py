@@ -7,15 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from attacks import forge, with_values
+from attacks import forge, only, with_survey, with_values
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.core.wire import MAX_BUFFER, MAX_VALUE
-from feda3i.engine.console import Silent
 from feda3i.engine.guarding import EXPLODED
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import RecipeError, RunError
 from feda3i.recipe import validate
 from feda3i.simulation.federation import federation_of
+from listeners import StopAfter
 
 BAD = "site-02"
 NOISE = 100.0
@@ -35,15 +35,9 @@ def header_of(reply):
     return None if reply.has_error() else reply.content["header"]
 
 
-def sent_by(site, change, rounds=range(1, 99)):
-    """Return a tamper function that changes the values of one site's fits."""
-
-    def tamper(name, reply):
-        header = header_of(reply)
-        is_meant = name == site and header["kind"] == "fit" and header["round"] in rounds
-        return with_values(change)(reply) if is_meant else reply
-
-    return tamper
+def sent_by_bad(change, rounds=None):
+    """Return a tamper function that changes the values of the bad site's fits."""
+    return only(BAD, "fit", with_values(change), rounds)
 
 
 def noisy(buffers=False):
@@ -75,7 +69,7 @@ def played(folder, tamper=None, method="fedavg", rounds=2, listener=None, sites=
 
 
 def test_noise_is_averaged_in_if_the_guard_is_off(tmp_path):
-    rounds, _, model = played(tmp_path, sent_by(BAD, noisy()), guard="off")
+    rounds, _, model = played(tmp_path, sent_by_bad(noisy()), guard="off")
     assert max(np.abs(v).max() for v in model.values()) > NOISE / 4
     assert "guard" not in rounds[0]
 
@@ -90,7 +84,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("change", ATTACKS.values(), ids=ATTACKS.keys())
 def test_over_the_network_a_far_update_costs_its_site_and_nothing_else(tmp_path, change):
-    rounds, _, model = played(tmp_path / "a", sent_by(BAD, change))
+    rounds, _, model = played(tmp_path / "a", sent_by_bad(change))
     for event in rounds:
         assert list(event["guarded"]) == list(event["missing"]) == [BAD]
         assert "times the median" in event["guarded"][BAD]
@@ -98,21 +92,10 @@ def test_over_the_network_a_far_update_costs_its_site_and_nothing_else(tmp_path,
         assert BAD not in event["site_loss"]
         assert (event["asked"], event["answered"]) == (4, 3)  # min_sites=all: all did answer
     other = Trial(tmp_path / "b", tiny(rounds=2, sites=4, engine={"min_sites": 3}), site_names(4))
-    other.grid.tamper = refused_from(1)
+    other.grid.tamper = only(BAD, "fit", lambda reply: forge(reply, cases=-1))
     other.play()
     expected = weights_of(tmp_path / "b" / "trial")
     assert all(np.array_equal(v, expected[name]) for name, v in model.items())
-
-
-def refused_from(first):
-    """Return a tamper function: the fits of the bad site are refused from a round on."""
-
-    def tamper(name, reply):
-        header = header_of(reply)
-        is_meant = name == BAD and header["kind"] == "fit" and header["round"] >= first
-        return forge(reply, cases=-1) if is_meant else reply
-
-    return tamper
 
 
 class Exploding:
@@ -127,7 +110,7 @@ class Exploding:
             moved = before + np.float32(factor) * (values - before)
             return np.where(trained(), moved, values)
 
-        self.far, self.asked = sent_by(BAD, far, rounds=[2]), Counter()
+        self.far, self.asked = sent_by_bad(far, rounds=[2]), Counter()
 
     def __call__(self, name, reply):
         header = header_of(reply)
@@ -139,20 +122,11 @@ class Exploding:
         return reply
 
 
-class Crash(Silent):
-    def __init__(self, after):
-        self.after = after
-
-    def round(self, event):
-        if event["round"] == self.after:
-            raise KeyboardInterrupt
-
-
 def test_a_merge_after_which_the_loss_explodes_is_undone_without_who_stood_out(tmp_path):
     recipe = tiny(rounds=4, sites=4)
     trial = Trial(tmp_path / "a", recipe, site_names(4), Exploding(5.0))
     with pytest.raises(KeyboardInterrupt):
-        trial.play(listener=Crash(after=3))
+        trial.play(listener=StopAfter(3))
     trial.grid.tamper = lambda name, reply: reply
     trial.play(is_resumed=True)  # who was left out stays out
     [undone] = trial.events("undone")
@@ -164,7 +138,7 @@ def test_a_merge_after_which_the_loss_explodes_is_undone_without_who_stood_out(t
         assert event["missing"] == {BAD: undone["reason"]}
         assert "the loss exploded at 4 of 4 sites" in undone["reason"]
     other = Trial(tmp_path / "b", tiny(rounds=4, sites=4, engine={"min_sites": 3}), site_names(4))
-    other.grid.tamper = refused_from(2)
+    other.grid.tamper = only(BAD, "fit", lambda reply: forge(reply, cases=-1), (2, 3, 4))
     other.play()
     expected, model = (weights_of(tmp_path / run / "trial") for run in "ba")
     assert all(np.array_equal(v, expected[name]) for name, v in model.items())
@@ -181,17 +155,6 @@ def test_if_nobody_stands_out_the_run_ends_at_a_sane_checkpoint(tmp_path, sites,
     assert resumed.sha256 == Trial(tmp_path / "b", recipe, names).play().sha256
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fedavg", "fedmix", "feda3i", "fedcorr"])
-@pytest.mark.parametrize("engine", [{}, {"max_share": 0.3}], ids=str)
-def test_both_engines_have_the_same_bits(tmp_path, method, engine):
-    """The guard is on over the network and off on the local engine; all sites are honest."""
-    recipe = tiny(rounds=3, sites=4, method=method, engine=engine)
-    rounds, flower, _ = played(tmp_path / "flower", method=method, rounds=3, **engine)
-    assert "guarded" not in rounds[0]
-    assert run(recipe, tmp_path / "local").sha256 == flower.sha256
-
-
 def test_a_site_with_most_cases_is_capped(tmp_path):
     def more(name, reply):
         body = json.loads(header_of(reply)["body"])
@@ -206,12 +169,7 @@ def test_a_site_with_most_cases_is_capped(tmp_path):
 
 
 def test_no_survey_makes_a_site_weigh_more_than_the_cap_at_any_stage(tmp_path):
-    def zeros(name, reply):
-        if name != BAD or header_of(reply)["kind"] != "survey":
-            return reply
-        numbers = json.loads(header_of(reply)["body"])["numbers"]
-        return forge(reply, numbers={key: [0.0] * len(old) for key, old in numbers.items()})
-
+    zeros = only(BAD, "survey", lambda reply: with_survey(reply, 0.0))
     recipe = tiny(
         rounds=2,
         sites=5,

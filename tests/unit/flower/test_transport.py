@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flwr.app import Error, Message
 
+from attacks import only
 from consortium import Trial, site_names, tiny
 from feda3i.core.messages import Missing
 from feda3i.engine.console import Silent
@@ -14,6 +15,7 @@ from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import LocalTransport, one_thread
 from feda3i.errors import RunError
 from feda3i.simulation.federation import federation_of
+from listeners import StopAfter
 
 RECIPE = tiny(rounds=2, engine={"min_sites": 2})
 LOST = "site-02"
@@ -44,12 +46,7 @@ def without_site(tmp_path_factory):
 def test_a_late_site_is_left_out_at_the_deadline(tmp_path, without_site):
     recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 2.0})
 
-    def tamper(name, reply):
-        header = reply.content["header"]
-        is_late = name == LOST and header["kind"] == "fit" and header["round"] == 1
-        return None if is_late else reply
-
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial = Trial(tmp_path, recipe, site_names(3), only(LOST, "fit", lambda _: None, [1]))
     result = trial.play()
     assert "deadline" in trial.events("round")[0]["missing"][LOST]
     assert result.sha256 == without_site
@@ -58,15 +55,12 @@ def test_a_late_site_is_left_out_at_the_deadline(tmp_path, without_site):
 def test_a_node_killed_in_a_round_is_left_out_while_others_work(tmp_path, without_site):
     trial = Trial(tmp_path, RECIPE, site_names(3))
 
-    def tamper(name, reply):
-        header = reply.content["header"]
-        if name == LOST and header["kind"] == "fit" and header["round"] == 1:
-            trial.grid.online.discard(LOST)
-            trial.grid.activated[LOST] = "2"
-            return Message(Error(5, "node unavailable"), reply_to=reply)
-        return reply
+    def kill(reply):
+        trial.grid.online.discard(LOST)
+        trial.grid.activated[LOST] = "2"
+        return Message(Error(5, "node unavailable"), reply_to=reply)
 
-    trial.grid.tamper = tamper
+    trial.grid.tamper = only(LOST, "fit", kill, [1])
     result = trial.play(listener=Return(trial, after=1))
     first, second = trial.events("round")
     assert "offline" in first["missing"][LOST]
@@ -109,9 +103,7 @@ def test_a_node_restarted_in_a_round_is_asked_again(tmp_path):
 def test_below_the_quorum_the_run_stops_and_says_why(tmp_path):
     recipe = tiny(rounds=2, engine={"min_sites": 3, "deadline": 1.0})
 
-    def tamper(name, reply):
-        return None if name == LOST and reply.content["header"]["kind"] == "fit" else reply
-
+    tamper = only(LOST, "fit", lambda _: None)
     with pytest.raises(RunError, match=r"2 of 3 sites answered, at least 3.*site-02.*deadline"):
         Trial(tmp_path, recipe, site_names(3), tamper).play()
 
@@ -133,23 +125,12 @@ def test_a_site_joins_later(tmp_path):
     assert sorted(rounds[3]["weights"]) == site_names(3)
 
 
-class Crash(Silent):
-    """Kill the server after a round."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def round(self, event):
-        if event["round"] == self.after:
-            raise KeyboardInterrupt
-
-
 def test_a_killed_server_resumes_to_the_same_end(tmp_path):
     recipe = tiny(rounds=3, method="elr")  # a method whose sites remember
     straight = Trial(tmp_path / "a", recipe, site_names(3)).play()
     trial = Trial(tmp_path / "b", recipe, site_names(3))
     with pytest.raises(KeyboardInterrupt):
-        trial.play(listener=Crash(after=2))
+        trial.play(listener=StopAfter(2))
     resumed = Trial(tmp_path / "b", recipe, site_names(3)).play(is_resumed=True)
     assert resumed.sha256 == straight.sha256
     assert [event["round"] for event in trial.events("round")] == [1, 2, 3]
