@@ -49,12 +49,12 @@ def plan_of(out, sites=("alpha",), address="server.example.org:8443"):
     return Settings.of(sites=sites, address=address, server=out / "server", runs=out / "runs")
 
 
+def files_in(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def test_private_files_are_private(consortium):
-    private = [
-        path
-        for path in consortium.rglob("*")
-        if path.is_file() and (path.suffix in (".key", ".secret"))
-    ]
+    private = [path for path in files_in(consortium) if path.suffix in (".key", ".secret")]
     assert sorted(str(path.relative_to(consortium)) for path in private) == [
         "authority/ca.key",
         "server/server.key",
@@ -62,31 +62,26 @@ def test_private_files_are_private(consortium):
         "sites/alpha/node.key",
         "sites/beta/node.key",
     ]
-    for path in private:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
     secrets = [path.read_bytes() for path in private]
-    for path in consortium.rglob("*"):
-        if path.is_file() and path not in private:
-            assert all(secret not in path.read_bytes() for secret in secrets), path
+    for path in set(files_in(consortium)) - set(private):
+        assert all(secret not in path.read_bytes() for secret in secrets), path
+        assert not re.search(r"@[A-Z_]+@", path.read_text("utf-8")), path
 
 
 def test_sites_learn_nothing_of_each_other(consortium):
     for site, other in (("alpha", "beta"), ("beta", "alpha")):
-        for path in (consortium / "sites" / site).rglob("*"):
-            assert path.name != other
-            if path.is_file():
-                assert other not in path.read_text("utf-8"), path
+        for path in files_in(consortium / "sites" / site):
+            assert other not in path.name + path.read_text("utf-8"), path
 
 
-def test_no_placeholder_is_left(consortium):
-    for path in consortium.rglob("*"):
-        if path.is_file() and path.suffix not in (".key", ".secret"):
-            assert not re.search(r"@[A-Z_]+@", path.read_text("utf-8")), path
+def certificate(path):
+    return x509.load_pem_x509_certificate(path.read_bytes())
 
 
 def test_certificates_are_valid_for_the_server(consortium):
-    authority = x509.load_pem_x509_certificate((consortium / "authority/ca.crt").read_bytes())
-    server = x509.load_pem_x509_certificate((consortium / "server/server.crt").read_bytes())
+    authority = certificate(consortium / "authority/ca.crt")
+    server = certificate(consortium / "server/server.crt")
     server.verify_directly_issued_by(authority)
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert set(names.get_values_for_type(x509.DNSName)) == {"localhost"}
@@ -107,13 +102,14 @@ def test_keys_are_pairs_and_all_different(consortium):
     assert len(lines) == 2
 
 
+QUIET = ("TELEMETRY_ENABLED=0", "UPDATE_CHECK=1", "RUNTIME_DEPENDENCY_INSTALLATION=1")
+
+
 def test_scripts_are_valid_and_call_nobody(consortium):
     for script in (consortium / "server/start.sh", consortium / "sites/alpha/start.sh"):
         subprocess.run(["bash", "-n", str(script)], check=True)
         text = script.read_text("utf-8")
-        assert "FLWR_TELEMETRY_ENABLED=0" in text
-        assert "FLWR_DISABLE_UPDATE_CHECK=1" in text
-        assert "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1" in text
+        assert all(setting in text for setting in QUIET)
         assert "0.0.0.0" not in text
         assert "--insecure" not in text
     assert "--enable-supernode-auth" in (consortium / "server/start.sh").read_text("utf-8")
@@ -184,9 +180,8 @@ def test_the_guide_renews_the_certificate(tmp_path):
     guide = (out / "GUIDE.md").read_text("utf-8")
     command = re.search(r"( +openssl req .*?server\.crt\n)", guide, re.S)[1]
     subprocess.run(["bash", "-ec", command], cwd=out, check=True, capture_output=True)
-    after = x509.load_pem_x509_certificate((out / "server/server.crt").read_bytes())
-    authority = x509.load_pem_x509_certificate((out / "authority/ca.crt").read_bytes())
-    after.verify_directly_issued_by(authority)
+    after = certificate(out / "server/server.crt")
+    after.verify_directly_issued_by(certificate(out / "authority/ca.crt"))
     names = after.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert set(names.get_values_for_type(x509.DNSName)) == {"server.example.org", "localhost"}
     assert DAYS - 1 < days_left(out / "server/server.crt") <= DAYS
@@ -224,13 +219,8 @@ def test_the_guard_refuses_code(tmp_path):
 def test_the_guard_runs_one_command_only(consortium):
     python = Path(sys.executable).parent  # start scripts run in the environment of the node
     path = f"{consortium}/sites/alpha/bin:{python}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["flwr-agentapp", "--token", "x"],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, env = ["flwr-agentapp", "--token", "x"], {**os.environ, "PATH": path}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "does not run 'flwr-agentapp'" in done.stderr
 
@@ -276,13 +266,13 @@ def test_server_settings_come_from_app_and_environment(tmp_path):
 class Health(http.server.BaseHTTPRequestHandler):
     """A proxy that lets the health check through."""
 
+    closed = 403
+
     def do_GET(self):
-        self.send_response(200 if self.path == "/health" else 403)
+        self.send_response(200 if self.path == "/health" else self.closed)
         self.end_headers()
 
-    def do_POST(self):
-        self.send_response(403)
-        self.end_headers()
+    do_POST = do_GET
 
     def log_message(self, *args):
         pass
@@ -316,16 +306,8 @@ def site(consortium, tmp_path, monkeypatch):
 def test_a_site_that_is_ready_passes_the_check(site):
     findings = list(check_site(site))
     assert [finding for finding in findings if not finding[1]] == []
-    assert [name for name, *_ in findings] == [
-        "versions",
-        "settings",
-        "key",
-        "guard",
-        "data",
-        "state",
-        "connection",
-        "exposure",
-    ]
+    names = "versions settings key guard data state connection exposure"
+    assert [name for name, *_ in findings] == names.split()
     assert "1 cases" in next(text for name, _, text in findings if name == "data")
     done = CliRunner().invoke(deploy, ["check", str(site)])
     assert done.exit_code == 0, done.output
@@ -353,15 +335,9 @@ def test_each_mistake_is_found(site, tmp_path):
 
 def test_an_open_control_interface_is_reported(site, monkeypatch):
     monkeypatch.setattr("feda3i.flower.deploy_check._is_loopback", lambda address: False)
-    monkeypatch.setattr(Health, "do_POST", Health.do_GET)
-    monkeypatch.setattr(Health, "path", "/health", raising=False)
-    monkeypatch.setattr(Health, "send_response", _always_fine)
+    monkeypatch.setattr(Health, "closed", 200)
     found = {name: text for name, is_fine, text in check_site(site) if not is_fine}
     assert "reverse proxy" in found["exposure"]
-
-
-def _always_fine(self, code):
-    http.server.BaseHTTPRequestHandler.send_response(self, 200)
 
 
 def test_init_by_command(tmp_path):
