@@ -114,7 +114,7 @@ def audit_arrays(
         sites=numbers_of(cases, sites, rows, count, scale),
     )
     if trusted is not None:
-        zero = trusted_offsets(_cases(*trusted, None), None, None, count, scale)
+        zero = offsets_of_trusted(_cases(*trusted, None), None, None, count, scale)
         material = replace(material, trusted=zero)
     return build_audit(material)
 
@@ -145,12 +145,12 @@ def numbers_of(
     found = []
     for k in range(1, classes + 1):
         here = by_site([row for row in rows if row.class_number == k])
-        edges = {site: edges_of(cases.take(np.array(places[site])), k) for site in here}
+        edges = {site: site_edges(cases.take(np.array(places[site])), k) for site in here}
         found.append({site: site_numbers(here[site], scale, edges[site]) for site in here})
     return found
 
 
-def trusted_offsets(
+def offsets_of_trusted(
     cases: Cases, predicted: Stack | None, sure: Stack | None, classes: int, scale: Scale
 ) -> list[Mapping[str, Offset]]:
     """Return by class the offsets of trusted masks by each estimator."""
@@ -159,7 +159,7 @@ def trusted_offsets(
     return [one["trusted"].answers for one in numbers_of(cases, sites, rows, classes, scale)]
 
 
-def edges_of(cases: Cases, number: int) -> Offset:
+def site_edges(cases: Cases, number: int) -> Offset:
     """Return how far a site's masks of a class lie outside the images' edges, in px at 256."""
     masks = [np.asarray(mask) == number for mask in cases.masks]
     voxels = cases.voxels()

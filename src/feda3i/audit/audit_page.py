@@ -10,7 +10,7 @@ import numpy as np
 
 from feda3i.audit.findings import Audit, SiteFinding, sign_of
 from feda3i.audit.judge import CONTOUR, EDGES, ESTIMATORS
-from feda3i.audit.writing import MATTERS, alone, interval, shown, why_not
+from feda3i.audit.writing import MATTERS, alone, ends_of, signed, why_not
 from feda3i.quality.objects import KINDS, ObjectFinding, flags, share_with_limits
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
@@ -121,9 +121,9 @@ def _cells(one: SiteFinding) -> list[object]:
     return [
         Cell(html.name(one.site), one.site, KEPT if len(one.site) <= LONGEST else None),
         Cell(html.join([badge, f" {one.reason}"]), one.verdict),
-        Cell(shown(one.relative), one.relative),
-        Cell(interval(one), one.low, KEPT),
-        *(Cell(shown(alone(one, name)), alone(one, name)) for name in ESTIMATORS),
+        Cell(signed(one.relative), one.relative),
+        Cell(ends_of(one), one.low, KEPT),
+        *(Cell(signed(alone(one, name)), alone(one, name)) for name in ESTIMATORS),
         Cell(sure, one.sure),
         one.cases,
     ]

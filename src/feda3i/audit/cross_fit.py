@@ -62,7 +62,7 @@ def warm_up_recipe(recipe: Recipe, federation: Federation, steps: int = STEPS) -
     batch = min(recipe.train.batch, max(1, half // 2))
     epochs = max(1, round(steps / ROUNDS / math.ceil(half / batch)))
     rounds = max(2, math.ceil(steps / (epochs * math.ceil(half / batch))))
-    plain["method"], plain["methods"] = {"name": "fedavg"}, {}
+    plain["method"], plain["methods"], plain["redraw"] = {"name": "fedavg"}, {}, {}
     plain["rounds"] = min(rounds, ROUNDS) if epochs > 1 else rounds
     plain["train"] = {**plain["train"], "batch": batch, "epochs": epochs}
     return validate(plain)

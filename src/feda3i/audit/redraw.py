@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from feda3i.core.normalise import Normalise
 from feda3i.data.division import home, list_folder
-from feda3i.errors import DataError, RecipeError, nearest
+from feda3i.errors import DataError, check_choice
 from feda3i.files import csv_text, write_file
 from feda3i.geometry import relative_sizes
 from feda3i.quality import (
@@ -49,7 +49,6 @@ CHANGES = "changes.csv"
 COLUMNS = ("file", "case", "site", "class", "px", "area_before", "area_after", "sha256", "reason")
 LEAST = 0.5
 """Pixels of the case below which a contour stays: a mask has no finer steps."""
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -96,29 +95,24 @@ def open_tree(folder: Path, classes: Sequence[str] = ()) -> Listing:
     return list_folder(folder, Options.of({"unused": "allow", "classes": tuple(classes), **whole}))
 
 
-def decide(
-    listing: Listing, tell: Tell, trusted: Listing | None = None, trusted_site: str = ""
-) -> Decision:
+def decide(listing: Listing, trusted: Listing | None = None, trusted_site: str = "") -> Decision:
     """Measure every site by the edges in its images; return who should move by how much."""
     sites = tuple(sorted({home(case) for case in listing.cases}))
-    if trusted_site and trusted_site not in sites:
-        raise RecipeError(
-            f"--trusted-site: there is no site '{trusted_site}'{nearest(trusted_site, sites)} "
-            f"Known: {', '.join(sites[:10])}"
-        )
+    if trusted_site:
+        check_choice("--trusted-site", trusted_site, sites)
     classes = listing.options.classes or ("lesion",)
-    found, side = measure_tree(listing, home, tell)
-    border = None if trusted is None else measure_tree(trusted, lambda case: "", tell)[0][""]
+    found, side = measure_tree(listing, home)
+    border = None if trusted is None else measure_tree(trusted, lambda case: "")[0][""]
     is_trusted = [site == trusted_site for site in sites]
     effects = []
     for k in range(len(classes)):
-        told = [found[site][k] for site in sites]
-        effects.append(site_effects(told, None if border is None else border[k], is_trusted))
+        measured = [found[site][k] for site in sites]
+        effects.append(site_effects(measured, None if border is None else border[k], is_trusted))
     return Decision(sites, tuple(classes), tuple(effects), side / SIDE)
 
 
 def measure_tree(
-    listing: Listing, site_of: Callable[[Pair], str], tell: Tell
+    listing: Listing, site_of: Callable[[Pair], str]
 ) -> tuple[dict[str, list[Offset]], float]:
     """Return each site's offset by class, in pixels at 256, and the median case's longest side.
 
@@ -136,7 +130,6 @@ def measure_tree(
             profile = colour_profile(image, np.asarray(raw.mask) == k + 1, _voxels(raw))
             if profile is not None:
                 mine[k].append(profile)
-    tell(f"measured {len(listing.cases)} cases of {len(profiles)} sites")
     found = {site: [measure_profiles(one) for one in each] for site, each in profiles.items()}
     return found, float(np.median(sides))
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from feda3i.audit.assemble import Material, counts_of, numbers_of, pixel_of, trusted_offsets
-from feda3i.audit.case_rows import CaseRow, measure_cases
+from feda3i.audit.assemble import Material, counts_of, numbers_of, offsets_of_trusted, pixel_of
+from feda3i.audit.case_rows import measure_cases
 from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
-from feda3i.audit.judge import FEWEST, Scale
+from feda3i.audit.judge import Scale
 from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
@@ -23,34 +21,18 @@ from feda3i.engine.job import normalise_of
 from feda3i.recipe import Recipe
 from feda3i.simulation.annotation import true_offsets
 
-UNKNOWN = (
-    "nobody knows which masks this model was trained on; on masks that it has seen it finds "
-    "offsets too small"
+GIVEN = (
+    "on masks that a given model was trained on it finds offsets too small, because it has learnt "
+    "to repeat them; without --model every case is judged by a model that has not seen it"
 )
-UNSEEN = "only cases that the model was not trained on count"
-SEEN = (
-    "the model was trained on these very masks and may have learnt to repeat them: offsets come "
-    "out too small, more so after longer training. Audit the run's recipe.toml instead of the run "
-    "to judge every case by a model that has not seen it"
-)
-
-
-@dataclass(frozen=True)
-class Model:
-    """A trained model, and what is known of the masks it has seen."""
-
-    predictor: Predictor
-    words: str
-    seen_sha256: str | None = None
 
 
 def from_federation(
     recipe: Recipe,
     federation: Federation,
-    model: Model | None,
-    *,
-    title: str,
     listener: Listener,
+    model: Predictor | None = None,
+    *,
     edges_only: bool = False,
     trusted: Cases | None = None,
 ) -> Material:
@@ -58,13 +40,12 @@ def from_federation(
 
     Without a model at hand, models are trained for it, unless the edges are to judge alone.
     """
-    is_seen = model is not None and model.seen_sha256 == federation.train.digest()
-    federation, is_test = with_tests(federation, recipe)
+    federation = _with_tests(federation, recipe)
     found: Predicted | None = None
     good: Predicted | None = None
     if model is not None:
-        how, found = model.words, predict_all(model.predictor, federation.train)
-        good = None if trusted is None else predict_all(model.predictor, trusted)
+        how, found = "edges in the images and a given model", predict_all(model, federation.train)
+        good = None if trusted is None else predict_all(model, trusted)
     elif edges_only:
         how = "the images alone, without a model"
     else:
@@ -79,17 +60,13 @@ def from_federation(
     cases, unit = in_own_pixels(_as_seen(federation.train, rule))
     scale, sites = Scale(unit, pixel_of(cases)), _sites(federation)
     rows = measure_cases(cases, sites, *_of(found), classes)
-    notes = [UNKNOWN] if model is not None and model.seen_sha256 is None else []
-    if is_seen:
-        rows, note = _without_seen(rows, set(np.array(cases.ids)[is_test].tolist()))
-        notes.append(note)
     zero = None
     if trusted is not None:
         right = in_own_pixels(_as_seen(trusted, rule))[0]
-        zero = trusted_offsets(right, *_of(good), classes, scale)
+        zero = offsets_of_trusted(right, *_of(good), classes, scale)
     pixel = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
     return Material(
-        title=title,
+        title=recipe.title,
         how=how,
         scale=scale,
         classes=federation.classes,
@@ -97,14 +74,14 @@ def from_federation(
         trusted=zero,
         objects=counts_of(rows),
         rows=rows,
-        notes=tuple(notes),
+        notes=() if model is None else (GIVEN,),
         true={site: pixel * mu for site, mu in true_offsets(federation.notes).items()},
         show=_shown(cases, found),
     )
 
 
-def with_tests(federation: Federation, recipe: Recipe) -> tuple[Federation, NDArray[np.bool_]]:
-    """Return the federation with every case whose mask a site drew, and which are test cases.
+def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
+    """Return the federation with every case whose mask a site drew, test cases too.
 
     Test cases of simulations are clean, and training cases of no site are left out.
     """
@@ -112,9 +89,8 @@ def with_tests(federation: Federation, recipe: Recipe) -> tuple[Federation, NDAr
     used = np.sort(np.concatenate([np.asarray(index) for index in federation.sites.values()]))
     owner = np.array(test.sites if recipe.noise.name == "none" else (), dtype=str)
     own = np.flatnonzero(np.isin(owner, federation.names()))
-    is_test = np.arange(len(used) + len(own)) >= len(used)
     if len(used) == len(train) and not len(own):
-        return federation, is_test
+        return federation
     sites = {
         site: np.concatenate(
             [np.searchsorted(used, index), len(used) + np.flatnonzero(owner[own] == site)]
@@ -123,7 +99,7 @@ def with_tests(federation: Federation, recipe: Recipe) -> tuple[Federation, NDAr
     }
     cases = _together(train.take(used), test.take(own))
     rest = test.take(np.setdiff1d(np.arange(len(test)), own))
-    return Federation(cases, sites, rest, federation.classes, notes=federation.notes), is_test
+    return Federation(cases, sites, rest, federation.classes, notes=federation.notes)
 
 
 def _together(one: Cases, other: Cases) -> Cases:
@@ -140,15 +116,6 @@ def _together(one: Cases, other: Cases) -> Cases:
         spacing=joined("spacing"),
         zoom=joined("zoom"),
     )
-
-
-def _without_seen(rows: Sequence[CaseRow], new: set[str]) -> tuple[list[CaseRow], str]:
-    """Return the cases to judge by: those that the model has not seen, if every site has enough."""
-    unseen = [row for row in rows if row.case in new]
-    counts = {row.site: 0 for row in rows}
-    for row in unseen:
-        counts[row.site] += row.is_drawn
-    return (unseen, UNSEEN) if min(counts.values()) >= FEWEST else (list(rows), SEEN)
 
 
 def _of(found: Predicted | None) -> tuple[Any, Any]:

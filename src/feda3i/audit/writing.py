@@ -57,12 +57,12 @@ def why_not(audit: Audit) -> list[str]:
     ]
 
 
-def shown(value: float | None) -> str:
+def signed(value: float | None) -> str:
     """Return an offset with its sign."""
     return "-" if value is None else f"{value:+.1f}"
 
 
-def interval(one: SiteFinding) -> str:
+def ends_of(one: SiteFinding) -> str:
     """Return the ends of a site's interval."""
     return "-" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
 
@@ -77,10 +77,10 @@ def _cells(one: SiteFinding) -> tuple[str, ...]:
     return (
         one.site,
         one.class_name,
-        shown(one.relative),
-        interval(one),
+        signed(one.relative),
+        ends_of(one),
         "-" if one.sure is None else percent(one.sure),
-        *(shown(alone(one, estimator)) for estimator in ESTIMATORS),
+        *(signed(alone(one, estimator)) for estimator in ESTIMATORS),
         str(one.cases),
         one.reason if one.verdict != "cannot tell" else f"cannot tell: {one.reason}",
     )

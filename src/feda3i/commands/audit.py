@@ -11,13 +11,12 @@ import typer
 from feda3i.commands.app import Overrides, Quiet, TrustCode, Trusted
 from feda3i.commands.evaluate import reading_options
 from feda3i.commands.run import free_folder, listener, note
-from feda3i.errors import RecipeError, RunError
+from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
-    from feda3i.audit.sources import Model
     from feda3i.core.cases import Cases, Federation
     from feda3i.core.format import Format
-    from feda3i.engine.run_folder import RunFolder
+    from feda3i.core.predictor import Predictor
     from feda3i.recipe import Recipe
 
 
@@ -49,34 +48,42 @@ def audit(
     from feda3i.audit.assemble import build_audit, looks_of
     from feda3i.audit.audit_page import page_of
     from feda3i.audit.sources import from_federation
-    from feda3i.audit.survey import from_survey
+    from feda3i.audit.surveyed import from_survey
     from feda3i.audit.writing import text_of, write_audit
+    from feda3i.commands.preview import tell_data
+    from feda3i.engine.model_file import open_predictor
     from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.transport import one_thread
+    from feda3i.recipe.trust import announce
+    from feda3i.simulation.federation import federation_of
 
     path = Path(source)
     is_run = RunFolder(path).is_run
-    if is_run and overrides:
-        raise RecipeError("a run has its recipe: expected no key=value after a run folder")
     with one_thread():
         if is_run and RunFolder.open(path).manifest().get("engine") == "flower":
-            if model or trusted:
+            if model or trusted or overrides:
                 raise RecipeError("the sites of this run have its data: leave the options out")
             material = from_survey(RunFolder.open(path))
         else:
-            given = None if model is None else _given(model, trust_code)
+            given = None if model is None else open_predictor(model, trust_code=trust_code)
             if is_run:
-                recipe, federation, given = _of_run(path, given, quiet, trust_code)
+                recipe = _recipe_of_run(path, overrides, trust_code)
             else:
-                recipe, federation = _of_data(source, overrides or [], given, quiet)
+                recipe = _recipe_of(source, overrides or [], given)
+            tell_data(recipe, quiet)
+            announce(recipe)
+            listener(quiet).doing("reading the cases")
+            federation = federation_of(recipe)
+            if given is not None:
+                _check_fit(given.format, federation)
+            good = None if trusted is None else _trusted(trusted, recipe, federation)
             material = from_federation(
                 recipe,
                 federation,
+                listener(quiet),
                 given,
-                title=recipe.title or path.name,
-                listener=listener(quiet),
                 edges_only=estimator == "edges",
-                trusted=None if trusted is None else _trusted(trusted, recipe, federation),
+                trusted=good,
             )
     found = build_audit(material)
     target = out or free_folder(path if is_run else Path(), "audit")
@@ -90,82 +97,30 @@ def audit(
         )
 
 
-def _of_run(
-    path: Path, given: Model | None, quiet: bool, trust_code: bool
-) -> tuple[Recipe, Federation, Model]:
-    """Return a run's data, and its model unless another one is given."""
-    from feda3i.engine.manifest import check_data_kept
-    from feda3i.engine.run import describe
+def _recipe_of_run(path: Path, overrides: list[str] | None, trust_code: bool) -> Recipe:
+    """Return the recipe of a run, whose data are audited by models trained for it."""
     from feda3i.engine.run_folder import RunFolder
-    from feda3i.recipe.trust import announce, check_trust
-    from feda3i.simulation.federation import federation_of
+    from feda3i.recipe.trust import check_trust
 
-    run = RunFolder.open(path)
-    recipe = run.recipe()
+    if overrides:
+        raise RecipeError("a run has its recipe: expected no key=value after a run folder")
+    recipe = RunFolder.open(path).recipe()
     check_trust(recipe, path, trust_code)
-    announce(recipe)
-    listener(quiet).doing("reading the cases")
-    federation = federation_of(recipe)
-    check_data_kept(run.manifest(), describe(federation), path)
-    return recipe, federation, given or _model_of(run, recipe, federation)
+    return recipe.model_copy(update={"title": recipe.title or path.name})
 
 
-def _model_of(run: RunFolder, recipe: Recipe, federation: Federation) -> Model:
-    """Return the model that a run surveyed its sites with, else the one of its last round."""
-    from feda3i.audit.sources import Model
-    from feda3i.core.messages import Params
-    from feda3i.engine.run import job_of
-
-    saved = run.load()
-    if saved is None or not saved["round"]:
-        raise RunError(f"'{run.path}' has no model yet: feda3i resume {run.path}")
-    params, words = saved["params"], f"the model of this run after round {saved['round']}"
-    if isinstance(saved["state"].get("early"), Params):
-        params = saved["state"]["early"]
-        words = "the warmed-up model with which this run surveyed its sites"
-    job = job_of(recipe, federation)
-    job.layout.check(params)
-    # The reference row "clean" was trained on the masks beneath the noise, not on these.
-    seen = "" if recipe.method.name == "clean" else federation.train.digest()
-    return Model(job.predictor().load(params), words, seen)
-
-
-def _given(path: Path, trust_code: bool) -> Model:
-    """Return a model of a file or of another run."""
-    from feda3i.audit.sources import Model
-    from feda3i.engine.model_file import open_predictor
-    from feda3i.engine.run_folder import RunFolder
-
-    predictor = open_predictor(path, trust_code=trust_code)
-    data = RunFolder.open(path).manifest().get("data", {}) if path.is_dir() else {}
-    return Model(predictor, f"the model '{path.name}'", data.get("sha256"))
-
-
-def _of_data(
-    source: str, overrides: Sequence[str], given: Model | None, quiet: bool
-) -> tuple[Recipe, Federation]:
-    """Return the data of a folder, a table or a recipe, read as the given model takes it."""
-    from feda3i.commands.preview import tell_data
+def _recipe_of(source: str, overrides: Sequence[str], given: Predictor | None) -> Recipe:
+    """Return the recipe that reads a folder, a table or a recipe's data as a model takes them."""
     from feda3i.recipe import load
     from feda3i.recipe.finding import built_in
-    from feda3i.recipe.trust import announce
-    from feda3i.simulation.federation import federation_of
 
-    is_recipe = source in built_in() or source.endswith(".toml")
-    name = source if is_recipe else own_recipe(Path(source))
-    fitting = [] if is_recipe else [f"data={source}"]
-    if given is not None:
-        fitting += keys_of_format(given.predictor.format)
-    recipe = load(name, [*fitting, *overrides], tell=note)
-    if not is_recipe:
-        recipe = recipe.model_copy(update={"title": Path(source).name})
-    tell_data(recipe, quiet)
-    announce(recipe)
-    listener(quiet).doing("reading the cases")
-    federation = federation_of(recipe)
-    if given is not None:
-        _check_fit(given, federation)
-    return recipe, federation
+    fitting = [] if given is None else keys_of_format(given.format)
+    if source in built_in() or source.endswith(".toml"):
+        recipe = load(source, [*fitting, *overrides], tell=note)
+        return recipe.model_copy(update={"title": recipe.title or Path(source).name})
+    place = Path(source)
+    recipe = load(own_recipe(place), [f"data={source}", *fitting, *overrides], tell=note)
+    return recipe.model_copy(update={"title": place.name})
 
 
 def own_recipe(source: Path) -> str:
@@ -181,8 +136,8 @@ def keys_of_format(form: Format) -> list[str]:
     return [*keys, f"train.patch={list(form.shape)}"] if form.patches else keys
 
 
-def _check_fit(model: Model, federation: Federation) -> None:
-    form, cases = model.predictor.format, federation.train
+def _check_fit(form: Format, federation: Federation) -> None:
+    cases = federation.train
     own = form.shape if form.patches else tuple(cases.shape)  # a window slides over any size
     expected = (form.shape, form.channels, form.classes)
     found = (own, cases.channels, len(federation.classes))

@@ -53,7 +53,7 @@ def redraw(
     with one_thread():
         listing = work.open_tree(source, split_names(classes))
         good = None if trusted is None else work.open_tree(trusted, split_names(classes))
-        decision = work.decide(listing, print, good, trusted_site)
+        decision = work.decide(listing, good, trusted_site)
         print("\n".join(decision.told()))
         if dry_run:
             return

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.audit.assemble import edges_of
+from feda3i.audit.assemble import site_edges
 from feda3i.audit.case_rows import CaseRow, contour_gap, measure_cases, misfit, second_looks
 from feda3i.core.cases import Cases
 from feda3i.errors import DataError
@@ -91,11 +91,11 @@ def test_edges_of_a_site_are_in_pixels_at_256():
     away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
     images = np.where(away < 14, 80, 160).astype(np.uint8)[..., None]
     cases = Cases(tuple("abcdefgh"), images, (away < 16).astype(np.uint8))
-    found = edges_of(cases, 1)
+    found = site_edges(cases, 1)
     assert found.offset == pytest.approx(8, abs=2)
     assert found.radius == pytest.approx(64, abs=6)
     blank = replace(cases, images=np.full_like(images, 90))
-    assert edges_of(blank, 1).reason == "no border stands out in the images"
+    assert site_edges(blank, 1).reason == "no border stands out in the images"
 
 
 # -- the second look -------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_volumes_of_nnunet_keep_names_and_geometry(feda3i, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--trusted-site", "lefty"], "there is no site 'lefty'"),
+        (["--trusted-site", "lefty"], "expected one of left, middle, right, found 'lefty'"),
         (["--trusted", "x", "--trusted-site", "left"], "exclude each other"),
         (["--undo"], "has no changes.csv"),
     ],

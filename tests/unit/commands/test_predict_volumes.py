@@ -116,7 +116,7 @@ def test_a_gallery_and_an_audit_take_volumes(feda3i, whole, scans, tmp_path):
     code, _, err = feda3i("report", whole, "--gallery", "2", "--out", tmp_path / "page.html")
     assert code == 0, err
     assert "data:image/png" in (tmp_path / "page.html").read_text("utf-8")
-    code, said, err = feda3i("audit", whole, "--out", tmp_path / "audit")
+    code, said, err = feda3i("audit", whole, "--model", whole, "--out", tmp_path / "a")
     assert code == 0, err
     assert "site-" in said
 
