@@ -13,7 +13,7 @@ from feda3i.reading.decode import RawCase, read_pictures
 from feda3i.reading.file_list import read_file
 from feda3i.reading.listing import Listing
 from feda3i.reading.match import Pair
-from feda3i.reading.picture import Note, mask_values
+from feda3i.reading.picture import Note
 from feda3i.reading.problems import CaseError
 
 CLEARLY = 1.25
@@ -27,7 +27,7 @@ class Facts:
     shape: tuple[int, ...]
     channels: int
     share: float  # of the mask that is foreground
-    values: frozenset[int]  # in the mask files
+    values: frozenset[int]  # of the mask
     print: Fingerprint
     spacing: tuple[float, ...]
     notes: tuple[Note, ...]
@@ -37,46 +37,37 @@ def look_at(listing: Listing, case: Pair) -> Facts:
     """Return the facts of a case; ``CaseError`` if it cannot be read."""
     raw = listing.read(case)
     notes = list(raw.notes)
-    if listing.options.whole:
-        if raw.mask.ndim != 3:
-            text = "a folder of volumes holds a picture with a mask: keep them in separate folders"
-            raise CaseError("picture among volumes", text)
-        values = frozenset(np.unique(raw.mask).tolist())
-        if not raw.spacing:
-            text = "the file has no voxel size: distances are counted in voxels"
-            notes.append(("spacing missing", text))
-    else:
-        masks, classes = (
-            [read_file(file.place) for file in case.masks],
-            listing.options.classes,
-        )
-        values = frozenset(v for data in masks for v in mask_values(data, len(classes)))
-        if len(case.images) == 1 and not case.consensus:
-            notes += _judge_orientation(raw, case, masks, listing)
+    if listing.options.whole and raw.mask.ndim != 3:
+        text = "a folder of volumes holds a picture with a mask: keep them in separate folders"
+        raise CaseError("picture among volumes", text)
+    if listing.options.whole and not raw.spacing:
+        text = "the file has no voxel size: distances are counted in voxels"
+        notes.append(("spacing missing", text))
+    if ("EXIF rotation", "turned upright") in notes and len(case.images) == 1:
+        notes += _judge_orientation(raw, case, listing)
     return Facts(
         shape=raw.mask.shape,
         channels=raw.image.shape[-1],
         share=float(np.count_nonzero(raw.mask)) / raw.mask.size,
-        values=values,
+        values=frozenset(np.unique(raw.mask).tolist()),
         print=fingerprint(raw.image),
         spacing=raw.spacing,
         notes=tuple(notes),
     )
 
 
-def _judge_orientation(
-    raw: RawCase, case: Pair, masks: list[bytes], listing: Listing
-) -> list[Note]:
+def _judge_orientation(raw: RawCase, case: Pair, listing: Listing) -> list[Note]:
     """Return a finding if a mask fits its picture as stored clearly better than turned upright.
 
     Reading turns pictures by their EXIF tag, and sizes cannot tell of a square or mirrored picture
     whether its mask was drawn before that.
     """
-    if ("EXIF rotation", "turned upright") not in raw.notes:
+    if case.consensus:
         return []
-    image = read_file(case.images[0].place)
-    flat = read_pictures(image, masks, listing.options, upright=False)
-    if flat.mask.shape != flat.image.shape[:2] or not flat.mask.any():
+    image, *masks = (read_file(file.place) for file in (case.images[0], *case.masks))
+    try:
+        flat = read_pictures(image, masks, listing.options, upright=False)
+    except CaseError:  # the mask does not have the size of the stored picture
         return []
     stored, upright = (_edge_evidence(one.image, one.mask) for one in (flat, raw))
     if stored < CLEARLY * upright:

@@ -189,12 +189,6 @@ def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded
     return Decoded(made, tuple(notes))
 
 
-def mask_values(data: bytes, classes: int = 1) -> tuple[int, ...]:
-    """Return the values that a mask file holds, before they are mapped to classes."""
-    values = _levels(decode(open_picture(io.BytesIO(data)), False, []), classes, [])
-    return tuple(int(v) for v in np.unique(values))
-
-
 def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
     """Return 1 where a mask exceeds half of its maximum; note values in between."""
     low, top = values.min(), values.max()

@@ -1,7 +1,7 @@
 """Read and write volumes with SimpleITK: NIfTI, NRRD, MetaImage and series of DICOM slices.
 
 SimpleITK mends or overlooks some damage without a word (numbers that are missing, wrong checksums,
-voxel sizes of 0) and follows headers to other files, so a file passes our own checks first.
+voxel sizes of 0) and follows headers to other files, so a file has to pass our own checks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +32,20 @@ MAX_VOXELS = 512 * 512 * 1024  # by the header of a volume
 SHIFT = 0.5  # voxels by which a mask may lie beside its image
 _NIFTI = np.dtype(
     {
-        "names": ["size", "sides", "type", "spacing", "start", "slope", "offset", "magic"],
-        "formats": ["<i4", "<8i2", "<i2", "<8f4", "<f4", "<f4", "<f4", "S4"],
-        "offsets": [0, 40, 70, 76, 108, 112, 116, 344],
+        "names": ["size", "type", "bits", "spacing", "start", "magic"],
+        "formats": ["<i4", "<i2", "<i2", "<8f4", "<f4", "S4"],
+        "offsets": [0, 70, 72, 76, 108, 344],
         "itemsize": 352,
     }
 )
-_VALUE_BYTES = {2: 1, 256: 1, 4: 2, 512: 2, 8: 4, 16: 4, 768: 4, 64: 8, 1024: 8, 1280: 8}
-"""Bytes of a voxel by the code of its type in NIfTI, for types of one number per voxel."""
-_FLOATS = (16, 64)  # codes
 _NIFTI_1 = 348  # bytes of its header
+_FLOATS = {16: "f4", 64: "f8"}  # by the code of the type
 _MOST_ELSE = 2**22  # bytes of a NIfTI file that are no numbers: header, extensions, filling
 _META_BYTES = 2**16  # of a file, in which its header lies
 _DEFLATED = b"1.2.840.10008.1.2.1.99"  # transfer syntax
 _PIXEL_SPACING = ("0028|0030", "0018|1164")  # of a slice
 _PLACE_CODES = ("qform_code", "sform_code")  # of NIfTI; 0: the header does not say
 _NOT_FINITE = "found voxels that are not finite (NaN or infinite): correct the file"
-_ELSEWHERE = "its numbers are in another file: save all in one (.nrrd, .mha or .nii.gz)"
 _ALONE = threading.Lock()  # SimpleITK reading in several threads at a time has aborted a process
 
 
@@ -82,9 +79,12 @@ class Volume:
 def read_volume(places: Sequence[str], axis: int) -> Volume:
     """Return the volume in a file, or in the slices of a DICOM series."""
     with reading("corrupt volume"), _in_words():
-        given = [_check_file(place) for place in places]
+        for place in places:
+            _check_header(place)
         with _ALONE:
             reader, first = _open(places)
+        given = _check_nifti(places[0], math.prod(first.GetSize()))
+        with _ALONE:
             image = reader.Execute()
             values = np.asarray(_itk().GetArrayFromImage(image).T, np.float32)
         is_bare = len(places) > 1 and not any(map(first.HasMetaDataKey, _PIXEL_SPACING))
@@ -93,7 +93,7 @@ def read_volume(places: Sequence[str], axis: int) -> Volume:
         raise CaseError("volume values", _NOT_FINITE)
     spacing = [
         side if math.isfinite(said) and said > 0 else said
-        for side, said in zip(image.GetSpacing(), given[0] or image.GetSpacing(), strict=True)
+        for side, said in zip(image.GetSpacing(), given or image.GetSpacing(), strict=True)
     ]
     return Volume(
         np.ascontiguousarray(values.transpose(_order(axis))),
@@ -159,69 +159,61 @@ def check_spacing(spacing: Sequence[float]) -> None:
         raise CaseError("spacing", text)
 
 
-def _check_file(place: str) -> tuple[float, ...]:
-    """Check what SimpleITK does not; return the voxel size that a NIfTI header gives.
-
-    ``CaseError`` names a file that is cut short, whose checksum is wrong, or that points elsewhere.
-    """
+def _check_header(place: str) -> None:
+    """Raise ``CaseError`` if a header leads to another file, or to an unknown number of bytes."""
     check_bytes(os.path.getsize(place))
     with open(place, "rb") as file:
         start = file.read(_META_BYTES)
-        file.seek(0)
-        if split_extension(place)[1] in DICOM:
-            if _DEFLATED in start:
-                text = "its data set is deflated, to an unknown size: convert the file first"
-                raise CaseError("compressed DICOM", text)
-        elif start.startswith(b"NRRD"):
-            header, blank, _ = start.replace(b"\r\n", b"\n").partition(b"\n\n")
-            if not blank or re.search(rb"^data ?file:", header, re.MULTILINE | re.IGNORECASE):
-                raise CaseError("format not read", _ELSEWHERE)
-        elif place.lower().endswith(".mha"):
-            where = re.search(rb"^\s*ElementDataFile\s*=\s*(\S*)", start, re.MULTILINE)
-            if where is None or where[1] != b"LOCAL":
-                raise CaseError("format not read", _ELSEWHERE)
-        elif start.startswith(b"\x1f\x8b"):
-            with gzip.open(file) as unpacked:
-                return _check_nifti(unpacked)
-        else:
-            return _check_nifti(file)
-    return ()
+    ending = split_extension(place)[1]
+    if ending in DICOM and _DEFLATED in start:
+        text = "its data set is deflated, to an unknown size: convert the file first"
+        raise CaseError("compressed DICOM", text)
+    is_inside = True
+    if ending == ".nrrd":
+        header, blank, _ = start.replace(b"\r\n", b"\n").partition(b"\n\n")
+        named = re.search(rb"^data ?file:", header, re.MULTILINE | re.IGNORECASE)
+        is_inside = bool(blank) and named is None
+    elif ending == ".mha":
+        where = re.search(rb"^\s*ElementDataFile\s*=\s*(\S*)", start, re.MULTILINE)
+        is_inside = where is not None and where[1] == b"LOCAL"
+    if not is_inside:
+        text = "its numbers are in another file: save all in one (.nrrd, .mha or .nii.gz)"
+        raise CaseError("format not read", text)
 
 
-def _check_nifti(file: BinaryIO | gzip.GzipFile) -> tuple[float, ...]:
-    """Check header and numbers to the end: Python checks the sum of a packed file there."""
-    start = file.read(_NIFTI.itemsize).ljust(_NIFTI.itemsize, b"\0")
-    header = np.frombuffer(start, _NIFTI)[0]
-    if header["size"] != _NIFTI_1:
-        header = np.frombuffer(start, _NIFTI.newbyteorder())[0]
-    if header["size"] != _NIFTI_1 or header["magic"] != b"n+1":
-        text = "not a NIfTI-1 file: copy it again, or save it as NIfTI-1, NRRD or MetaImage"
-        raise CaseError("corrupt volume", text)
-    count, *sides = header["sides"].tolist()
-    if not 3 <= count <= 7 or min(sides[:count]) < 1 or math.prod(sides[3:count]) != 1:
-        text = f"expected three dimensions, found {by(sides[: max(count, 0)]) or 'none'}"
-        raise CaseError("not a volume", text)
-    width = _VALUE_BYTES.get(int(header["type"]))
-    if width is None:
-        text = f"expected one number per voxel, found type {header['type']} of NIfTI"
-        raise CaseError("volume values", text)
-    _check_count(sides[:3])
-    if not abs(header["slope"]) > 0 and abs(header["offset"]) > 0:
-        raise CaseError("volume values", "its scale has an offset and no slope: correct the header")
-    before = float(header["start"]) - _NIFTI.itemsize
-    if not 0 <= before <= _MOST_ELSE:
-        raise CaseError("corrupt volume", f"its numbers cannot begin at byte {header['start']:g}")
-    file.read(int(before))
-    need = math.prod(sides[:3]) * width
-    numbers, rest = file.read(need), file.read(_MOST_ELSE)
+def _check_nifti(place: str, voxels: int) -> tuple[float, ...]:
+    """Check the numbers of a NIfTI file, and return the voxel size that its header gives.
+
+    SimpleITK puts zeros where numbers are missing or not finite, and 1 for a size of 0. Python
+    checks the sum of a packed file when it is read to the end.
+    """
+    if _reader_of(place) != "NiftiImageIO":
+        return ()
+    with open(place, "rb") as plain:
+        is_packed = plain.read(2) == b"\x1f\x8b"
+    with gzip.open(place) if is_packed else open(place, "rb") as file:
+        start = file.read(_NIFTI.itemsize).ljust(_NIFTI.itemsize, b"\0")
+        header = np.frombuffer(start, _NIFTI)[0]
+        if header["size"] != _NIFTI_1:
+            header = np.frombuffer(start, _NIFTI.newbyteorder())[0]
+        if header["size"] != _NIFTI_1 or header["magic"] != b"n+1":
+            text = "not a NIfTI-1 file: copy it again, or save it as NIfTI-1, NRRD or MetaImage"
+            raise CaseError("corrupt volume", text)
+        before = float(header["start"]) - _NIFTI.itemsize
+        if not 0 <= before <= _MOST_ELSE:
+            text = f"its numbers cannot begin at byte {header['start']:g}"
+            raise CaseError("corrupt volume", text)
+        file.read(int(before))
+        need = voxels * int(header["bits"]) // 8
+        numbers, rest = file.read(need), file.read(_MOST_ELSE)
     if len(numbers) < need or len(rest) == _MOST_ELSE:
         found = f"{len(numbers)}" if len(numbers) < need else "more"
         text = f"expected {need} bytes of numbers, found {found}: copy the file again"
         raise CaseError("corrupt volume", text)
-    if int(header["type"]) in _FLOATS:
-        kind = np.dtype(f"f{width}").newbyteorder(header["slope"].dtype.byteorder)
-        if not np.isfinite(np.frombuffer(numbers, kind)).all():
-            raise CaseError("volume values", _NOT_FINITE)  # SimpleITK would make them 0
+    if kind := _FLOATS.get(int(header["type"])):
+        order = header["size"].dtype.byteorder
+        if not np.isfinite(np.frombuffer(numbers, f"{order}{kind}")).all():
+            raise CaseError("volume values", _NOT_FINITE)
     return tuple(float(side) for side in header["spacing"][1:4])
 
 
@@ -239,7 +231,9 @@ def _open(places: Sequence[str]) -> tuple[Any, Any]:
     if first.GetNumberOfComponents() != 1:
         found = itk.GetPixelIDValueAsString(first.GetPixelID())
         raise CaseError("volume values", f"expected one number per voxel, found {found}")
-    _check_count((*first.GetSize(), len(places)))
+    if math.prod((*first.GetSize(), len(places))) > MAX_VOXELS:
+        text = f"{by(first.GetSize())}; at most {MAX_VOXELS} voxels are decoded"
+        raise CaseError("volume too large", text)
     if len(places) == 1:
         return first, first
     reader = itk.ImageSeriesReader()
@@ -267,12 +261,6 @@ def _reader_of(place: str) -> str:
     ending = split_extension(place)[1]
     known = {".nrrd": "NrrdImageIO", ".mha": "MetaImageIO", **dict.fromkeys(DICOM, "GDCMImageIO")}
     return known.get(ending, "NiftiImageIO")
-
-
-def _check_count(sides: Sequence[int]) -> None:
-    if math.prod(sides) > MAX_VOXELS:
-        text = f"{by(sides)}; at most {MAX_VOXELS} voxels are decoded"
-        raise CaseError("volume too large", text)
 
 
 def _order(axis: int) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ def test_a_good_folder_is_fit(clinic, feda3i):
         "fit for training   yes",
         "cases              5 train, 3 test (as the folder says)",
         "images             3 channel(s); 8 of 40x48",
-        "mask values        0, 255 for 1 class(es)",
+        "mask values        0, 1 for 1 class(es)",
         f"foreground         median {np.median(shares):.1%}, from {min(shares):.1%}",
     ):
         assert line in text

@@ -17,11 +17,11 @@ def tagged(path, pixels, orientation):
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))
-@pytest.mark.parametrize("drawn_on", ["upright", "stored"])
+@pytest.mark.parametrize(("drawn_on", "width"), [("upright", 48), ("upright", 60), ("stored", 48)])
 def test_check_tells_masks_that_were_drawn_before_the_picture_was_turned(
-    tmp_path, orientation, drawn_on
+    tmp_path, orientation, drawn_on, width
 ):
-    image, mask = lesion(3, 48, 48)
+    image, mask = lesion(3, 48, width)
     tagged(tmp_path / "images" / "c.png", as_stored(image, orientation), orientation)
     drawn = mask.astype(np.uint8) * 255
     save(
@@ -29,7 +29,9 @@ def test_check_tells_masks_that_were_drawn_before_the_picture_was_turned(
         drawn if drawn_on == "upright" else as_stored(drawn, orientation),
     )
     np.testing.assert_array_equal(load_folder(tmp_path, cache=False).images[0], image)
-    kinds = {problem.kind for problem in check_data(tmp_path, size=48).problems}
+    report = check_data(tmp_path, size=48)
+    assert len(report.cases) == 1
+    kinds = {problem.kind for problem in report.problems}
     assert ("mask drawn before EXIF rotation" in kinds) == (drawn_on == "stored")
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from test_pictures import encode, kinds
 
 from data_files import lesion
-from feda3i.reading.picture import mask_values, read_mask
+from feda3i.reading.picture import read_mask
 from feda3i.reading.problems import CaseError
 
 BLACK, WHITE, RED, GREEN = (0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0)
@@ -56,7 +56,6 @@ def palette(index, *colours, **options):
 def test_the_index_of_a_palette_is_the_class():
     data = palette([[0, 1, 2]], BLACK, RED, GREEN)
     assert read_mask(data, classes=2).pixels.tolist() == [[0, 1, 2]]
-    assert mask_values(data, 2) == (0, 1, 2)
     with pytest.raises(CaseError, match="2 colours where one class is declared"):
         read_mask(data)
 
@@ -84,15 +83,6 @@ def test_a_grey_picture_stored_with_a_palette_is_grey():
 
 
 COLOUR = st.tuples(*[st.integers(0, 255)] * 3)
-
-
-@given(COLOUR, COLOUR, arrays(bool, st.tuples(st.integers(1, 5), st.integers(1, 5))))
-def test_a_palette_of_two_is_read_by_its_index_or_refused(background, foreground, mask):
-    try:
-        found = read_mask(palette(mask, background, foreground))
-    except CaseError:
-        return
-    np.testing.assert_array_equal(found.pixels, mask)
 
 
 @given(COLOUR, COLOUR, arrays(bool, st.tuples(st.integers(1, 5), st.integers(1, 5))))

@@ -108,7 +108,6 @@ ODD = {
     "offset not finite": header(OFFSET, np.nan),
     "offset negative": header(OFFSET, -1e9),
     "offset beyond": header(OFFSET, 1e9),
-    "scale without slope": header(SLOPE, [0.0, 5.0]),
     "values not finite": lambda _: nifti(np.full((9, 8, 5), np.nan, np.float32)),
     "one value not finite": lambda data: data[:-4] + np.float32(np.inf).tobytes(),
     "second version": lambda _: nibabel.Nifti2Image(VALUES.T, np.eye(4)).to_bytes(),
