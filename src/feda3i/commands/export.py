@@ -26,7 +26,7 @@ def export(
     """Write a run's model, preprocessing included, with a model card; its masks are checked."""
     from feda3i.engine.results import load_run
     from feda3i.engine.transport import one_thread
-    from feda3i.export.export_folder import write_export
+    from feda3i.export.bundle import write_export
 
     target = out or folder / f"export-{to}"
     if target.exists():

@@ -1,8 +1,9 @@
-"""A MONAI bundle: ONNX with its preprocessing inside, and the configuration to run it."""
+"""The folder of an export: ONNX with its preprocessing inside, a card, MONAI's configuration."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,33 @@ import torch
 
 from feda3i import __version__
 from feda3i.core.format import Format
+from feda3i.core.predictor import Predictor
+from feda3i.engine.results import LoadedRun
 from feda3i.errors import RunError
 from feda3i.export.arithmetic import takes_bytes
-from feda3i.export.card import axes_of
-from feda3i.export.onnx_file import need
+from feda3i.export.card import axes_of, class_names, model_card
+from feda3i.export.graph import graph_of
+from feda3i.export.onnx_file import check_masks, need, write_onnx
 from feda3i.files import write_file
+
+
+def write_export(
+    run: LoadedRun, predictor: Predictor, folder: Path, kind: str, best: bool = False
+) -> tuple[int, int, int]:
+    """Write an export (``"onnx"`` or ``"monai-bundle"``); return what ``check_masks`` found."""
+    form, is_bundle = predictor.format, kind == "monai-bundle"
+    if is_bundle:
+        check_bundle(form)
+    graph = graph_of(predictor)
+    model, card, configs = folder / "model.onnx", folder / "README.md", folder / "configs"
+    if is_bundle:
+        model, card = folder / "models" / "model.onnx", folder / "docs" / "README.md"
+        configs.mkdir(parents=True)
+        write_configs(configs, form, run.recipe.title or run.path.name, class_names(run))
+    for path in (model, card):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(card, model_card(run, kind, form, best).encode())
+    return check_masks(write_onnx(graph, model), predictor)
 
 
 def check_bundle(form: Format) -> None:
@@ -35,10 +58,8 @@ def check_bundle(form: Format) -> None:
 
 def write_configs(folder: Path, form: Format, title: str, classes: list[str]) -> None:
     """Write ``metadata.json`` and ``inference.json`` of a bundle."""
-    for name, more in (
-        ("metadata", _metadata(form, title, classes)),
-        ("inference", _inference(form)),
-    ):
+    made = {"metadata": _metadata(form, title, classes), "inference": _inference(form)}
+    for name, more in made.items():
         common = json.loads(Path(__file__).with_name(f"{name}.json").read_text("utf-8"))
         write_file(folder / f"{name}.json", json.dumps(common | more, indent=2).encode())
 
@@ -70,27 +91,28 @@ def _metadata(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
     import monai
     import onnxruntime
 
-    thing, reader, sides = ("volume", {"nibabel": "5"}, 3)
-    if form.volumes is None:
-        thing, reader, sides = ("picture", {"pillow": "10"}, 2)
+    thing, reader, sides = "picture", {"pillow": "10"}, 2
+    if form.volumes is not None:
+        thing, reader, sides = "volume", {"nibabel": "5"}, 3
     colours = ["grey"] if form.volumes or form.channels == 1 else ["red", "green", "blue"]
-
-    def described(names: list[str], channels: int, values: list[int], **kind: str) -> Any:
-        return {
-            "type": "image",
-            **kind,
-            "num_channels": channels,
-            "spatial_shape": ["*"] * sides,
-            "dtype": "float32",
-            "value_range": values,
-            "is_patch_data": False,
-            "channel_def": {str(k): name for k, name in enumerate(names)},
-        }
-
-    values = [0, 255] if takes_bytes(form) else []
-    image = described(colours, len(colours), values, format="magnitude", modality=thing)
-    named = ["background", *classes]
-    mask = described(named, 1, [0, len(classes)], format="segmentation")
+    common = {"type": "image", "spatial_shape": ["*"] * sides, "dtype": "float32"}
+    image = {
+        **common,
+        "format": "magnitude",
+        "modality": thing,
+        "num_channels": len(colours),
+        "value_range": [0, 255] if takes_bytes(form) else [],
+        "is_patch_data": False,
+        "channel_def": _numbered(colours),
+    }
+    mask = {
+        **common,
+        "format": "segmentation",
+        "num_channels": 1,
+        "value_range": [0, len(classes)],
+        "is_patch_data": False,
+        "channel_def": _numbered(["background", *classes]),
+    }
     return {
         "changelog": {"1.0.0": f"exported by feda3i {__version__}"},
         "monai_version": monai.__version__,
@@ -102,3 +124,7 @@ def _metadata(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "description": f"{title}, trained federated with feda3i {__version__}; see docs/README.md",
         "network_data_format": {"inputs": {"image": image}, "outputs": {"pred": mask}},
     }
+
+
+def _numbered(names: Iterable[str]) -> dict[str, str]:
+    return {str(number): name for number, name in enumerate(names)}

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -68,14 +69,13 @@ def check_masks(ask: Ask, predictor: Predictor) -> tuple[int, int, int]:
     """
     differing = total = empty = 0
     form = predictor.format
-    takes = np.uint8 if takes_bytes(form) else np.float32
     for sample in samples(form.shape, form.channels, WINDOWS if form.patches else SQUEEZED):
-        image = sample.astype(takes)
+        image = sample if takes_bytes(form) else sample.astype(np.float32)
         expected = predictor.picture(image)
         found = ask(np.ascontiguousarray(np.moveaxis(image, -1, 0)))
         differing += int((found != expected).sum())
-        total += expected.size
         empty += int((expected == 0).sum())
+        total += expected.size
     if differing > DIFFERING * total:
         raise RunError(
             f"the ONNX file gives other masks than feda3i predict: {differing} of {total} pixels "
@@ -88,8 +88,6 @@ def samples(
     size: tuple[int, ...], channels: int, factors: Sequence[tuple[float, float]] = SQUEEZED
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield smooth images at multiples of the network's size."""
-    import cv2
-
     for number, by in enumerate(factors):
         shape = [max(2, round(side * by[k % 2])) for k, side in enumerate(size)]
         draw = rng(0, "export", number)

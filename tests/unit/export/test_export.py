@@ -19,8 +19,8 @@ from feda3i.engine.run import run
 from feda3i.errors import RunError
 from feda3i.export import bundle, onnx_file
 from feda3i.export.arithmetic import as_seen, line_of
+from feda3i.export.bundle import write_export
 from feda3i.export.card import model_card
-from feda3i.export.export_folder import write_export
 from feda3i.export.graph import graph_of
 from feda3i.testing import Subject, tiny_federation
 from small_predictors import predictor_of
