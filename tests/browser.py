@@ -14,17 +14,9 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-sync", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe"),
 )
 PATIENCE = 60
 """Seconds of silence after which the browser is given up: a guard, nothing waits for it."""
@@ -50,13 +42,8 @@ class Browser:
             os.dup2(a, 3)
             os.dup2(b, 4)
 
-        self._process = subprocess.Popen(
-            program,
-            preexec_fn=wires,
-            close_fds=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(program, preexec_fn=wires, close_fds=False, **quiet)
         os.close(there)
         os.close(back)
         self._buffer, self._number, self._session = b"", 0, None
@@ -66,22 +53,14 @@ class Browser:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
             self.call(f"{domain}.enable")
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **screen)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         if not scripts:
             self.call("Emulation.setScriptExecutionDisabled", value=True)
 
-    # -- the wire ---------------------------------------------------------------------------------
-
     def call(self, method, **params):
-        """Send one command and return its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -103,29 +82,19 @@ class Browser:
         line, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(line)
 
-    def wait_for(self, method):
-        """Wait until an event has come."""
-        while not any(event.get("method") == method for event in self.events):
-            self.events.append(self._next())
-
-    # -- what a user does -------------------------------------------------------------------------
-
     def open(self, path: Path):
-        """Open a file from disk."""
         self.address = path.resolve().as_uri()
         self.call("Page.navigate", url=self.address)
-        self.wait_for("Page.loadEventFired")
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._next())
 
     def run(self, script):
-        """Return the value of an expression in the page."""
-        found = self.call(
-            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
-        )
+        how = {"returnByValue": True, "awaitPromise": True}
+        found = self.call("Runtime.evaluate", expression=script, **how)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def point_at(self, selector):
-        """Move the pointer onto an element."""
         place = self.run(
             f"(() => {{const e = document.querySelector({selector!r});"
             "e.scrollIntoView({block: 'center', behavior: 'instant'});"
@@ -138,7 +107,6 @@ class Browser:
         return place
 
     def click(self, selector):
-        """Click on an element."""
         x, y = self.point_at(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -148,19 +116,15 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             letter = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
             text = {"text": letter} if letter and kind == "keyDown" else {}
-            self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text
-            )
+            given = {"type": kind, "key": key, "windowsVirtualKeyCode": code}
+            self.call("Input.dispatchKeyEvent", **given, **text)
 
-    def screenshot(self, path: Path, whole=True):
-        """Write what is to be seen as PNG."""
+    def screenshot(self, path: Path):
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        options = {"captureBeyondViewport": True, "clip": clip} if whole else {}
-        data = self.call("Page.captureScreenshot", format="png", **options)["data"]
+        whole = {"captureBeyondViewport": True, "clip": clip}
+        data = self.call("Page.captureScreenshot", format="png", **whole)["data"]
         Path(path).write_bytes(base64.b64decode(data))
-
-    # -- what went wrong --------------------------------------------------------------------------
 
     def complaints(self):
         """Return errors and warnings of scripts, console and policy."""
@@ -185,7 +149,6 @@ class Browser:
         return [url for url in asked if url != self.address and not url.startswith("data:")]
 
     def close(self):
-        """End the browser and remove its profile."""
         self._session = None
         self.call("Browser.close")
         os.close(self._out)
