@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,12 +87,6 @@ def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:
     [0.7, 0.6]
     """
     q = check_q(q)
-    unknown = set(labels) - set(get_args(Label))
-    if unknown or len(labels) != len(q):
-        raise RecipeError(
-            f"expected one label of {', '.join(get_args(Label))} for each of {len(q)} sites, "
-            f"found {len(labels)} labels {', '.join(sorted(map(str, unknown)))}"
-        )
     with np.errstate(invalid="ignore"):  # inf - inf of an unrated site
         difference = q[:, 0] - q[:, 1]
     signed = {"larger": difference, "smaller": -difference, "all": np.abs(difference)}

@@ -1,6 +1,5 @@
 """FedA3I as a whole: schedule, weights per stage, ablations, late sites, event log."""
 
-import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from feda3i import quality, testing
-from feda3i.core.messages import Replies, Reply
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.methods.measured import edges_at
@@ -63,27 +61,14 @@ def test_the_survey_comes_once_after_t1(drawn):
 def test_first_stage_is_quantity_and_last_is_quality(drawn):
     event = rounds_of(play(drawn, rounds=2, t1=1))[-1]
     rating = quality.Rating.from_dict(event["survey"])
-    sites = list(event["weights"])
-    weights = np.array([event["weights"][site] for site in sites])
+    weights = np.array(list(event["weights"].values()))
     assert weights.shape == (6, 10)
     assert np.array_equal(weights[:, 0], np.full(6, 1 / 6))
-    assert np.allclose(weights[:, -1], rating.weights(sites, [4] * 6))
+    assert np.allclose(weights[:, -1], rating.weights(list(event["weights"]), [4] * 6))
     ramp = np.linspace(0, 1, 10)
     assert np.allclose(weights, np.outer(weights[:, -1], ramp) + np.outer(weights[:, 0], 1 - ramp))
-
-
-def test_r_one_silences_the_group_that_draws_smaller(drawn):
-    event = rounds_of(play(drawn, rounds=2, t1=1, r=1.0))[-1]
-    labels = dict(
-        zip(
-            event["survey"]["sites"], event["survey"]["parts"][0]["grouping"]["labels"], strict=True
-        )
-    )
-    last = {site: row[-1] for site, row in event["weights"].items()}
-    smaller = [last[site] for site, label in labels.items() if label == "smaller"]
-    if "larger" in labels.values():
-        assert smaller == [0.0] * len(smaller)
-    assert sum(last.values()) == pytest.approx(1)
+    assert event["said"][0].startswith("survey of 6 sites: two Gaussians")
+    assert any("0 % of the weight" in line for line in event["said"][1:])
 
 
 def test_intra_gives_groups_their_share_of_sites(drawn):
@@ -117,11 +102,6 @@ def test_a_site_without_contours_keeps_its_share_of_cases(drawn):
     assert event["weights"]["site-1"] == pytest.approx([1 / 6] * 10)
 
 
-def test_several_classes_are_rated_one_by_one():
-    event = rounds_of(play(testing.tiny_federation(sites=5, classes=2), rounds=2, t1=1))[-1]
-    assert [part["class_number"] for part in event["survey"]["parts"]] == [1, 2]
-
-
 def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn, monkeypatch):
     monkeypatch.setattr("feda3i.methods.feda3i.SETTLED", 1e-9)
     never = rounds_of(play(drawn, rounds=6, t1="auto"))
@@ -137,44 +117,11 @@ def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn, monkeypatc
 # -- the safe rule ---------------------------------------------------------------------------------
 
 
-def answered(task, numbers):
-    """Return the replies of sites with eight cases each, one dictionary of numbers per site."""
-    return Replies(
-        task,
-        2,
-        tuple(Reply(task, 2, f"site-{k}", 8, one) for k, one in enumerate(numbers)),
-    )
-
-
-def test_by_default_nobody_is_silenced_or_crowned():
-    # Two sites draw two pixels larger than the model, six a little smaller.
-    offsets = [2.0, 2.2, -0.9, -0.8, -0.7, -0.7, -0.6, -0.5]
-    surveys = [
-        {"inner_loss": [0.5], "outer_loss": [0.5], "usable_cases": [8], "objects": [6] * 6}
-        | {"offset": [offset], "offset_error": [0.1], "edge": [math.nan], "edge_error": [math.nan]}
-        for offset in offsets
-    ]
-    recorded = {}
-    server = SimpleNamespace(
-        state={"surveys": {}},
-        sites={f"site-{k}": 8 for k in range(8)},
-        stages=range(10),
-        format=SimpleNamespace(shape=(32, 32), patches=False),
-        record=lambda **facts: recorded.update(facts),
-    )
-    method = make_method("feda3i", {"t1": 1})
-    method.digest(server, answered("survey", surveys))
-    assert not server.state["keeps_shares"]
-    weights = method.weights(server, answered("fit", [{"loss": 0.1}] * 8), None)
-    assert np.allclose(weights.sum(axis=0), 1)
-    assert np.allclose(weights[:, 0], 1 / 8)
-    last = weights[:, -1]
-    assert last[:2].min() > 1 / 8 > last[2:6].max() > last.min() > 0.25 / 8 - 1e-9
-    assert last.max() <= 0.4
-    part = recorded["survey"]["parts"][0]
-    assert part["grouping"]["rule"] == "balance"
-    assert part["grouping"]["labels"] == ["larger"] * 2 + ["smaller"] * 6
-    assert any("px larger than the middle" in line for line in recorded["said"])
+@pytest.mark.parametrize(("safe", "rule"), [(True, "balance"), (False, "mixture")])
+def test_offsets_leave_a_site_only_if_the_safe_rule_asks_for_them(drawn, safe, rule):
+    part = rounds_of(play(drawn, rounds=3, t1=2, safe=safe))[-1]["survey"]["parts"][0]
+    assert part["grouping"]["rule"] == rule
+    assert ({"offset", "edge"} <= set(part)) is safe
 
 
 def test_with_three_sites_the_safe_rule_is_fedavg_bit_by_bit(federation):
@@ -195,18 +142,6 @@ def test_options_of_the_papers_rule_are_refused_while_safe(options):
     with pytest.raises(RecipeError, match="safe = false"):
         make_method("feda3i", options)
     make_method("feda3i", {**options, "safe": False})
-
-
-def test_offsets_leave_a_site_only_if_the_safe_rule_asks_for_them(drawn):
-    for safe in (False, True):
-        part = rounds_of(play(drawn, rounds=3, t1=2, safe=safe))[-1]["survey"]["parts"][0]
-        assert ("offset" in part) is safe
-
-
-def test_the_console_hears_who_has_unusual_say(drawn):
-    said = rounds_of(play(drawn, rounds=2, t1=1))[-1]["said"]
-    assert said[0].startswith("survey of 6 sites: two Gaussians")
-    assert any("0 % of the weight" in line and "noisiest of" in line for line in said[1:])
 
 
 def test_edges_are_measured_in_volumes_of_several_sizes():
