@@ -21,7 +21,8 @@ def check(
         ),
     ],
     size: Annotated[
-        int | None, typer.Option(help="Size to train at, in pixels; volumes need none.")
+        int | None,
+        typer.Option(min=16, max=4096, help="Size to train at, in pixels; volumes need none."),
     ] = None,
     classes: Classes = "",
     group: Annotated[

@@ -16,7 +16,7 @@ from feda3i.data.run_lines import command_lines
 from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listing, holds_volumes, list_cases
 from feda3i.reading.match import Pair
-from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, Unused, check_size
+from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, Unused
 from feda3i.reading.problems import CaseError, Problem, by, errors_of
 from feda3i.reading.usage import Fates
 
@@ -58,7 +58,6 @@ def check_data(
 ) -> Checkup:
     """Look at every case of a folder or table; ``size`` is that of training, if not the files'."""
     root = Path(path).expanduser()
-    check_size(size)
     are_volumes = holds_volumes(root)
     options = Options(  # at the size of the files, volumes whole and with their values
         classes=tuple(classes),

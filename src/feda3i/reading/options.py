@@ -108,12 +108,3 @@ def _check_group(pattern: str) -> None:
             "group: expected a regular expression with a part (?P<group>...), for example "
             f"'(?P<group>[^_]+)_.*', found '{pattern}'{wrong}"
         )
-
-
-def check_size(size: int | None) -> None:
-    """Raise ``RecipeError`` for a size that no network here can be trained at.
-
-    >>> check_size(64)
-    """
-    if size is not None and not MIN_SIZE <= size <= MAX_SIZE:
-        raise RecipeError(f"expected a size from {MIN_SIZE} to {MAX_SIZE} pixels, found {size}")
