@@ -16,11 +16,8 @@ from feda3i.noise.annotators import (
     get_setting,
 )
 from feda3i.noise.contour import ContourEvolution
-from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
-from feda3i.noise.markov import MarkovNoise
 from feda3i.noise.model import Annotator, NoiseModel, NoiseWarning
-from feda3i.noise.morphology import MorphologicalNoise
 from feda3i.noise.noisy_masks import (
     REGISTRY,
     NoisyCase,
@@ -29,6 +26,7 @@ from feda3i.noise.noisy_masks import (
     build_model,
     noisy_case,
 )
+from feda3i.noise.other_models import ClassConditional, MarkovNoise, MorphologicalNoise
 from feda3i.noise.pdn import PixelDependence, pixel_dependence
 from feda3i.noise.transform import NoisyMaskd, noisy
 

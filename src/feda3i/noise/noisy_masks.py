@@ -27,9 +27,9 @@ REGISTRY = Registry(
     builtin={
         "contour": "feda3i.noise.contour:ContourEvolution",
         "levelset": "feda3i.noise.levelset:SignedDistanceEvolution",
-        "flip": "feda3i.noise.flip:ClassConditional",
-        "morphology": "feda3i.noise.morphology:MorphologicalNoise",
-        "markov": "feda3i.noise.markov:MarkovNoise",
+        "flip": "feda3i.noise.other_models:ClassConditional",
+        "morphology": "feda3i.noise.other_models:MorphologicalNoise",
+        "markov": "feda3i.noise.other_models:MarkovNoise",
         "omit": "feda3i.noise.object_noise:Omission",
         "add": "feda3i.noise.object_noise:Addition",
         "swap": "feda3i.noise.object_noise:Swap",

@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from feda3i.errors import DataError
 from feda3i.geometry import Floats, signed_distance
 from feda3i.noise.contour import ContourEvolution
-from feda3i.noise.flip import ClassConditional
 from feda3i.noise.levelset import SignedDistanceEvolution
-from feda3i.noise.markov import MarkovNoise
 from feda3i.noise.model import Mask, NoiseModel, NoiseWarning, check_mask
-from feda3i.noise.morphology import MorphologicalNoise
+from feda3i.noise.other_models import ClassConditional, MarkovNoise, MorphologicalNoise
 from feda3i.seeding import Draws, generator, rng
 
 MODELS: Mapping[str, NoiseModel] = {

@@ -12,8 +12,7 @@ from scipy import ndimage
 from feda3i.errors import RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
-from feda3i.noise.markov import blur_and_threshold
-from feda3i.noise.morphology import shift_border
+from feda3i.noise.other_models import blur_and_threshold, shift_border
 from noise_shapes import blobs, disc
 
 
