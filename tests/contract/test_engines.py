@@ -62,27 +62,20 @@ def test_local_and_network_engine_make_the_same_model(name, tmp_path):
     assert network.scores == pytest.approx(local.scores, abs=0, rel=0, nan_ok=True)
 
 
-ALL_OPTIONS = {
-    "train": {
-        "optimiser": "adamw",
-        "weight_decay": 0.01,
-        "clip": 1.0,
-        "schedule": "cosine",
-        "warm_up": 1,
-        "augment": "dermoscopy",
-    },
-    "redraw": {"on": True},
-    "validation": {"share": 0.3, "patience": 3},
-    "engine": {"fraction": 0.6},
-}
-"""Options of ``[train]``, ``[redraw]``, ``[validation]`` and ``[engine]`` beyond their defaults."""
+ADAMW = {"optimiser": "adamw", "weight_decay": 0.01, "clip": 1.0}
+COSINE = {"schedule": "cosine", "warm_up": 1, "augment": "dermoscopy"}
 
 
-def with_all_options(**changes):
-    changed = {**ALL_OPTIONS, **changes}
-    validation = changed.pop("validation")
-    made = tiny(4, method="feda3i", options=SHORT["feda3i"], data={"cases": 4}, **changed)
-    return validate({**made.to_dict(), "validation": validation})
+def with_all_options(**engine):
+    """Return options of train, redraw, validation and engine beyond their defaults."""
+    sections = {
+        "data": {"cases": 4},
+        "train": {**ADAMW, **COSINE},
+        "redraw": {"on": True},
+        "engine": {"fraction": 0.6, **engine},
+    }
+    made = tiny(4, method="feda3i", options=SHORT["feda3i"], **sections)
+    return validate({**made.to_dict(), "validation": {"share": 0.3, "patience": 3}})
 
 
 def test_all_options_of_training_together_make_the_same_model(tmp_path):
@@ -100,7 +93,7 @@ def test_all_options_of_training_together_make_the_same_model(tmp_path):
 @pytest.mark.slow
 def test_all_options_of_training_with_two_workers_and_after_a_kill(tmp_path):
     expected = run(with_all_options(), tmp_path / "one")
-    two = run(with_all_options(engine={"fraction": 0.6, "workers": 2}), tmp_path / "two")
+    two = run(with_all_options(workers=2), tmp_path / "two")
     assert (two.sha256, two.best) == (expected.sha256, expected.best)
     (tmp_path / "recipe.toml").write_text(with_all_options().to_toml())
     script = (

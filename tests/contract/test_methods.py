@@ -9,18 +9,7 @@ from short import SHORT
 
 # A method that changes the loss alone inherits all else from FedAvg, where it is tried; "make
 # test-all" tries it everywhere.
-HOOKS = (
-    "start",
-    "plan",
-    "digest",
-    "revise",
-    "weights",
-    "merge",
-    "models",
-    "network",
-    "fit",
-    "step",
-)
+HOOKS = ("start", "plan", "digest", "weights", "merge", "models", "network", "fit", "step")
 LONG = (testing.survives_a_missing_site, testing.resumes_exactly)
 
 
@@ -30,18 +19,13 @@ def is_long(name, promise):
     return promise in LONG and not has_own and name != "fedavg"
 
 
-@pytest.mark.parametrize(
-    ("name", "promise"),
-    [
-        pytest.param(
-            name,
-            promise,
-            id=f"{name}-{promise.__name__}",
-            marks=[pytest.mark.slow] if is_long(name, promise) else [],
-        )
-        for name in REGISTRY.names()
-        for promise in testing.PROMISES
-    ],
-)
+CASES = [
+    pytest.param(name, promise, marks=[pytest.mark.slow] if is_long(name, promise) else [])
+    for name in REGISTRY.names()
+    for promise in testing.PROMISES
+]
+
+
+@pytest.mark.parametrize(("name", "promise"), CASES)
 def test_method_keeps_promise(name, promise):
     promise(testing.Subject(name, SHORT.get(name, {})))

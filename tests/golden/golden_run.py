@@ -93,14 +93,9 @@ def float64() -> Iterator[None]:
 
 
 def row_of(name: str, jitter: float = 0.0) -> Row:
-    """Return the numbers of a method by path, e.g. ``"2.weights.site-1"``.
+    """Return the numbers of a row of ``VARIANTS`` by path, e.g. ``"2.weights.site-1"``.
 
-    Parameters
-    ----------
-    name
-        A key of ``VARIANTS``.
-    jitter
-        Relative disturbance of the first weights, to see how much rounding would matter.
+    ``jitter`` disturbs the first weights relatively, to see how much rounding would matter.
     """
     method, options, classes = VARIANTS[name]
     found: Row = {}

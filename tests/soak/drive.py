@@ -100,7 +100,7 @@ class Plant:
     NAMES = ("replace", "mkdir", "unlink", "rmdir", "open", "fsync", "chmod")
 
     def __init__(self, folder: Path, die_at: int, notes: Path | None = None) -> None:
-        self._folder, self._die_at, self._notes = str(folder), die_at, notes
+        self._name, self._die_at, self._notes = folder.name, die_at, notes
         self._count = 0
         self._synced: dict[str, int] = {}
 
@@ -123,10 +123,10 @@ class Plant:
     def _wrapped(self, name, function):
         def call(first, *more, **options):
             where = _path_of(first)
-            if where.startswith(self._folder):
+            if self._name in where:  # also of the folder that it is made from
                 synced = self._synced.get(where, 0)
                 half = (lambda: _halve(first, synced)) if name == "fsync" else None
-                self._step(f"{name} {where.removeprefix(self._folder)}", half)
+                self._step(f"{name} {where.partition(self._name)[2]}", half)
                 if name == "fsync":
                     self._synced[where] = os.fstat(first).st_size
             return function(first, *more, **options)
@@ -170,19 +170,3 @@ def limit_files(size: int) -> Callable[[], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     return prepare
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size: int):
-    """Yield a function that makes the small disk at this folder larger; ``None`` without rights."""
-    folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "soak", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        yield None
-        return
-    try:
-        yield lambda: subprocess.run(
-            ["mount", "-o", "remount,size=64m", str(folder)], check=True, capture_output=True
-        )
-    finally:
-        subprocess.run(["umount", str(folder)], check=True, capture_output=True)
