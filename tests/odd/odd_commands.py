@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import odd_files
 import odd_recipes
 from odd_values import is_large, text
 
+Maker = Callable[[Path, Path, Random], "Odd"]
 OUT = "out"
 """Where commands may write, below the folder of the input."""
 
@@ -94,15 +96,12 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
 
 
 RUN_FOLDER = (
-    "resume out",
-    "resume out",
-    "evaluate out",
+    *("resume out", "resume out", "evaluate out", "report out --out out/page.html"),
     "predict out images --out out/masks",
     "predict out/model.safetensors images --out out/masks",
     "run out/recipe.toml --out out/again",
     "audit out --out out/audit",
     "audit out/recipe.toml --estimator edges --out out/audit",
-    "report out --out out/page.html",
     "tables out --out out/tables",
     "export out --to onnx --out out/x",
     "export out --to monai-bundle --out out/x",
@@ -111,33 +110,30 @@ OF_GRID = (
     "bench grids/grid.toml --dry-run --results results",
     "tables results --grid grids/grid.toml --out out",
 )
+OF_SET = (
+    "check set",
+    "run demo data=set method=fedavg noise=none rounds=1 data.sites=2 data.size=32 model.width=4 "
+    "train.epochs=1 engine.workers=1 --out out",
+    "noise apply set/masks out --mu 2 --sigma 1",
+    "predict done set/images --out out",
+    "evaluate done --data set",
+)
 
 
-def _results(folder: Path, good: Path, draw: Random) -> Odd:
-    _copy(good, folder, "results", "grids")
-    about = _spoilt(folder / "results", draw)
-    command = draw.choice((*OF_GRID, "tables results --out out")).split()
-    return Odd("results", command, is_long=True, about=about)
+def _spoiled(kind: str, commands: Sequence[str], is_long: bool, *names: str) -> Maker:
+    """Return a maker that copies good things, spoils the first and takes one of the commands."""
+
+    def make(folder: Path, good: Path, draw: Random) -> Odd:
+        _copy(good, folder, *names)
+        about = _spoilt(folder / names[0], draw)
+        return Odd(kind, draw.choice(commands).split(), is_long, about)
+
+    return make
 
 
-def _grid(folder: Path, good: Path, draw: Random) -> Odd:
-    _copy(good, folder, "results", "grids")
-    about = odd_files.spoil(folder / "grids", draw)
-    return Odd("grid", draw.choice(OF_GRID).split(), is_long=True, about=about)
-
-
-def _set(folder: Path, good: Path, draw: Random) -> Odd:
-    _copy(good, folder, "set", "done")
-    about = _spoilt(folder / "set", draw)
-    small = odd_recipes.overrides({**odd_recipes.SMALL, "method": "fedavg", "noise": "none"})
-    commands = (
-        "check set",
-        f"run demo data=set {' '.join(small)} --out out",
-        "noise apply set/masks out --mu 2 --sigma 1",
-        "predict done set/images --out out",
-        "evaluate done --data set",
-    )
-    return Odd("set", draw.choice(commands).split(), about=f"set: {about}")
+_set = _spoiled("set", OF_SET, False, "set", "done")
+_grid = _spoiled("grid", OF_GRID, True, "grids", "results")
+_results = _spoiled("results", (*OF_GRID, "tables results --out out"), True, "results", "grids")
 
 
 @cache

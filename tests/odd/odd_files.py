@@ -83,27 +83,10 @@ def _model(file: Path, draw: Random) -> None:
     file.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
 
 
-def _checkpoint(file: Path, draw: Random) -> None:
-    """Change a value inside and seal it again, as a wrong program would."""
-    from feda3i.core.trees import pack, seal, unpack, unseal
-
-    tree = unpack(unseal(file.read_bytes()))
-    if draw.random() < 0.5:
-        tree = {**tree, "params": tree["params"]._replace(values=tree["params"].values[:7])}
-    else:
-        plain = {key: value for key, value in tree.items() if key != "params"}
-        if any("array" in type(v).__name__ for v in plain.values()):
-            return
-        changed = mutated_tree(plain, draw)
-        tree = {**changed, "params": tree["params"]} if isinstance(changed, dict) else changed
-    file.write_bytes(seal(pack(tree)))
-
-
 _SPECIAL = {
     ".json": _json,
     ".jsonl": _lines,
     ".csv": _table,
     ".toml": _recipe,
     ".safetensors": _model,
-    ".bin": _checkpoint,
 }

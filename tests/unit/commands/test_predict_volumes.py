@@ -111,16 +111,6 @@ def test_evaluate_reads_volumes(feda3i, whole, scans, tmp_path):
     assert "1 cases" in own
 
 
-@pytest.mark.slow
-def test_a_gallery_and_an_audit_take_volumes(feda3i, whole, scans, tmp_path):
-    code, _, err = feda3i("report", whole, "--gallery", "2", "--out", tmp_path / "page.html")
-    assert code == 0, err
-    assert "data:image/png" in (tmp_path / "page.html").read_text("utf-8")
-    code, said, err = feda3i("audit", whole, "--model", whole, "--out", tmp_path / "a")
-    assert code == 0, err
-    assert "site-" in said
-
-
 def test_a_run_on_slices_is_scored_by_volume(feda3i, scans, tmp_path):
     more = ("data.volumes=slices", "train.patch=[16,16]", "train.batch=16")
     path = trained(scans, tmp_path / "slices", *more)
