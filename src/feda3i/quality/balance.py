@@ -1,14 +1,10 @@
 """FedA3I's safe rule: balance those who draw larger against those who draw smaller.
 
-With few sites the paper's rule may give half of the weight to one and none to others. Here no site
-is silenced or dominates: the weights change as little as it takes for the weighted offset to lie at
-the border, within bounds, and the fewer the sites and the less certain their offsets, the less they
-change at all.
-
-Where the border lies, there are three guesses: B0 pixels outside the edges in the images, as good
-annotators draw; the middle between the two ends, which needs many sites and is taken alone if the
-edges cannot tell; the plain mean of the sites, which is right only if their errors cancel.
-docs/why/feda3i.md says when it helps.
+No site is silenced or dominates: the weights change as little as it takes for the weighted offset
+to lie at the border, within bounds, and the fewer the sites and the less certain their offsets, the
+less they change at all. Where the border lies, there are three guesses: B0 pixels outside the edges
+in the images, as good annotators draw; the middle between the two ends, which needs many sites and
+is taken alone if the edges cannot tell; the plain mean, right only if the sites' errors cancel.
 """
 
 from __future__ import annotations

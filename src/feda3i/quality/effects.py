@@ -79,14 +79,9 @@ def site_effects(
 ) -> Effects:
     """Return each site's own offset by the random-effects model.
 
-    Parameters
-    ----------
-    measured
-        Of each site, in pixels at 256.
-    trusted
-        The same of masks that are known to be right; their offset is b.
-    is_trusted
-        Sites whose masks are right: their offsets give b, and they have none of their own.
+    ``measured`` are the offsets of the sites, ``trusted`` that of masks which are known to be right
+    (it is then b), all in pixels at 256. Where ``is_trusted``, a site's own masks are right: such
+    sites give b, and have no offset of their own.
     """
     offset, error, radius = (
         np.array([getattr(one, name) for one in measured], dtype=np.float64)

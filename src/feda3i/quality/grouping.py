@@ -29,12 +29,9 @@ STARTS, STEPS = 10, 100
 class Grouping(Plain):
     """Which group each site is in, and why."""
 
-    labels: tuple[Label, ...]
-    """One per site: ``"larger"``, ``"smaller"``, ``"all"`` (one group only) or ``"unrated"``."""
-    posterior: Floats
-    """``(site,)`` probability of the larger group; ``NaN`` where there is no such group."""
-    strength: Floats
-    """``(site,)`` how far a mask is off within its group (Eq. 5)."""
+    labels: tuple[Label, ...]  # one per site; "all": there is one group only
+    posterior: Floats  # ``(site,)`` probability of the larger group; ``NaN`` without groups
+    strength: Floats  # ``(site,)`` how far its masks are off within its group (Eq. 5)
     rule: Literal["mixture", "balance"]  # ``"balance"``: sides of the centre, not groups
     reason: str  # the path taken, in words
 

@@ -1,10 +1,9 @@
 """A site's offset with its standard error, or the reason why it cannot be told.
 
 ``measure_edges`` looks at the images, ``contour_offset`` at the contours that a model predicts.
-Both carry a constant that has nothing to do with one site: annotators who draw well do not draw on
-the border of best contrast exactly, and a model draws as its sites do on average. Trusted masks
-tell it (``site_effects``); without these an offset tells how sites differ from each other, and
-little about all of them together.
+Both carry a constant: annotators who draw well do not draw on the border of best contrast exactly,
+and a model draws as its sites do on average. Trusted masks tell it (``site_effects``); without
+these an offset tells how sites differ, and little about all of them together.
 """
 
 from __future__ import annotations

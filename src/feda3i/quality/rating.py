@@ -24,13 +24,9 @@ MOST_LINES = 8
 
 @dataclass(frozen=True)
 class Part(Plain):
-    """The sites judged by one class (1 is the first foreground class).
+    """The sites judged by one class; ``(site, ...)`` arrays as in ``SiteSurvey``."""
 
-    ``offset`` and ``edge`` are ``(site, 2)``, pixels outside the model's contours and outside the
-    borders in the images, with standard errors, where sites were balanced by them.
-    """
-
-    class_number: int
+    class_number: int  # 1 is the first foreground class
     q: Floats
     grouping: Grouping
     weights: Floats

@@ -42,18 +42,13 @@ Sent = Annotated[
 class SiteSurvey(Plain):
     """What one site found: inner and outer difficulty per class."""
 
-    q: Floats
-    """``(class, 2)``: mean over cases of the mean loss in the band (Eq. 3, 4)."""
-    cases: Integers
-    """``(class,)`` number of cases with a contour. No such case: ``NaN`` above."""
+    q: Floats  # ``(class, 2)``: mean over cases of the mean loss in the band (Eq. 3, 4)
+    cases: Integers  # ``(class,)`` number of cases with a contour; none: ``NaN`` above
+    # Only if asked for: ``(class, 2)`` pixels that the site draws outside the model's contour, and
+    # outside the border that its images show (``NaN`` if they do not), with standard errors.
     offset: Floats | None = None
-    """``(class, 2)``: how far the site draws outside the model's contour, in pixels, and the
-    standard error of that; ``None`` if it was not asked for."""
     edge: Floats | None = None
-    """``(class, 2)``: the same outside the border that its images show (``measure_edges``); ``NaN``
-    where that cannot be told."""
-    objects: Sent | None = None
-    """Objects that are missing, extra or swapped; ``None`` if it was not asked for."""
+    objects: Sent | None = None  # those that are missing, extra or swapped, if asked for
 
 
 def boundary_regions(mask: ArrayLike, spacing: Sequence[float] | None = None) -> tuple[Mask, Mask]:
