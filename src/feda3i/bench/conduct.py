@@ -15,7 +15,6 @@ from feda3i.bench.grid import GridCell
 from feda3i.bench.result import SUFFIX, RunResult, collect, result_of
 from feda3i.core.cases import Federation
 from feda3i.engine.console import Silent
-from feda3i.errors import RunError
 from feda3i.failures import message_of
 from feda3i.pool import Pool, cores
 from feda3i.ram import available
@@ -35,11 +34,6 @@ class Task:
     family: str  # runs of one family may begin with each other's rounds
     shared: int  # the last round that it may take from another of its family
 
-    @property
-    def rounds(self) -> int:
-        """Return its number of rounds."""
-        return self.cell.recipe.rounds
-
 
 @dataclass(frozen=True)
 class Agenda:
@@ -56,12 +50,6 @@ class Agenda:
         place = {family: k for k, family in enumerate(dict.fromkeys(t.family for t in tasks))}
         return sorted(tasks, key=lambda task: (place[task.family], -task.shared))
 
-    def test_of(self, cell: GridCell) -> str | None:
-        """Return the hash of the test cases that results on the same data were scored on."""
-        data = cell.recipe.shared()["data"]
-        known = (r for r in self.known.values() if r.recipe.shared()["data"] == data)
-        return next((result.hashes.get("test") for result in known), None)
-
 
 def agenda_of(cells: Sequence[GridCell], results: Path) -> Agenda:
     """Return the agenda of these cells; the same run in two places counts once."""
@@ -76,7 +64,7 @@ def rounds_to_train(tasks: Sequence[Task]) -> list[int]:
     """Return how many rounds each of these runs trains itself; shared ones count once."""
     trained, ran = [], dict.fromkeys((task.family for task in tasks), 0)
     for task in tasks:
-        trained.append(task.rounds - min(task.shared, ran[task.family]))
+        trained.append(task.cell.recipe.rounds - min(task.shared, ran[task.family]))
         ran[task.family] = max(ran[task.family], task.shared)
     return trained
 
@@ -102,7 +90,6 @@ class Assignment(NamedTuple):
     branches: Path
     wanted: list[int]  # rounds whose checkpoints others of the family begin with
     result: Path
-    test: str | None  # SHA-256 of the test cases that other results were scored on
 
 
 _federations: dict[str, Federation] = {}
@@ -115,15 +102,8 @@ def play(order: Assignment) -> float:
     if key not in _federations:  # runs on the same cases come one after the other
         _federations.clear()
         _federations[key] = federation_of(recipe)
-    federation = _federations[key]
-    found = federation.test.digest()
-    if order.test not in (None, found):
-        raise RunError(
-            f"the results in '{order.result.parent}' were scored on other test cases (SHA-256 "
-            f"{str(order.test)[:12]}) than these ({found[:12]}); give the same data, or another "
-            f"folder with --results"
-        )
-    run_or_branch(recipe, order.path, federation, order.branches, order.wanted, Silent())
+    cases = _federations[key]
+    run_or_branch(recipe, order.path, cases, order.branches, order.wanted, Silent())
     result = result_of(order.path)
     result.write(order.result)
     return result.last()
@@ -172,7 +152,6 @@ def conduct(
             branches=out / BRANCHES,
             wanted=sorted({task.shared for task in family[1:] if 0 < task.shared <= longest}),
             result=results / f"{cell.name}{SUFFIX}",
-            test=agenda.test_of(cell),
         )
         running[worker.submit(order)] = (family, worker)
 

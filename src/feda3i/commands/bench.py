@@ -30,9 +30,6 @@ def bench(
     shard: Annotated[
         str | None, typer.Option(help="I/N: only the I-th of N parts of the grid.")
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Only runs with this text in their name.")
-    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=256, help="Runs side by side; default: one per core.")
     ] = None,
@@ -51,9 +48,6 @@ def bench(
         rows = "\n".join(f"  {known:<18}{load_grid(known).title}" for known in built_in_grids())
         raise RecipeError(f"expected a grid: the path of a .toml file, or one of\n{rows}")
     cells = expand(load_grid(grid, overrides or []))
-    cells = [c for c in cells if all(word in f"{c.setting} {c.name}" for word in only or [])]
-    if not cells:
-        raise RecipeError(f"no run of '{grid}' has {' and '.join(only or [])} in its name")
     if shard is not None:
         cells = part_of(cells, [family_of(cell.recipe) for cell in cells], shard)
     agenda = agenda_of(cells, results)
@@ -87,7 +81,7 @@ def _estimate(missing: Sequence[Task], count: str, jobs: int | None) -> None:
                 seconds[kind] = seconds_of_round(job, data)
         total += rounds * seconds[kind]
     used = min(jobs or cores(), cores())
-    shared = sum(task.rounds for task in missing) - sum(trained)
+    shared = sum(task.cell.recipe.rounds for task in missing) - sum(trained)
     print(f"runs      {count}")
     print(f"rounds    {sum(trained)} to train; {shared} more are shared with another run")
     print(f"time      about {duration(total / used)} on {used} cores")
