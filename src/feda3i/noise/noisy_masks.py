@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from feda3i import seeding
 from feda3i.core.ragged import Stack, hash_into
 from feda3i.core.resize import resize_mask
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError, RecipeError, shown
 from feda3i.metrics import dice_both_empty_one
 from feda3i.noise.model import SIDE, Annotator, Mask, NoiseModel, classes_of
 from feda3i.registry import Registry
@@ -96,6 +96,8 @@ def build_model(
     """
     given = dict(options or {})
     if side := given.pop("drawn_at", None):
+        if type(side) is not int or not 16 <= side <= 4096:
+            raise RecipeError(f"drawn_at: expected pixels from 16 to 4096, found {shown(side)}")
         factor = side / SIDE / annotator.scale
         return DrawnAtSize(build_model(name, annotator.scaled(factor), given), factor)
     kind = REGISTRY.get(name)

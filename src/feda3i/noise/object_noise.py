@@ -42,21 +42,19 @@ def objects_of(mask: Mask) -> Iterator[tuple[int, Region]]:
 class Omission(NoiseOptions):
     """Leave out each object with rate ``objects``, and empty whole cases with rate ``cases``.
 
-    ``keep_one`` retains the largest object of a case that is not emptied.
+    The largest object of a case that is not emptied stays if all others are left out.
 
     >>> mask = np.zeros((40, 40), np.uint8); mask[2:12, 2:12] = 1; mask[20:30, 20:30] = 1
     >>> int(Omission(objects=1.0, cases=0.0)(mask, np.random.default_rng(0)).sum())
     100
     """
 
-    OPTIONS = ("objects", "cases", "keep_one")
+    OPTIONS = ("objects", "cases")
 
     objects: Rate = 0.4
     """Probability that an object is changed."""
     cases: Rate = 0.1
     """Probability that a case is changed as a whole."""
-    keep_one: bool = True
-    """Whether a case that is not emptied retains its largest object."""
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
         """Return the mask without the objects that were overlooked."""
@@ -67,7 +65,7 @@ class Omission(NoiseOptions):
         is_missed = rng.random(len(found)) < self.objects
         if is_emptied:
             return np.zeros_like(mask)
-        if self.keep_one and is_missed.all() and found:
+        if is_missed.all() and found:
             is_missed[int(np.argmax([region.sum() for region in found]))] = False
         noisy = mask.copy()
         for region, missed in zip(found, is_missed, strict=True):

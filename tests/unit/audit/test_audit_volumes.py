@@ -8,7 +8,7 @@ import pytest
 
 from feda3i.audit import sources
 from feda3i.audit.cross_fit import warm_up_recipe
-from feda3i.commands.audit import keys_of_format, own_recipe
+from feda3i.commands.audit import keys_of_format
 from feda3i.core.format import Format
 from feda3i.recipe import load
 
@@ -63,12 +63,6 @@ def test_classes_that_are_not_named_are_asked_for(feda3i, hospitals, tmp_path):
     assert code == 1
     assert "data.classes" in err
     assert f"feda3i check {hospitals}" in err
-
-
-def test_the_recipe_follows_the_files(hospitals, tmp_path):
-    assert own_recipe(hospitals) == "own-volumes"
-    (tmp_path / "pictures").mkdir()
-    assert own_recipe(tmp_path / "pictures") == "own"
 
 
 def test_volumes_are_read_as_a_model_takes_them():

@@ -1,5 +1,7 @@
 """One structure inside another: no background opens between them when both shrink."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -16,11 +18,7 @@ def nested(inner=14, outer=40, size=128):
 @pytest.mark.parametrize("sigma", [0.0, 2.0])
 @pytest.mark.parametrize(
     "kind",
-    [
-        lambda mu, sigma: ContourEvolution(mu, sigma),
-        lambda mu, sigma: ContourEvolution(mu, sigma, mode="faithful"),
-        lambda mu, sigma: SignedDistanceEvolution(mu, sigma),
-    ],
+    [ContourEvolution, partial(ContourEvolution, mode="faithful"), SignedDistanceEvolution],
     ids=["robust", "faithful", "levelset"],
 )
 def test_no_ring_of_background_between_shrunk_classes(kind, sigma):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from feda3i.errors import DataError, RecipeError
-from feda3i.noise import Annotator, build_model
 from feda3i.noise.object_noise import Addition, Omission, Swap, objects_of
 from feda3i.seeding import rng
 
@@ -31,22 +30,23 @@ def test_a_rate_of_nothing_changes_nothing(model):
 
 def test_omission_only_takes_away_and_a_larger_rate_takes_more():
     mask = scene()
+    _, largest = list(objects_of(mask))[-1]
     for seed in range(20):
-        some = Omission(0.3, 0.1, keep_one=False)(mask, rng(seed, "o"))
-        more = Omission(0.8, 0.4, keep_one=False)(mask, rng(seed, "o"))
+        some = Omission(0.3, 0.1)(mask, rng(seed, "o"))
+        more = Omission(0.8, 0.4)(mask, rng(seed, "o"))
         assert (some <= mask).all()
-        assert (more <= some).all()
+        assert (more <= some)[~largest].all()
 
 
-def test_omission_keeps_the_largest_unless_asked_not_to():
+def test_omission_keeps_the_largest_of_a_case_that_is_not_emptied():
     kept = Omission(1.0, 0.0)(scene(), rng(0, "o"))
     assert [int(region.sum()) for _, region in objects_of(kept)] == [13 * 13]
-    assert not Omission(1.0, 0.0, keep_one=False)(scene(), rng(0, "o")).any()
+    assert not Omission(0.0, 1.0)(scene(), rng(0, "o")).any()
 
 
 def test_rates_are_those_that_were_asked_for():
     draws = 400
-    left = [count(Omission(0.4, 0.0, keep_one=False)(scene(), rng(k, "r"))) for k in range(draws)]
+    left = [count(Omission(0.4, 0.0)(scene(), rng(k, "r"))) for k in range(draws)]
     share, error = 1 - sum(left) / (6 * draws), (0.4 * 0.6 / (6 * draws)) ** 0.5
     assert abs(share - 0.4) < 4 * error
     emptied = [not Omission(0.0, 0.1)(scene(), rng(k, "c")).any() for k in range(draws)]
@@ -77,11 +77,3 @@ def test_swap_needs_two_classes_and_those_that_are_there():
         Swap(classes=1)
     with pytest.raises(DataError, match="expected classes up to 2, found 3"):
         Swap()(scene(3), rng(0, "s"))
-
-
-@pytest.mark.parametrize("name", ["omit", "add", "swap"])
-def test_a_recipe_names_them(name):
-    model = build_model(name, Annotator(3.0, 1.0))
-    assert model(scene(2), rng(0, name)).shape == scene().shape
-    with pytest.raises(RecipeError, match="has no option 'rate'"):
-        build_model(name, Annotator(3.0, 1.0), {"rate": 1})

@@ -25,14 +25,6 @@ def test_flip_rates_per_class() -> None:
         assert seen.mean() == pytest.approx(rate, abs=4 * error)
 
 
-def test_flip_nothing_or_everything() -> None:
-    clean, rng = disc(10, 40), np.random.default_rng(0)
-    np.testing.assert_array_equal(ClassConditional(0, 0)(clean, rng), clean)
-    np.testing.assert_array_equal(ClassConditional(1, 1)(clean, rng), 1 - clean)
-    with pytest.raises(RecipeError, match="rho_01: input should be less than or equal to 1"):
-        ClassConditional(1.2)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 9999), st.floats(0.5, 8))
 def test_dilation_and_erosion_are_thresholds_of_scipys_distance(seed: int, h: float) -> None:

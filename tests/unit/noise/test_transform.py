@@ -11,13 +11,10 @@ from feda3i.noise import (
     REGISTRY,
     Annotator,
     ContourEvolution,
-    MarkovNoise,
     NoisyMaskd,
     SignedDistanceEvolution,
     build_model,
-    draw_annotators,
     noisy,
-    pixel_dependence,
 )
 from noise_shapes import disc
 
@@ -30,16 +27,6 @@ def test_a_seed_gives_what_its_generator_gives(name):
     model, mask = build_model(name, Annotator(4.0, 1.5, 0.25)), disc(14, 64)
     np.testing.assert_array_equal(model(mask, 3), model(mask, np.random.default_rng(3)))
     np.testing.assert_array_equal(model(mask, np.int64(3)), model(mask, 3))
-
-
-def test_a_seed_goes_wherever_noise_takes_a_generator():
-    mask, seven = disc(14, 64), lambda: np.random.default_rng(7)
-    walk = MarkovNoise(20).walk
-    np.testing.assert_array_equal(walk(mask, 7), walk(mask, seven()))
-    setting = (6, 20, -20, 10, 0.5)
-    assert draw_annotators(*setting, 7) == draw_annotators(*setting, seven())
-    found = [pixel_dependence(SHRINK, mask, 4, r, rotations=9).near for r in (7, seven())]
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("wrong", [None, 1.5, -1, True, "0"])
