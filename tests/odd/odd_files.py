@@ -16,7 +16,10 @@ from feda3i.errors import FedA3IError
 
 def spoil(folder: Path, draw: Random) -> str:
     """Do one wrong thing to one file below the folder; return what."""
-    file = draw.choice(sorted(f for f in folder.rglob("*") if f.is_file() and f.stat().st_size))
+    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.stat().st_size)
+    if not files:
+        return "nothing left"
+    file = draw.choice(files)
     name = file.relative_to(folder)
     if file.suffix in _SPECIAL and draw.random() < 0.75:
         try:
