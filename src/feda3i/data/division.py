@@ -92,7 +92,7 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
     is_free = how.partition is None or (how.partition == "by-folder" and not has_folders)
     if people and listing.options.annotators == "each" and is_free:
         name, homes = "by-annotator", dict[str, str]()
-        parts = deal_to_annotators(train, how.seed)
+        parts = _deal_to_annotators(train, how.seed)
     else:
         parts, homes = _divide_sites(train, name, how)
     if homes and listing.options.unused == "error":
@@ -165,7 +165,7 @@ def _annotators(case: Pair) -> list[str]:
     return [name for name, _ in case.annotators]
 
 
-def deal_to_annotators(cases: Sequence[Pair], seed: int) -> Parts:
+def _deal_to_annotators(cases: Sequence[Pair], seed: int) -> Parts:
     """Give every case to one of those who have drawn it: the one with the fewest so far.
 
     Cases of one group go together, so no patient is at two sites.

@@ -10,7 +10,6 @@ the pictures of the earlier ones as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,8 +57,10 @@ def synthetic_skin(
     """
     if not 0.05 <= softness <= 20:
         raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
-    counts = _Counts("synthetic-skin", sites, cases, test, size, seed)
-    return _federation(counts, 4 * size**2, lambda rng, _: skin_case(rng, size, softness))
+    counts = (sites, cases, test, size, seed)
+    return _federation(
+        "synthetic-skin", *counts, 4 * size**2, lambda rng, _: skin_case(rng, size, softness)
+    )
 
 
 def synthetic_breast(
@@ -73,8 +74,8 @@ def synthetic_breast(
     def draw(rng: np.random.Generator, turn: int) -> tuple[Images, Masks]:
         return breast_case(rng, size, SOURCES[turn % len(SOURCES)])
 
-    counts = _Counts("synthetic-breast", sites, cases, test, size, seed)
-    return _federation(counts, 2 * size**2, draw, SOURCES)
+    counts = (sites, cases, test, size, seed)
+    return _federation("synthetic-breast", *counts, 2 * size**2, draw, sources=SOURCES)
 
 
 def synthetic_volumes(
@@ -98,49 +99,42 @@ def synthetic_volumes(
     if not 0.1 <= thick <= 20:
         raise RecipeError(f"synthetic-volumes: expected thick from 0.1 to 20 mm, found {thick}")
     return _federation(
-        _Counts("synthetic-volumes", sites, cases, test, size, seed, SMALLEST_VOLUME),
+        "synthetic-volumes",
+        *(sites, cases, test, size, seed),
         int(5 * size**3 / thick),
         lambda rng, _: volume_case(rng, size, thick),
+        smallest=SMALLEST_VOLUME,
         classes=CLASSES,
         spacing=(thick, 1.0, 1.0),
     )
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """What is to be drawn; ``smallest`` is the least size."""
-
-    family: str
-    sites: int
-    cases: int
-    test: int
-    size: int
-    seed: int
-    smallest: int = SMALLEST
-
-    def __post_init__(self) -> None:
-        for option, least in (("sites", 1), ("cases", 1), ("test", 1), ("size", self.smallest)):
-            if (value := getattr(self, option)) < least:
-                raise RecipeError(f"{self.family}: expected {option} >= {least}, found {value}")
-
-
 def _federation(
-    counts: _Counts,
+    family: str,
+    sites: int,
+    cases: int,
+    test: int,
+    size: int,
+    seed: int,
     case_bytes: int,
     draw: Draw,
+    smallest: int = SMALLEST,
     sources: tuple[str, ...] = (),
     spacing: tuple[float, ...] = (),
     **more: Any,
 ) -> Federation:
-    family, sites, cases = counts.family, counts.sites, counts.cases
+    for option, found in {"sites": sites, "cases": cases, "test": test, "size": size}.items():
+        least = smallest if option == "size" else 1
+        if found < least:
+            raise RecipeError(f"{family}: expected {option} >= {least}, found {found}")
     check_fits(
-        f"{family} of {sites} x {cases} cases of {counts.size} px",
-        (sites * cases + counts.test) * case_bytes,
+        f"{family} of {sites} x {cases} cases of {size} px",
+        (sites * cases + test) * case_bytes,
         "use fewer or smaller cases",
     )
 
     def drawn(part: str, turns: list[int]) -> Cases:
-        made = [draw(rng(counts.seed, family, part, i), turn) for i, turn in enumerate(turns)]
+        made = [draw(rng(seed, family, part, i), turn) for i, turn in enumerate(turns)]
         return Cases(
             ids=tuple(f"{family}-{part}-{i:05d}" for i in range(len(made))),
             images=stacked([image for image, _ in made]),
@@ -154,7 +148,7 @@ def _federation(
     return Federation(
         train=drawn("train", [site for site in range(sites) for _ in range(cases)]),
         sites={f"site-{k + 1:0{digits}d}": index for k, index in enumerate(owned)},
-        test=drawn("test", list(range(counts.test))),
-        notes={"made": family, "seed": counts.seed, "licence": "synthetic, no restrictions"},
+        test=drawn("test", list(range(test))),
+        notes={"made": family, "seed": seed, "licence": "synthetic, no restrictions"},
         **more,
     )
