@@ -185,11 +185,7 @@ class ADELE(Method):
 
 
 def correct(masks: Tensor, probabilities: Tensor, tau: float) -> Tensor:
-    """Return masks with certain pixels as predicted; ``(case, class, *space)`` booleans.
-
-    A class that a mask lacks stays absent. A mask stays as it is where its foreground would fall
-    below half and its background exceed 95 %.
-    """
+    """Return masks ``(case, class, *space)`` with certain pixels as predicted, without collapse."""
     certain = torch.maximum(probabilities, 1 - probabilities) > tau
     changed = torch.where(certain, probabilities > 0.5, masks)
     had, has = (m.flatten(2).sum(-1, dtype=torch.float64) for m in (masks, changed))
@@ -248,8 +244,7 @@ class Curve(NamedTuple):
 def fit_curve(values: Sequence[float]) -> Curve | None:
     """Fit a curve with 0 <= a <= 1, 0 <= b <= 1, c > 0; ``None`` if the fit fails.
 
-    The x of m values in [0, 1] are spread evenly over [0, m]; late points weigh up to a hundredfold
-    in the squared sum.
+    The x of m values are spread evenly over [0, m]; late points weigh up to a hundredfold.
 
     >>> fitted = fit_curve(0.7 * (1 - np.exp(-np.linspace(0, 12, 12) / 3)))
     >>> [round(float(parameter), 3) for parameter in fitted]
@@ -278,8 +273,8 @@ def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
 
     Zero if fewer than ``keep`` points would remain, or slow curves would never switch.
 
-    >>> flat_head([0.0, 0.01, 0.02, 0.3, 0.5, 0.6, 0.65]), flat_head([0.1, 0.15, 0.2, 0.22, 0.23])
-    (2, 0)
+    >>> flat_head([0.0, 0.01, 0.02, 0.3, 0.5, 0.6, 0.65])
+    2
     """
     increases = np.diff(np.asarray(values, dtype=np.float64))
     steep = np.flatnonzero(increases >= STEEP)
@@ -288,10 +283,9 @@ def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
 
 
 def bend(curve: Curve, r: float, rounds: int) -> int | None:
-    """Return the step after which the slope has lost more than the share ``r`` of its first value.
+    """Return the step after which the slope has lost more than the share ``r``, if it has one.
 
-    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more than
-    that share; ``None`` for a curve without slope.
+    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more.
     """
     slope = curve.slope(np.arange(1.0, max(rounds, 2)))
     if not slope[0] > 0 or not np.isfinite(slope).all():
@@ -306,8 +300,7 @@ def has_bent(
 ) -> bool:
     """Return whether early learning is over: the curve has lost the share ``r`` of its slope.
 
-    The values are the IoU of the initial model with the given masks, and after each round so far of
-    all ``rounds``. ``trim`` leaves out a flat head; fewer than ``points`` decide nothing.
+    The values are the IoU of the initial model and after each round so far of all ``rounds``.
 
     >>> curve = 0.7 * (1 - np.exp(-np.arange(20) / 3))
     >>> [has_bent(curve[: m + 1], 0.9, 100) for m in (8, 9)]

@@ -75,8 +75,7 @@ class Method(BaseModel):
         """Return from which round on each part of the method acts; empty if all do from the first.
 
         Asked before the first round with an empty state, and after the last with the final one:
-        ``None`` is a part that has not acted, or whose start is not known in advance. A run that
-        ends before a part acts says so, since it is then not what its name promises.
+        ``None`` is a part that has not acted. A run that ends before a part acts says so.
         """
         return {}
 

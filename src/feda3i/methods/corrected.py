@@ -1,9 +1,4 @@
-"""A site's corrected masks: kept in its memory beside the given ones, which are never changed.
-
-Masks are booleans ``(class, *space)`` of each case, at the case's own size; at rest they are bits,
-an eighth of a byte per pixel and class. What is corrected as one, an instance, is a pixel of a
-class, or a whole case.
-"""
+"""A site's corrected masks: bits in its memory, beside the given ones, which are never changed."""
 
 from __future__ import annotations
 
@@ -23,10 +18,7 @@ Bits = NDArray[np.uint8]
 
 
 def pack_masks(masks: Iterable[Bools]) -> Bits:
-    """Return the booleans of each case as bits, ``(case, byte)``.
-
-    Where cases have several sizes, their bytes follow each other: ``(byte,)``.
-    """
+    """Return booleans by case as bits, ``(case, byte)``; ``(byte,)`` where sizes differ."""
     rows = [np.packbits(np.reshape(mask, -1)) for mask in masks]
     return np.stack(rows) if len({len(row) for row in rows}) == 1 else np.concatenate(rows)
 
@@ -56,10 +48,7 @@ def remember_masks(site: Site, parts: Sequence[Tensor]) -> None:
 
 
 def current_masks(site: Site, batch: Batch) -> Tensor:
-    """Return the corrected masks of a batch; the given ones while there are none.
-
-    They are cut out as a batch of patches was, and follow the images of an augmented one.
-    """
+    """Return the corrected masks of a batch, cut out and moved as it is; given ones before."""
     if "masks" not in site.memory:
         return batch.masks
     shapes = [(site.classes, *shape) for shape in site.shapes]
@@ -70,8 +59,8 @@ def current_masks(site: Site, batch: Batch) -> Tensor:
 def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
     """Return which entries are the ``count`` highest, same shape.
 
-    >>> highest(np.array([0.3, 0.9, 0.1, 0.5]), 2)
-    array([False,  True, False,  True])
+    >>> highest(np.array([0.3, 0.9, 0.1, 0.5]), 2).tolist()
+    [False, True, False, True]
     """
     chosen = np.zeros(losses.size, dtype=bool)
     if count > 0:
@@ -82,9 +71,8 @@ def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
 def relabel(masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float) -> Tensor:
     """Return masks in which chosen instances take the network's confident predictions.
 
-    Masks and logits are ``(case, class, *space)``; ``chosen``, broadcastable to them, are the
-    instances that may change, all if ``None``. One changes if its confidence max(p, 1 - p) exceeds
-    theta. Confidence is never below one half, so 0.5 changes all and 1 none.
+    Masks, logits and what may change, all if ``None``, are ``(case, class, *space)``. A pixel
+    changes if its confidence max(p, 1 - p) exceeds theta: 0.5 changes all and 1 none.
 
     >>> logits = torch.tensor([[[3.0, -3.0, 0.1]]])
     >>> relabel(torch.tensor([[[False, True, False]]]), logits, None, 0.9)

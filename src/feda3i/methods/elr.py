@@ -23,6 +23,7 @@ Departures
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -60,51 +61,33 @@ class ELR(Method):
         return loss + self.lam * losses.early_learning(logits, t1, total, LIMIT)
 
     def remember(self, site: Site, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a visit to the memory; return t1 of the batch and t0 + t1 of each of its cases."""
-        if site.is_patched:
-            return _remember_pixels(site, batch, logits, self.beta)
-        if "t1" not in site.memory:
-            shape = (len(site), site.classes, *site.shape)
-            # float32: in half precision increments of 0.01 (p - t) are lost once p is near t.
-            site.memory["t1"] = np.zeros(shape, np.float32)
-            site.memory["visits"] = np.zeros(len(site), np.int64)
+        """Add a visit to the memory; return t1 and t0 + t1 of the batch, 0 outside of the cases."""
+        t1, visits = _memory_of(site)
         seen = torch.sigmoid(logits.detach()).clamp(LIMIT, 1 - LIMIT)
-        before = torch.from_numpy(site.memory["t1"][batch.positions]).to(logits.device)
-        t1 = self.beta * before + (1 - self.beta) * seen
-        site.memory["t1"][batch.positions] = t1.cpu().numpy()
-        site.memory["visits"][batch.positions] += 1
-        visits = site.memory["visits"][batch.positions].astype(np.float64)
-        total = torch.from_numpy(1.0 - self.beta**visits).to(logits)
-        return t1, total.reshape(-1, *[1] * (logits.ndim - 1))
+        before = batch.cut([t1[k] for k in batch.positions])
+        after = self.beta * before + (1 - self.beta) * seen
+        size = tuple(logits.shape[2:])
+        corners = batch.corners or [(0,) * len(size)] * len(batch)
+        for k, corner, values in zip(batch.positions, corners, after.cpu().numpy(), strict=True):
+            of_case, of_patch = shared_boxes(t1[k].shape[1:], corner, size)
+            t1[k][:, *of_case] = values[:, *of_patch]
+            visits[k][:, *of_case] += 1
+        often = batch.cut([visits[k] for k in batch.positions]).cpu().numpy().astype(np.float64)
+        total = torch.from_numpy(1.0 - self.beta**often).to(logits)
+        return torch.where(total > 0, after, 0), total
 
 
-def _remember_pixels(
-    site: Site, batch: Batch, logits: Tensor, beta: float
-) -> tuple[Tensor, Tensor]:
-    """Do the same for patches: pixels are visited one by one; both are 0 outside of the cases."""
-    t1, visits = _kept_of(site)
-    seen = torch.sigmoid(logits.detach()).clamp(LIMIT, 1 - LIMIT)
-    before = batch.cut([t1[k] for k in batch.positions])
-    after = (beta * before + (1 - beta) * seen).cpu().numpy()
-    size = tuple(logits.shape[2:])
-    for k, corner, values in zip(batch.positions, batch.corners or (), after, strict=True):
-        of_case, of_patch = shared_boxes(t1[k].shape[1:], corner, size)
-        t1[k][:, *of_case] = values[:, *of_patch]
-        visits[k][:, *of_case] += 1
-    often = batch.cut([visits[k] for k in batch.positions]).cpu().numpy().astype(np.float64)
-    total = torch.from_numpy(1.0 - beta**often).to(logits)
-    return batch.cut([t1[k] for k in batch.positions]), total
-
-
-def _kept_of(site: Site) -> tuple[Ragged, Ragged]:
-    """Return t1 ``(case, class, *space)`` and visits ``(case, 1, *space)``, by case in memory."""
-    kept = []
-    for name, channels, dtype in (("t1", site.classes, np.float32), ("visits", 1, np.int32)):
-        shapes = np.array([(channels, *shape) for shape in site.shapes])
-        if name not in site.memory:  # one case after the other, as sizes may differ
-            site.memory[name] = np.zeros(int(shapes.prod(axis=1).sum()), dtype)
-        kept.append(Ragged(site.memory[name], shapes))
-    return kept[0], kept[1]
+def _memory_of(site: Site) -> tuple[Ragged, Ragged]:
+    """Return t1 ``(case, class, *space)`` and visits: of each case, or of each pixel of patches."""
+    shapes = site.shapes
+    often = shapes if site.is_patched else [(1,) * len(site.shape)] * len(site)
+    if "t1" not in site.memory:
+        # float32: in half precision increments of 0.01 (p - t) are lost once p is near t.
+        pixels = sum(math.prod(shape) for shape in shapes)
+        site.memory["t1"] = np.zeros(site.classes * pixels, np.float32)
+        site.memory["visits"] = np.zeros(sum(math.prod(one) for one in often), np.int64)
+    t1 = Ragged(site.memory["t1"], np.array([(site.classes, *shape) for shape in shapes]))
+    return t1, Ragged(site.memory["visits"], np.array([(1, *shape) for shape in often]))
 
 
 METHOD = ELR

@@ -80,10 +80,6 @@ class FedCorr(Method):
     """Confidence from which on a prediction replaces a mask; 1 replaces nothing."""
     kappa: Share = 0.1
     """Largest noise level of a site that trains in phase 2."""
-    mixup: bool = True
-    """Train on mixed pairs of images."""
-    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Both parameters of the Beta distribution of the mixture."""
 
     wire: ClassVar[Wire] = Wire(
         fit=("mean_loss", "noise_level"), settings=("phase", "noise_level", "relabel")
@@ -191,10 +187,6 @@ class FedCorr(Method):
         remember_masks(site, current)
         return {}
 
-    def step(self, site: Site, batch: Batch) -> Tensor:
-        """Return the loss against the corrected masks, once there are some."""
-        return self.criterion(site.network(batch.images), current_masks(site, batch))
-
     def _train(self, site: Site) -> Numbers:
         draw = site.rng("mixup")
         pull = self.beta * site.settings["noise_level"] if site.settings["phase"] == 1 else 0.0
@@ -202,7 +194,7 @@ class FedCorr(Method):
         anchor = [w.detach().clone() for w in weights] if pull > 0 else []
 
         def step(batch: Batch) -> Tensor:
-            loss = self._mixed(site, batch, draw) if self.mixup else self.step(site, batch)
+            loss = self._mixed(site, batch, draw)
             if pull > 0:
                 square = squared_distance(weights, anchor)
                 # The small number gives the root a gradient of 0 at the start, where it has none.
@@ -212,7 +204,7 @@ class FedCorr(Method):
         return site.train(step)
 
     def _mixed(self, site: Site, batch: Batch, draw: np.random.Generator) -> Tensor:
-        lam = float(draw.beta(self.alpha, self.alpha))
+        lam = float(draw.beta(1.0, 1.0))
         partner = torch.from_numpy(draw.permutation(len(batch))).to(batch.images.device)
         return self.mixed_loss(site.network, batch.images, current_masks(site, batch), lam, partner)
 

@@ -182,8 +182,7 @@ class FedDM(Method):
 def trusted(logits: Tensor, masks: Tensor, keep: float) -> Tensor:
     """Return which foreground pixels a network trusts: the share ``keep`` with the smallest losses.
 
-    Logits and masks are ``(case, class, *space)``; each class of each case is judged alone. All of
-    its foreground is trusted if the share has no more than five pixels.
+    Each class of each case is judged alone, and kept whole if the share has five pixels at most.
 
     >>> z = torch.arange(20.0).reshape(1, 1, 20)
     >>> trusted(z, torch.ones(1, 1, 20), 0.5).sum().item()
@@ -203,11 +202,7 @@ def trusted(logits: Tensor, masks: Tensor, keep: float) -> Tensor:
 
 
 def calibrate_masks(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
-    """Return corrected targets and which pixels count, from three opinions on the foreground.
-
-    A pixel that all three trust stays foreground. One on which the own network and the near peer
-    differ becomes background. Other foreground is ignored; background stays and counts.
-    """
+    """Return corrected targets and which pixels count, from three opinions on the foreground."""
     foreground = masks > 0.5
     clean = own & near & far
     doubted = foreground & (own != near)
@@ -217,9 +212,7 @@ def calibrate_masks(masks: Tensor, own: Tensor, near: Tensor, far: Tensor) -> tu
 def choose_peers(server: Server, gathered: Gathered, probes: int) -> tuple[Choice, Choice]:
     """Let random images vote on the nearest and the farthest other network of each site.
 
-    The networks of two or more sites are as they were uploaded. The images are ``probes`` many,
-    uniform in 0..255; image i is always the same one in a run. Both results are ``(site,)``
-    positions: never the site itself, and the lowest for equal votes.
+    Image i is always the same one in a run. Both results are ``(site,)`` positions.
     """
     predictor = server.predictor(gathered.params(0))
     last = channels_last(server.format.dimensions)

@@ -59,9 +59,6 @@ class FedMix(Method):
 def mixed_weights(cases: Floats, loss: Floats, exponent: float, lam: float) -> Floats:
     """Return ``(c_i + lam * d_i) / (1 + lam)`` with d_i proportional to ``loss_i ** exponent``.
 
-    Cases and mean training losses (not negative) are ``(site,)``. The exponent is beta, or -beta to
-    turn the preference round; lam = 0 is FedAvg.
-
     >>> mixed_weights(np.array([10.0, 10.0]), np.array([0.2, 0.4]), 1.5, 10.0).round(6).tolist()
     [0.282913, 0.717087]
     """

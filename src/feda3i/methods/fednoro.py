@@ -163,9 +163,8 @@ def distances_to_clean(
 ) -> Floats:
     """Return D_i: how far each noisy site's network is from the nearest clean one, else 0.
 
-    The networks of all sites are ``rows`` ``(site, value)``; a distance is the sum of the norms of
-    the differences of their tensors, which are at ``spans`` ``(start, stop)``. A site that is
-    neither noisy nor clean has distance 0 and is not compared with.
+    A distance of rows ``(site, value)`` is the sum of the norms of the differences of their
+    tensors, which are at ``spans`` ``(start, stop)``.
 
     >>> rows = np.array([[0, 0, 0], [3, 4, 1]], dtype=np.float32)
     >>> flags = np.array([False, True])

@@ -201,10 +201,7 @@ class FedSelect(Method):
         return {"phi": phi.tolist(), "moments": moments.tolist()}
 
     def virtual(self, site: Site, phi: Floats, batch: Batch, proxy: Index) -> tuple[Floats, Floats]:
-        """Return how the proxy loss after a virtual step changes with each image's weight.
-
-        The second result are the images' losses before the step.
-        """
+        """Return the slopes of the proxy loss by each image's weight, and the images' losses."""
         network = site.network
         params = [p for p in network.parameters() if p.requires_grad]
 
@@ -233,8 +230,7 @@ class FedSelect(Method):
 def weight_slopes(losses: Callable[[float], Floats], norm: float, lr: float) -> Floats:
     """Return dL/dv of each image: -lr / |B| times the slope of its loss along the direction d.
 
-    ``losses(s)`` are the images' losses at w + s d, where d is the gradient of the proxy loss after
-    the virtual step and ``norm`` its length.
+    ``losses(s)`` are the images' losses at w + s d; ``norm`` is the length of d.
 
     >>> images = lambda s: (np.array([-s - 1, -s + 1])) ** 2 / 2  # w x - y at w = 0, d = -1
     >>> weight_slopes(images, 1.0, 0.1).round(6).tolist()

@@ -1,8 +1,4 @@
-"""What another network says of all that a site trains on in a round, found before the training.
-
-The network that answers does not change within a round, so it is asked once: about every case or,
-where the site trains on patches, about every patch that the round's epochs will draw.
-"""
+"""What another network says of all that a site trains on in a round, asked before the training."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ from feda3i.core.site import Batch, Site
 
 
 def foresee(site: Site, look: Callable[[Batch, Tensor], Tensor]) -> NDArray[Any]:
-    """Return ``(epoch, case, ...)`` what ``look`` makes of batches and the network's logits.
-
-    There is one epoch for whole cases, which are the same in all of them.
-    """
+    """Return ``(epoch, case, ...)`` what ``look`` makes of batches; one epoch for whole cases."""
     parts = [look(batch, logits).cpu().numpy() for batch, logits in site.predict_epochs()]
     found = np.concatenate(parts)
     return found.reshape(-1, len(site), *found.shape[1:])

@@ -182,28 +182,17 @@ def statistics_at_rest(network: nn.Module) -> Iterator[None]:
 
 
 def per_pixel(values: Tensor) -> Tensor:
-    """Return ``(case, class, *space)`` as means over the classes, one number per pixel.
-
-    A pixel is chosen or left out with all its classes, among those of the whole batch.
-    """
+    """Return ``(case, class, *space)`` as means over the classes, one number per pixel."""
     return values.mean(1).flatten()
 
 
 def smallest(values: Tensor, count: int) -> Tensor:
-    """Return the positions of the smallest values, exactly ``count`` of them.
-
-    >>> sorted(smallest(torch.tensor([3.0, 1.0, 2.0, 0.0]), 2).tolist())
-    [1, 3]
-    """
+    """Return the positions of the smallest values, exactly ``count`` of them."""
     return torch.topk(values, count, largest=False, sorted=False).indices
 
 
 def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tensor]:
-    """Return each network's mean cross-entropy over the pixels on which the other's is smallest.
-
-    Logits of both networks and masks of 0 and 1 are ``(case, class, *space)``; the share, in
-    (0, 1], is that of the batch's pixels that are kept.
-    """
+    """Return each network's mean loss over the share of pixels on which the other's is smallest."""
     pixels = [per_pixel(losses.pixel_cross_entropy(z, masks)) for z in logits]
     count = int(share * len(pixels[0]))
     if count == len(pixels[0]):
@@ -215,9 +204,9 @@ def exchange(logits: Sequence[Tensor], masks: Tensor, share: float) -> list[Tens
 def distil(strong: Sequence[Tensor], weak: Sequence[Tensor], count: int) -> list[Tensor]:
     """Return each network's divergence from the other on the other's most reliable pixels.
 
-    The less a pixel's logits differ between the two passes, the more reliable it is; ``count``
-    pixels of the batch, at least one, are. ``strong`` are both networks' logits of disturbed
-    images, ``weak`` those of the plain ones, warped as these are; they teach and get no gradient.
+    The less a pixel's logits differ between the two passes, the more reliable it is. ``strong`` are
+    both networks' logits of disturbed images, ``weak`` those of the plain ones, warped as these
+    are; they teach and get no gradient.
     """
     taught = [z.detach() for z in weak]
     errors = [(s.detach() - z) ** 2 for s, z in zip(strong, taught, strict=True)]
@@ -240,8 +229,8 @@ class Warp:
     flips: tuple[int, ...] = ()
     """Axes of space to mirror, counted from 0. Flips alone are exact and undo themselves."""
     places: Tensor | None = None
-    """``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1] from the first
-    to the last pixel; beyond the frame the border is repeated. ``None`` leaves pixels in place."""
+    """``(height, width, 2)`` where each pixel is taken from, (x, y) within [-1, 1]; the border is
+    repeated beyond the frame. ``None`` leaves pixels in place."""
 
     def __call__(self, batch: Tensor) -> Tensor:
         """Return ``(case, channel, *space)`` warped, the same for every case and channel."""
@@ -261,11 +250,7 @@ def warp_each(warps: Sequence[Warp], batch: Tensor) -> Tensor:
 
 
 def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tensor:
-    """Return the places of a rotation about the middle with magnification, ``(height, width, 2)``.
-
-    >>> torch.equal(rotation_and_zoom((2, 2), 0, 1)[0, 1], torch.tensor([1.0, -1.0]))
-    True
-    """
+    """Return the places ``(height, width, 2)`` of a rotation about the middle and a zoom."""
     height, width = shape
     # In pixels, so that a frame that is not square is not sheared.
     half = torch.tensor([(width - 1) / 2, (height - 1) / 2])

@@ -21,15 +21,12 @@ Points = NDArray[np.floating[Any]]
 def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.bool_]:
     """Return which points belong to the component with the larger mean (sum over columns).
 
-    Points are ``(point,)`` or ``(point, column)``, finite. Nobody is in the high group if there are
-    fewer than two points, if all are the same, or if the mixture puts all of them into one
-    component: there is then nothing to tell apart. The seed is that of the k-means initialisation,
-    and of the draw if there are more than ``most`` points.
+    Points are ``(point,)`` or ``(point, column)``, finite. Nobody is in the high group if there is
+    nothing to tell apart. The seed is that of the k-means initialisation, and of the draw if there
+    are more than ``most`` points.
 
     >>> high_group(np.array([0.1, 0.11, 0.12, 0.9, 0.91]), seed=0).tolist()
     [False, False, False, True, True]
-    >>> high_group(np.ones(3), seed=0).tolist()
-    [False, False, False]
     """
     rows = points[:, np.newaxis] if points.ndim == 1 else points
     nobody = np.zeros(len(rows), dtype=bool)
@@ -63,8 +60,8 @@ def min_max(columns: Floats) -> Floats:
 def vote_high_group(numbers: Floats, seeds: int = 9) -> NDArray[np.bool_]:
     """Return the high group that most of several mixtures agree on, the first one on ties.
 
-    The numbers are ``(site, column)``. Missing entries (NaN) take the smallest value of their
-    column, then each column is scaled to 0..1. The mixtures have the seeds 0, 1, ...
+    Missing entries (NaN) of ``(site, column)`` take the smallest value of their column, then each
+    column is scaled to 0..1.
 
     >>> vote_high_group(np.array([[0.1, 0.2], [0.9, np.nan], [0.8, 0.9], [0.1, 0.25]])).tolist()
     [False, False, True, False]

@@ -8,7 +8,7 @@ import torch
 from at_site import site_of, station_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, curve_fit
+from scipy.optimize import curve_fit
 from torch import nn
 
 from feda3i import losses
@@ -24,7 +24,7 @@ from feda3i.methods.adele import (
     flat_head,
     has_bent,
 )
-from feda3i.methods.corrected import current_masks, pack_masks
+from feda3i.methods.corrected import current_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
 OFF = {"correct": [False]}
@@ -126,17 +126,6 @@ def test_only_due_classes_are_corrected_and_others_are_kept(tmp_path):
     assert torch.equal(current_masks(site, batch)[:, 1], current[:, 1])
 
 
-def test_each_correction_begins_with_the_given_masks(tmp_path):
-    site = site_of(tmp_path, "adele")
-    batch = site.batch(np.arange(4))
-    site.memory["masks"] = pack_masks(site.given_masks() == 0)
-    site.network.outc.weight.data.zero_()
-    site.network.outc.bias.data.zero_()  # p = 1/2 everywhere: nothing is certain
-    numbers = site.method.look(site, [True])
-    assert numbers["annotated"] == [int(batch.masks.sum())]
-    assert torch.equal(current_masks(site, batch), batch.masks)
-
-
 # -- the switch -----------------------------------------------------------------------------------
 
 
@@ -228,13 +217,6 @@ def first_bend(values, r=0.9, rounds=100, **options):
     """Return the round at which the switch fires, counted from 0 for the initial model."""
     fired = (m for m in range(len(values)) if has_bent(values[: m + 1], r, rounds, **options))
     return next(fired, None)
-
-
-def test_slope_is_the_derivative():
-    curve = Curve(0.8, 0.6, 2.5)
-    for x in (0.3, 1.0, 7.0):
-        numeric = approx_fprime(np.array([x]), lambda v: float(curve.value(v)[0]), 1e-7)
-        assert curve.slope(np.array([x]))[0] == pytest.approx(numeric[0], rel=1e-4)
 
 
 def test_fit_is_the_weighted_bounded_fit_of_scipy():

@@ -33,5 +33,5 @@ def test_every_epoch_visits_every_case_of_the_site(tmp_path):
     numbers = site.method.fit(site)
     assert set(numbers) == {"loss"}
     assert site.memory["visits"].tolist() == [3, 3, 3, 3]
-    assert site.memory["t1"].shape == (4, 2, 32, 32)
+    assert site.memory["t1"].shape == (4 * 2 * 32 * 32,)
     assert site.memory["t1"].dtype == np.float32

@@ -119,14 +119,3 @@ def test_a_site_that_missed_the_survey_is_asked_with_the_model_of_the_survey(tmp
     assert [order.site for order in late] == ["site-4"]
     np.testing.assert_array_equal(late[0].params.values, at_survey)
     assert sorted(steps.server.state["losses"]) == [f"site-{k}" for k in (1, 2, 3, 4)]
-
-
-def test_without_a_clean_site_in_the_round_weights_are_fedavgs(tmp_path):
-    steps = Steps(tmp_path, "fednoro", SOON, unequal())
-    steps.play()
-    steps.server.state.update(
-        noisy=["site-1", "site-2"], losses={f"site-{k}": [0.0, 0.0] for k in (1, 2, 3)}
-    )
-    steps.lose("site-3", 2)
-    event = steps.play()
-    assert event["weights"] == pytest.approx({"site-1": 4 / 7, "site-2": 3 / 7})

@@ -35,7 +35,6 @@ WRONG = {
     "feda3i": {"t1": (0,), "r": (-0.1, 1.5), "power": (0,)},
     "fedcorr": {
         **{"t1": (-1,), "beta": (-1,), "pi": (1.5,), "theta": (0.4, 1.1), "kappa": (2,)},
-        "alpha": (0,),
     },
     "feddm": {"ratio": (1.0, -0.1), "stop": (0,), "probes": (0,)},
     "fedmix": {"lam": (-1, "much"), "beta": (-0.1, float("nan"))},
@@ -64,7 +63,6 @@ NEUTRAL = [
     ("adele", {"scales": [1.0], "rho": 1, "tau": 1}),  # one scale agrees with itself
     ("elr", {"lam": 0}),
     ("elr", {"lam": 0, "loss": "dc"}),
-    ("fedcorr", {"beta": 0, "pi": 0, "t2": 0, "mixup": False}),
     ("fednoro", {"s1": 5}),
     ("fedprox", {"mu": 0}),
     ("fedprox", {"mu": 0, "loss": "dc"}),

@@ -33,15 +33,6 @@ def test_a_late_site_starts_from_the_initialisation_not_from_the_others(tmp_path
     np.testing.assert_array_equal(model.values, late.values)
 
 
-def test_a_lost_local_site_keeps_its_network(tmp_path):
-    steps = Steps(tmp_path, "local")
-    steps.play()
-    before = steps.method.models(steps.server)["site-2"].values.copy()
-    steps.lose("site-2", 2)
-    steps.play()
-    np.testing.assert_array_equal(steps.method.models(steps.server)["site-2"].values, before)
-
-
 def test_clean_trains_on_the_truth(tmp_path):
     noisy = with_noisy(tiny_federation(), "site-1")
     clean = played(tmp_path, "clean", None, noisy)
