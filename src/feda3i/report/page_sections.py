@@ -358,19 +358,14 @@ def wire(groups: Sequence[Group]) -> Section:
 
 def _left(group: Group) -> dict[str, Any]:
     run = group.counted[0]
-    counted: Counter[str] = Counter()
-    for one in run.rounds:
-        counted.update(one.bytes_received)
     size = model_size(run.path / "model.safetensors")
     answered = Counter(site for one in run.rounds for site in one.site_loss)
-    # A simulation sends nothing; its replies would hold the parameters and a few numbers.
-    sent = dict(counted) or {site: answered[site] * size for site in run.cases if size}
+    sent = {site: answered[site] * size for site in run.cases if size}
     most, least = max(sent.values(), default=0), min(sent.values(), default=0)
     each = html.size(most) if most == least else f"{html.size(least)} to {html.size(most)}"
     return {
         "title": group.title,
         "words": _declared(group.method),
-        "is_counted": bool(counted),
         "total": f"{each} from each of {len(sent)} sites, {html.size(sum(sent.values()))} in all",
         "rows": [[html.name(s), answered[s], Cell(html.size(n), n)] for s, n in sent.items()],
         "sites": [*sent],

@@ -36,8 +36,6 @@ class RoundFacts(Record):
     seconds: Real
     site_loss: dict[str, Number]  # of the sites that took part
     missing: dict[str, str]
-    bytes_received: dict[str, int] = Field({})
-    """Bytes that came from each site, where a network counted them."""
     weights: dict[str, Numbers] = Field({})
     offsets: dict[str, list[Offset]] = Field({})
     moved: dict[str, list[Real]] = Field({})

@@ -154,7 +154,7 @@ def test_values_of_other_kinds_are_shown_or_refused(tmp_path, pairs):
             assert '<section id="run"' in page_of(path)
 
     names = dict.fromkeys(key for event in events for key in event if key != "event")
-    for key, odd in pairs([*names, "survey_missing", "bytes_received", "t1_reason", "offsets"]):
+    for key, odd in pairs([*names, "survey_missing", "t1_reason", "offsets"]):
         changed = [{**e, key: odd} if key in e or e["event"] == "round" else e for e in events]
         write_events(path, changed)
         look()
@@ -276,13 +276,11 @@ def test_a_gallery_needs_the_pixels_of_the_run(feda3i, tmp_path):
     assert "--gallery" in err
 
 
-def test_a_consortium_counts_bytes_and_scores_at_its_sites(tmp_path):
-    """Over a network sites send means under their own names, and the network counts bytes."""
+def test_a_consortium_is_scored_at_its_sites(tmp_path):
+    """Over a network sites send means under their own names."""
     path = fake_run(tmp_path / "run", method="fedavg", is_simulated=False)
     events = events_of(path)
     for event in events:
-        if event["event"] == "round":
-            event["bytes_received"] = {"site-01": 1_500_000, "site-02": 700}
         if event["event"] == "score":
             event["rows"] = [
                 {"case": f"site-0{k}", "class": 1, "dice": 0.5 + 0.1 * k} for k in (1, 2)
@@ -291,9 +289,6 @@ def test_a_consortium_counts_bytes_and_scores_at_its_sites(tmp_path):
     dice, where = site_dice(read_run(path))
     assert dice == pytest.approx({"site-01": 0.6, "site-02": 0.7})
     assert where == "test cases of each site"
-    text = words(page_of(path))
-    assert "as the network counted them" in text
-    assert "site-0146.0 MB" in text, "four replies, four times 1.5 MB"
 
 
 def test_a_simulation_tells_the_size_of_its_replies(tmp_path):
