@@ -51,7 +51,7 @@ class _Node:
 
     name: str = ""  # as its key is registered
     start: str | None = None
-    is_greeted: bool = False  # since it was started
+    greeted: str | None = None  # when it was started before it was greeted
     hello: str = ""  # the message that it has not answered yet
     refusal: str = ""  # why it is turned away
 
@@ -78,19 +78,19 @@ class Roster:
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
         here = {node.node_id: node for node in self.mail.grid.get_nodes()}
-        for number in here:
-            self._nodes[number].name = here[number].name
-        for number, node in self._nodes.items():
-            start = here[number].last_activated_at if number in here else None
-            if node.start != start:
-                node.start, node.is_greeted = start, False
+        for node in self._nodes.values():
+            node.start = None
+        for number, found in here.items():
+            node = self._nodes[number]
+            node.name, node.start = found.name, found.last_activated_at
         self._read_hellos()  # also of nodes that have been started again since
-        for number, node in self._nodes.items():
-            if node.start is not None and not node.is_greeted:
+        for number in here:
+            node = self._nodes[number]
+            if node.greeted != node.start:
                 # What it said before it was started again does not count.
                 content = records.write(Header("hello"), {})
                 node.hello = self.mail.send(content, number, HELLO_SECONDS)
-                node.is_greeted = bool(node.hello)  # otherwise it is tried again at the next look
+                node.greeted = node.start if node.hello else None  # or at the next look
         self._read_hellos()
 
     def _read_hellos(self) -> None:
@@ -103,7 +103,7 @@ class Roster:
                     continue
                 self._welcome(self._greeting(number, content), node)
             except LostError:
-                node.is_greeted = False  # it is greeted again if it is there
+                node.greeted = None  # it is greeted again if it is there
             except WireError as error:
                 self._refuse(number, str(error))
             node.hello = ""
@@ -114,7 +114,7 @@ class Roster:
             return None
         number = self.known[site].node
         node = self._nodes[number]
-        if node.start is None or node.hello or not node.is_greeted:
+        if node.start is None or node.hello or node.greeted != node.start:
             return None  # it is away, or was restarted and has not said hello again
         return number, node.start
 
