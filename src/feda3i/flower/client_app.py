@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 
 from feda3i import __version__
 from feda3i.engine.host import SiteHost
-from feda3i.engine.job import Job, job_for
+from feda3i.engine.job import job_for
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
 from feda3i.errors import DivergedError, FedA3IError, RecipeError, RunError, WireError
 from feda3i.flower import records
@@ -60,7 +60,10 @@ def _work(content: RecordDict, context: Context, settings: NodeSettings) -> Reco
     data = open_data(recipe, settings)
     job = job_for(recipe, data.train, data.classes)
     if header.kind == "hello":
-        return _hello(job, data, settings.site)
+        about = {"classes": job.format.classes, "shape": list(job.format.shape)}
+        about |= {"cases": len(data.index), "channels": job.format.channels}
+        hello = Header("hello", site=settings.site, layout=job.layout.digest())
+        return records.write(hello, {**about, "version": __version__})
     if header.site != settings.site:
         raise WireError(f"an order for site '{header.site}' reached another site")
     if header.layout != job.layout.digest():
@@ -74,17 +77,6 @@ def _work(content: RecordDict, context: Context, settings: NodeSettings) -> Reco
         return records.write(header, {"rows": _scores(host, data, settings.site, content, body)})
     order = records.read_order(content, header, body, host.layout, job.method.wire.networks)
     return records.write_reply(host.answer(order), header.run, header.layout)
-
-
-def _hello(job: Job, data: SiteData, site: str) -> RecordDict:
-    body = {
-        "cases": len(data.index),
-        "channels": job.format.channels,
-        "classes": job.format.classes,
-        "shape": list(job.format.shape),
-        "version": __version__,
-    }
-    return records.write(Header("hello", site=site, layout=job.layout.digest()), body)
 
 
 def _scores(

@@ -1,22 +1,23 @@
-"""Who is there: nodes are greeted when they connect, and what they claim is checked."""
+"""The nodes of Flower's grid: messages to them, who is there, and what they say of themselves."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from flwr.app import RecordDict
+import httpx
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
 from pydantic import Field
 
 from feda3i import __version__
 from feda3i.core.wire import MAX_CASES
-from feda3i.errors import RunError, WireError, printable
+from feda3i.errors import RunError, WireError, printable, summary
 from feda3i.flower import records
-from feda3i.flower.mail import LostError, Mail
 from feda3i.flower.node import SITE_NAME
 from feda3i.flower.records import Header
 
@@ -26,7 +27,16 @@ MAX_REFUSALS = 100
 """Refusals kept for the next event: a node that is refused again and again fills no log."""
 HELLO_SECONDS = 600.0
 """What a node may take to say hello; reading its cases for the first time takes a while."""
-
+_REASONS = {
+    1: "its app could not be loaded",
+    2: "its app failed",
+    3: "the order is gone",
+    4: "the reply is gone",
+    5: "the node went offline",
+    7: "it refused the app",
+    8: "its app crashed",
+}
+_LOST = (3, 4, 5)
 
 _Kinds = Annotated[int, Field(ge=1, le=1024)]
 _Side = Annotated[int, Field(ge=1, le=2**16)]
@@ -56,28 +66,62 @@ class _Node:
     refusal: str = ""  # why it is turned away
 
 
+class LostError(Exception):
+    """A message or a node is gone; the site may be asked again."""
+
+
 class Roster:
-    """The sites of a consortium as they come, go and return.
+    """The sites of a consortium as they come, go and return, and the messages to them.
 
     ``expected`` names the sites that belong to it, if that is known; others are turned away.
     ``bound`` holds the number of cases of every site that was ever there in this run: it decides
     how much a site counts, so it cannot be changed on the way. ``layout`` is the digest of the
-    network that sites must build, ``None`` until the server knows.
+    network that sites must build, ``None`` until the server knows. ``make`` makes a message:
+    Flower's class lets only processes that Flower has started do so.
     """
 
     def __init__(
-        self, mail: Mail, expected: Sequence[str] = (), bound: Mapping[str, int] | None = None
+        self,
+        grid: Grid,
+        expected: Sequence[str] = (),
+        bound: Mapping[str, int] | None = None,
+        make: Callable[..., Message] = Message,
     ) -> None:
-        self.mail, self.expected = mail, tuple(expected)
-        self.bound = dict(bound or {})
+        self.grid, self._make = grid, make
+        self.expected, self.bound = tuple(expected), dict(bound or {})
         self.layout: str | None = None
         self.known: dict[str, Greeting] = {}
         self.refusals: list[str] = []
         self._nodes: defaultdict[int, _Node] = defaultdict(_Node)
 
+    def send(self, content: RecordDict, node: int, seconds: float) -> str:
+        """Send a message for some seconds; return its identifier, "" if it could not be sent."""
+        message = self._make(content, node, "query", ttl=seconds)
+        return next(iter(self.grid.push_messages([message])), None) or ""
+
+    def fetch(self, identifier: str) -> RecordDict | None:
+        """Return the reply to a message, if it has come; raise ``WireError`` if it is none.
+
+        Replies are fetched one by one, so that a forged one spoils no other. What goes wrong
+        between this process and the SuperLink is not the node's fault and is passed on as it is.
+        """
+        try:
+            reply = next(iter(self.grid.pull_messages([identifier])), None)
+        except (httpx.HTTPError, OSError, RuntimeError, MemoryError):
+            raise
+        except Exception as error:  # whatever Flower's reading of a forged message ends in
+            reason = printable(summary(error), 300)
+            raise WireError(f"its message cannot be read: {reason}") from None
+        if reply is None or not reply.has_error():
+            return None if reply is None else reply.content
+        code = reply.error.code
+        kind = LostError if code in _LOST else WireError
+        reason = printable(str(reply.error.reason), 300)
+        raise kind(f"{_REASONS.get(code, f'error {code}')} ({reason})")
+
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
-        here = {node.node_id: node for node in self.mail.grid.get_nodes()}
+        here = {node.node_id: node for node in self.grid.get_nodes()}
         for node in self._nodes.values():
             node.start = None
         for number, found in here.items():
@@ -89,7 +133,7 @@ class Roster:
             if node.greeted != node.start:
                 # What it said before it was started again does not count.
                 content = records.write(Header("hello"), {})
-                node.hello = self.mail.send(content, number, HELLO_SECONDS)
+                node.hello = self.send(content, number, HELLO_SECONDS)
                 node.greeted = node.start if node.hello else None  # or at the next look
         self._read_hellos()
 
@@ -98,7 +142,7 @@ class Roster:
             if not node.hello:
                 continue
             try:
-                content = self.mail.fetch(node.hello)
+                content = self.fetch(node.hello)
                 if content is None:
                     continue
                 self._welcome(self._greeting(number, content), node)

@@ -31,7 +31,6 @@ from feda3i.engine.run import Result, describe, finished, job_of, run_rounds
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.transport import one_thread
 from feda3i.errors import RecipeError, RunError
-from feda3i.flower.mail import Mail
 from feda3i.flower.node import folder_options, read_env, recipe_in
 from feda3i.flower.roster import Roster
 from feda3i.flower.transport import SITES, FlowerTransport
@@ -105,7 +104,7 @@ def serve(
     job, test, facts = _prepare(settings)
     sites = path / SITES if settings.is_resumed else None
     bound = json.loads(sites.read_text("utf-8")) if sites and sites.exists() else {}
-    roster = Roster(Mail(grid, make), settings.sites, bound)
+    roster = Roster(grid, settings.sites, bound, make)
     roster.layout = None if job is None else job.layout.digest()
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
     job = job or _job_of_sites(recipe, roster, settings.least())

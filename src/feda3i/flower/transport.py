@@ -28,9 +28,8 @@ from feda3i.engine.scoring import Row, join_slices, score_cases
 from feda3i.errors import DivergedError, WireError
 from feda3i.files import write_file
 from feda3i.flower import records
-from feda3i.flower.mail import LostError
 from feda3i.flower.records import Header
-from feda3i.flower.roster import Roster
+from feda3i.flower.roster import LostError, Roster
 
 SITES = Path("state") / "sites.json"
 """Where a run folder remembers who took part, and with how many cases."""
@@ -171,7 +170,7 @@ class FlowerTransport:
         node, start = place
         if item.message and item.start == start:
             return
-        item.message, item.start = self.roster.mail.send(item.content, node, left), start
+        item.message, item.start = self.roster.send(item.content, node, left), start
         item.sent = time.monotonic()
         late = "it did not answer before the deadline"
         item.reason = late if item.message else "the order could not be sent"
@@ -181,7 +180,7 @@ class FlowerTransport:
         if not item.message:
             return None
         try:
-            content = self.roster.mail.fetch(item.message)
+            content = self.roster.fetch(item.message)
             if content is None:
                 return None
             if item.kind == "fit":

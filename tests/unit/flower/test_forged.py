@@ -10,7 +10,6 @@ from attacks import FORGED, HELLOS, HUGE, UGLY, forge, only, with_survey
 from consortium import Trial, site_names, tiny
 from feda3i.engine.console import Silent
 from feda3i.errors import RunError, WireError
-from feda3i.flower.mail import Mail
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import rows_of
@@ -163,7 +162,7 @@ def test_forged_surveys_end_no_run(tmp_path, value):
 
 def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
     def roster(*shapes):
-        made = Roster(Mail(None))
+        made = Roster(None)
         for k, shape in enumerate(shapes):
             made.known[f"s{k}"] = Greeting(
                 node=k,
