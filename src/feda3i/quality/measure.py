@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from feda3i.errors import DataError
 from feda3i.geometry import box_around, relative_sizes, signed_distance, touched_faces
 from feda3i.quality.edges import SIDE, WEAKEST, Evidence, colour_profile, longest_side
 from feda3i.quality.numbers import FloatArray
@@ -171,8 +170,6 @@ def contour_offset(
     2
     """
     one, two = np.asarray(drawn) != 0, np.asarray(predicted) != 0
-    if one.shape != two.shape:
-        raise DataError(f"expected two masks of one shape, found {one.shape} and {two.shape}")
     if not one.any() or one.all() or not two.any() or two.all():
         return math.nan
     window = box_around(one | two, margin=1)  # holds the whole of both borders

@@ -104,10 +104,6 @@ def learning_difficulty(
     True
     """
     values, drawn = _as_logits(logits), np.asarray(mask)
-    if values.shape != drawn.shape:
-        raise DataError(
-            f"expected logits and mask of one shape, found {values.shape} and {drawn.shape}"
-        )
     inner, outer = boundary_regions(drawn, spacing)
     if not inner.any():
         return math.nan, math.nan

@@ -142,5 +142,3 @@ def test_wrong_shapes_are_explained():
     logits, masks = two_class_site()
     with pytest.raises(DataError, match=r"expected logits \(case, class, \*space\) \(5, 1, 40"):
         survey_site([(logits, masks)], classes=1)
-    with pytest.raises(DataError, match="of one shape"):
-        learning_difficulty(np.zeros((3, 3)), np.zeros((3, 4)))
