@@ -101,18 +101,30 @@ def build_model(
         factor = side / SIDE / annotator.scale
         return DrawnAtSize(build_model(name, annotator.scaled(factor), given), factor)
     kind = REGISTRY.get(name)
+    if not _makes_noise(kind):
+        raise RecipeError(
+            f"noise model '{name}': expected a class with __call__(mask, rng) or a function of mu "
+            f"and sigma, found {kind!r}"
+        )
     if hasattr(kind, "for_annotator"):
         call = partial(kind.for_annotator, annotator)
     else:
         call = partial(kind, mu=annotator.mu, sigma=annotator.sigma)
     try:
         inspect.signature(call).bind(**given)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise RecipeError(f"noise model '{name}' cannot be made: {error}") from None
     model = call(**given)
     if not isinstance(model, NoiseModel):
         raise RecipeError(f"noise model '{name}': expected a callable (mask, rng), found {model!r}")
     return model
+
+
+def _makes_noise(kind: Any) -> bool:
+    """Return whether this may be called: a recipe can name any class or function."""
+    if isinstance(kind, type):
+        return any("__call__" in vars(base) for base in kind.__mro__)
+    return inspect.isfunction(kind) and {"mu", "sigma"} <= set(inspect.signature(kind).parameters)
 
 
 def mean_dice(clean: Mask, noisy: Mask) -> float:
