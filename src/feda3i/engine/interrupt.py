@@ -11,14 +11,10 @@ from typing import Any, Self
 class Interrupt:
     """Remembers a Ctrl-C, because the exception that it raises may not arrive as such.
 
-    Python raises ``KeyboardInterrupt`` wherever the main thread happens to be, and code on the way
-    up may swallow it or make another error of it. Torch imports a large part of itself when the
-    first optimiser is made; of 140 interrupts in the second around that, one was lost and three
-    ended as ``RuntimeError``. So the signal is noted: ``check`` raises it again where nobody
-    catches it, and any other error that leaves the ``with`` block after it becomes one.
-
-    SIGTERM, which Slurm sends before it kills, counts as Ctrl-C. Only the usual reactions are
-    completed like this; a host program that has set its own (Flower, a notebook) keeps them.
+    Code on the way up (torch, when it imports itself) may swallow it or make another error of it.
+    So the signal is noted: ``check`` raises it again where nobody catches it, and any other error
+    that leaves the ``with`` block after it becomes one. SIGTERM, which Slurm sends before it kills,
+    counts as Ctrl-C. A host program that has set its own reactions (Flower, a notebook) keeps them.
     """
 
     def __init__(self) -> None:

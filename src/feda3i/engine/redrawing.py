@@ -41,8 +41,13 @@ def is_wanted(recipe: Recipe) -> bool:
 
 def begin(server: Server, recipe: Recipe) -> None:
     """Keep a place for the offsets, and those of trusted masks by class if there are any."""
-    trusted = recipe.redraw.trusted
-    found = _given(recipe, server.format.classes)
+    b0, trusted, classes = recipe.redraw.b0, recipe.redraw.trusted, server.format.classes
+    if len(b0) not in (0, 1, classes):
+        raise RecipeError(
+            f"redraw.b0: expected one number for each of {classes} classes, found {len(b0)}"
+        )
+    by_class = b0 * classes if len(b0) == 1 else b0
+    found = [quality.Offset(one, recipe.redraw.b0_error, 1) for one in by_class]
     if isinstance(trusted, str):
         found = trusted_offsets(recipe, Path(trusted), server.format)
     border = [_row(one) for one in found]
@@ -133,17 +138,6 @@ def _unit(server: Server) -> tuple[float, str]:
     if server.format.patches:  # every case has its own size
         return 1.0, "px (at 256)"
     return max(server.format.shape) / quality.SIDE, "px"
-
-
-def _given(recipe: Recipe, classes: int) -> list[quality.Offset]:
-    """Return the offsets of trusted masks that the recipe gives as numbers."""
-    b0 = recipe.redraw.b0
-    if len(b0) not in (0, 1, classes):
-        raise RecipeError(
-            f"redraw.b0: expected one number for each of {classes} classes, found {len(b0)}"
-        )
-    numbers = np.resize(np.array(b0), classes).tolist() if b0 else []
-    return [quality.Offset(one, recipe.redraw.b0_error, 1) for one in numbers]
 
 
 def _trusted_sites(recipe: Recipe) -> tuple[str, ...]:

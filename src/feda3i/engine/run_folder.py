@@ -94,7 +94,12 @@ class RunFolder:
         if not path.is_dir():
             raise RunError(f"expected a run folder, found nothing at '{path}'")
         lock.check_plain_files(path)
-        check_log(path, folder.manifest())
+        expected = str(folder.manifest().get("events_sha256", "none"))
+        if folder.is_done and (found := hash_file(folder.events)) != expected:
+            raise RunError(
+                f"'{folder.events}' is not the log that this run wrote: expected SHA-256 "
+                f"{expected[:12]} (manifest.json), found {found[:12]}; restore it from a copy"
+            )
         if to_write:
             folder._lock = lock.hold(path)
             lock.sweep(path)
@@ -280,17 +285,3 @@ def hash_file(path: Path) -> str:
         return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
     except OSError as error:
         raise RunError(f"'{path}' cannot be read: {error}") from None
-
-
-def check_log(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise ``RunError`` if the log of a finished run is not the one that the run wrote.
-
-    Whatever reads results calls this: ``RunFolder.open`` does, and so does the report.
-    """
-    expected = str(manifest.get("events_sha256", "none"))
-    found = hash_file(folder / "events.jsonl")
-    if (folder / "DONE").exists() and found != expected:
-        raise RunError(
-            f"'{folder}/events.jsonl' is not the log that this run wrote: expected SHA-256 "
-            f"{expected[:12]} (manifest.json), found {found[:12]}; restore it from a copy"
-        )

@@ -1,4 +1,4 @@
-"""The device plan as a pure function, and training in lower precision on the CPU."""
+"""Training in lower precision on the CPU."""
 
 import numpy as np
 import pytest
@@ -6,22 +6,7 @@ import torch
 
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training
-from feda3i.engine.workers import devices_of
 from feda3i.testing import Subject, outcome_of, tiny_federation
-
-
-@pytest.mark.parametrize(
-    ("wanted", "gpus", "expected"),
-    [
-        ("auto", 2, ["cuda:0", "cuda:1"]),
-        ("cuda", 1, ["cuda:0"]),
-        ("cuda:3", 4, ["cuda:3"]),
-        ("auto", 0, ["cpu"]),
-        ("cpu", 8, ["cpu"]),
-    ],
-)
-def test_workers_take_devices_in_turn(wanted, gpus, expected):
-    assert devices_of(wanted, gpus) == expected
 
 
 def test_bfloat16_trains_and_repeats():

@@ -8,7 +8,7 @@ from feda3i.errors import RecipeError
 from feda3i.methods import REGISTRY
 from feda3i.methods.base import make_method
 from listeners import StopAfter
-from short import SHORT, TINY
+from short import SHORT
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,3 @@ def test_a_model_that_finds_nothing_or_everything_is_told():
 def test_options_without_effect_are_errors():
     with pytest.raises(RecipeError, match="r = 'share'"):
         make_method("feda3i", {"weighting": "intra", "r": 0.3})
-
-
-def test_a_dry_run_tells_it_too(feda3i, tmp_path):
-    late = ("method=feda3i", "method.t1=8", "--dry-run", "--out", tmp_path / "run")
-    code, out, _ = feda3i("run", "demo", *TINY, *late)
-    assert code == 0
-    assert "would begin in round 9" in " ".join(out.split())
