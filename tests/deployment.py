@@ -26,10 +26,6 @@ class Consortium(deploy_demo.Consortium):
         self._settle(site)
 
 
-def names(count):
-    return [f"site-{k + 1:02d}" for k in range(count)]
-
-
 def small(recipe, **engine):
     values = recipe.to_dict()
     values["engine"].update(engine)

@@ -13,14 +13,13 @@ import pytest
 pytest.importorskip("flwr")
 
 import attacks
-from consortium import Trial, weights_of
-from deployment import Consortium, events_of, finish, names, small, wait_for_nodes
+from consortium import Trial, site_names, weights_of
+from deployment import Consortium, events_of, finish, small, wait_for_nodes
 from feda3i.flower.deploy_demo import recipe_of
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 BAD = "site-02"
-HONEST = ["site-01", "site-03"]
 FITS = {**attacks.FORGED, **attacks.UNREADABLE, "ten times the cases": (None, "40 cases; at its")}
 ODD = (0, 1, 6)
 """Hellos of 400 digits, of 10^15 cases and of an odd shape; all others are in the fast tests."""
@@ -57,24 +56,17 @@ def recipe_for(rounds, method="fedavg", **engine):
     return small(recipe_of(3, method, rounds), **{"min_sites": 2, "deadline": 600, **engine})
 
 
-def refuse(name, reply):
-    """Spoil the bad site's first two fits so that they are refused."""
-    header = reply.content["header"]
-    is_meant = name == BAD and header["kind"] == "fit" and header["round"] < 3
-    return attacks.forge(reply, cases=-1) if is_meant else reply
-
-
 def is_clean(event):
     return json.dumps(event, ensure_ascii=False).isprintable()
 
 
 def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
-    with Consortium(tmp_path / "c", names(3), patience=1800) as consortium:
+    with Consortium(tmp_path / "c", site_names(3), patience=1800) as consortium:
         consortium.start_server()
         hostile = Hostile(consortium, tmp_path)
-        for name in names(3):
+        for name in site_names(3):
             consortium.start_site(name)
-        wait_for_nodes(consortium, names(3))
+        wait_for_nodes(consortium, site_names(3))
 
         # Odd hellos, each after a restart, while the server waits for the site; then every forged
         # reply, one a round; then it is honest.
@@ -125,7 +117,8 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
             assert not events_of(consortium, name, "resume")
 
     # Nothing of the attacker was merged, so the model is that of a run in which it never answered.
-    silent = Trial(tmp_path / "silent", guarded, names(3), refuse)
+    refuse = attacks.only(BAD, "fit", lambda reply: attacks.forge(reply, cases=-1), (1, 2))
+    silent = Trial(tmp_path / "silent", guarded, site_names(3), refuse)
     silent.play()
     expected = weights_of(tmp_path / "silent" / "trial")
     found = weights_of(tmp_path / "c" / "runs" / "guarded")

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import feda3i
-from deployment import Consortium, finish, names, rounds_of, small, wait_for_nodes, wait_for_round
+from consortium import site_names
+from deployment import Consortium, finish, rounds_of, small, wait_for_nodes, wait_for_round
 from feda3i.flower.deploy_demo import recipe_of
 from feda3i.recipe import validate
 
@@ -30,7 +31,7 @@ def other_version(folder, **changes):
 
 def test_other_versions_and_two_runs_at_once(tmp_path):
     recipe = small(recipe_of(4, "fedavg", rounds=3), min_sites=3, deadline=1200)
-    sites = names(4)
+    sites = site_names(4)
     older = other_version(tmp_path / "older", init=('__version__ = "', '__version__ = "0.0.9-'))
     newer = other_version(tmp_path / "newer", flower__records=("PROTOCOL = 3", "PROTOCOL = 99"))
     with Consortium(tmp_path / "c", sites, patience=60) as consortium:

@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from consortium import site_names
 from deployment import (
     Consortium,
     events_of,
-    names,
     rounds_of,
     small,
     statuses,
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.slow
 
 def test_both_engines_make_the_same_model(tmp_path):
     recipes = {name: small(recipe_of(3, name, n)) for name, n in (("feda3i", 3), ("fedavg", 2))}
-    with Consortium(tmp_path / "c", names(3)) as consortium:
+    with Consortium(tmp_path / "c", site_names(3)) as consortium:
         consortium.start_server()
-        for name in names(3):
+        for name in site_names(3):
             consortium.start_site(name)
         for method, recipe in recipes.items():
             (tmp_path / f"{method}.toml").write_text(recipe.to_toml())
@@ -86,15 +86,15 @@ def processes_of(folder):
 
 def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path):
     recipe = small(recipe_of(4, "fedavg", rounds=12), min_sites=2, deadline=HANG)
-    with Consortium(tmp_path / "c", names(4), patience=20) as consortium:
+    with Consortium(tmp_path / "c", site_names(4), patience=20) as consortium:
         consortium.start_server()
-        for name in names(3):
+        for name in site_names(3):
             consortium.start_site(name)
 
         consortium.add("intruder")  # its key is not registered
         consortium.start_site("intruder")
 
-        wait_for_nodes(consortium, names(3))
+        wait_for_nodes(consortium, site_names(3))
         first = consortium.start_run(recipe, "faults")
         wait_for_round(consortium, first, "faults", 1)
         wait_until(

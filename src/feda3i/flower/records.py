@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields as fields_of
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -97,8 +96,7 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
         )
     fields = dict(record)
     text = fields.pop("body", "{}")
-    known = {field.name: fields[field.name] for field in fields_of(Header) if field.name in fields}
-    header = checked(Header, known, "the header of a message")
+    header = checked(Header, fields, "the header of a message")
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         raise WireError(f"expected a body of at most {MAX_TEXT} bytes of JSON")
     try:

@@ -67,6 +67,10 @@ def make_app(asked, mods=()):
     return app
 
 
+def weighted(**options):
+    return FedA3I(t1=1, fraction_evaluate=0.0, **options)
+
+
 def play(strategy, rounds, start=START, mods=()):
     asked = []
     grid = InProcessGrid(make_app(asked, mods), NODES, {})
@@ -85,7 +89,7 @@ def test_the_warm_up_is_fedavg():
 
 
 def test_after_the_survey_stages_are_weighed_as_in_the_paper():
-    strategy = FedA3I(t1=1, safe=False, max_share=1, fraction_evaluate=0.0)
+    strategy = weighted(safe=False, max_share=1)
     ours, asked = play(strategy, 2)
     size = np.array(CASES) / sum(CASES)
     mean = float(size @ np.arange(1, 6))
@@ -105,7 +109,7 @@ def test_after_the_survey_stages_are_weighed_as_in_the_paper():
 
 
 def test_by_default_sites_are_balanced_as_in_the_engine():
-    strategy = FedA3I(t1=1, fraction_evaluate=0.0)
+    strategy = weighted()
     play(strategy, 2)
     surveys = dict(sorted(strategy.surveys.items()))
     cases = np.array(CASES, float)
@@ -118,7 +122,7 @@ def test_by_default_sites_are_balanced_as_in_the_engine():
 
 
 def test_quality_gives_no_node_more_than_the_cap():
-    strategy = FedA3I(t1=1, safe=False, fraction_evaluate=0.0)  # the paper's rule gives one 0.5
+    strategy = weighted(safe=False)  # the paper's rule gives one 0.5
     play(strategy, 2)
     assert np.max(list(strategy.weights.values())) <= 0.4
     assert np.sum(list(strategy.weights.values()), axis=0) == pytest.approx(1.0)
@@ -128,10 +132,10 @@ def test_a_resumed_strategy_goes_on_where_it_was():
     def again(arrays):
         return {name: array for name, array in arrays.items() if name in START}
 
-    whole, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 4)
-    first = FedA3I(t1=1, fraction_evaluate=0.0)
+    whole, _ = play(weighted(), 4)
+    first = weighted()
     half, _ = play(first, 2)
-    second = FedA3I(t1=1, fraction_evaluate=0.0)
+    second = weighted()
     second.restore(first.state())
     found, asked = play(second, 2, start=again(half))
     assert asked == []
@@ -158,7 +162,7 @@ class Mine(Doubled, FedA3I):
 
 
 def test_it_composes_with_other_strategies():
-    ours, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 1)
+    ours, _ = play(weighted(), 1)
     mine = Mine(fraction_evaluate=0.0)
     doubled, _ = play(mine, 1)
     assert np.array_equal(doubled["a.w"], 2 * ours["a.w"])
@@ -173,28 +177,28 @@ def test_it_composes_with_other_strategies():
 
 
 def test_it_works_under_differential_privacy():
-    wrapped = FedA3I(t1=1, fraction_evaluate=0.0)
+    wrapped = weighted()
     quiet = DifferentialPrivacyServerSideFixedClipping(wrapped, 0.0, 1e9, 5)
     start = {**START, "b.counter": np.asarray(0, np.int64)}
     private, _ = play(quiet, 2, start=start)
-    plain, _ = play(FedA3I(t1=1, fraction_evaluate=0.0), 2, start=start)
+    plain, _ = play(weighted(), 2, start=start)
     assert private["a.w"] == pytest.approx(plain["a.w"])
     assert wrapped.rating is not None
-    wrapped = FedA3I(t1=1, fraction_evaluate=0.0)
+    wrapped = weighted()
     clipped = DifferentialPrivacyClientSideFixedClipping(wrapped, 0.0, 0.5, 5)
     small, asked = play(clipped, 2, mods=[fixedclipping_mod])
     assert len(asked) == 5
     assert wrapped.rating is not None
     assert 0 < np.abs(small["a.w"]).max() < 1  # two rounds of updates clipped to a norm of 0.5
     local = LocalDpMod(clipping_norm=0.5, sensitivity=1e-9, epsilon=1.0, delta=0.1)
-    noisy, asked = play(FedA3I(t1=1, fraction_evaluate=0.0), 2, mods=[local])
+    noisy, asked = play(weighted(), 2, mods=[local])
     assert len(asked) == 5
     assert noisy["a.w"] == pytest.approx(small["a.w"], abs=1e-3)
 
 
 def test_a_node_that_comes_later_is_asked_with_the_early_model():
     online = set(NODES) - {"node-3"}
-    strategy = FedA3I(t1=1, safe=False, max_share=1, fraction_evaluate=0.0)
+    strategy = weighted(safe=False, max_share=1)
     asked = []
     grid = InProcessGrid(make_app(asked), NODES, {})
     grid.online = online
