@@ -296,7 +296,7 @@ PLANTS = (
     Plant(
         "larger and smaller groups exchanged",
         "groups by mixture",
-        "feda3i.quality.grouping:_larger",
+        "feda3i.quality.weights:_larger",
         lambda f: lambda *a: 1 - f(*a),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.messages import Floats
-from feda3i.quality.grouping import fit_gaussians
+from feda3i.quality.weights import fit_gaussians
 
 MOST = 100_000
 """Points that a fit looks at; more are drawn from and then classified by the fitted mixture."""

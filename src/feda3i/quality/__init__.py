@@ -7,7 +7,6 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 from feda3i.quality.balance import balance_by_offset, balance_sites
 from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
 from feda3i.quality.effects import Effects, combined, site_effects
-from feda3i.quality.grouping import Grouping, group_sites, strengths
 from feda3i.quality.measure import (
     Offset,
     agreement,
@@ -20,7 +19,15 @@ from feda3i.quality.objects import Counts
 from feda3i.quality.rating import Part, Rating, rate_sites, survey_lines
 from feda3i.quality.shift import redraw, shift_mask
 from feda3i.quality.survey import SiteSurvey, boundary_regions, learning_difficulty, survey_site
-from feda3i.quality.weights import effective_sites, mix_by_stage, shares, site_weights
+from feda3i.quality.weights import (
+    Grouping,
+    effective_sites,
+    group_sites,
+    mix_by_stage,
+    shares,
+    site_weights,
+    strengths,
+)
 
 __all__ = [
     "SIDE",

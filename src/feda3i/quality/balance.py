@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.quality.edges import SIDE
-from feda3i.quality.grouping import Grouping
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.rating import Part, Rating, by_class
 from feda3i.quality.survey import SiteSurvey
-from feda3i.quality.weights import shares
+from feda3i.quality.weights import Grouping, shares
 
 LEAST, MOST = 0.25, 4.0  # bounds of a weight, as multiples of the site's share of cases
 CEILING = 0.4  # of a site's weight, unless its cases alone give it more

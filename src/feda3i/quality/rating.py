@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic.dataclasses import dataclass
 
 from feda3i.errors import RecipeError
-from feda3i.quality.grouping import Grouping, group_sites
 from feda3i.quality.numbers import FloatArray, Floats, Plain
 from feda3i.quality.survey import SiteSurvey
-from feda3i.quality.weights import GROUPS, Mass, shares, site_weights
+from feda3i.quality.weights import GROUPS, Grouping, Mass, group_sites, shares, site_weights
 
 UNUSUAL = 1.5  # times the share of cases: such a weight is worth a line, or less than the inverse
 MOST_LINES = 8

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feda3i.errors import RecipeError
-from feda3i.quality import group_sites, grouping
+from feda3i.quality import group_sites, weights
 
 
 def clouds(larger=12, smaller=8, seed=0):
@@ -58,7 +58,7 @@ def test_bad_rows_are_unrated_and_counted():
 
 def test_mixture_that_does_not_converge_is_refitted(monkeypatch):
     # one step never converges; ten of more starts do
-    monkeypatch.setattr(grouping, "STEPS", 1)
+    monkeypatch.setattr(weights, "STEPS", 1)
     groups = group_sites(clouds(30, 30))
     assert groups.reason == "two Gaussians on (q1, q2), 50 initialisations"
     assert groups.labels == ("larger",) * 30 + ("smaller",) * 30
