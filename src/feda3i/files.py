@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,11 +49,6 @@ def make_private(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     return folder
-
-
-def hash_text(*parts: str) -> str:
-    """Return the SHA-256 of strings, each ended by a zero byte."""
-    return hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()
 
 
 # -- pictures, arrays, tables, figures (missing folders are created) ----------------------------

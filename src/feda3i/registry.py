@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
 from feda3i.errors import FedA3IError, RecipeError, nearest, summary, unknown
 
@@ -108,20 +108,17 @@ def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
         raise RecipeError(f"{kind}: '{name}' cannot be loaded: {summary(error)}") from error
 
 
-def declares(function: Any, kind: type) -> bool | None:
-    """Return whether a function says that it returns a kind of thing; ``None`` if it says nothing.
+def declares(function: Any, kind: type) -> bool:
+    """Return whether a function says that it returns a kind of thing.
 
     >>> def make() -> int: ...
     >>> declares(make, int), declares(make, str), declares(print, int)
-    (True, False, None)
+    (True, False, False)
     """
-    try:
-        made = get_type_hints(function).get("return")
-    except Exception:  # e.g. a name imported for type checkers only
-        made = getattr(function, "__annotations__", {}).get("return")
-    if isinstance(made, str):
-        return made.rpartition(".")[2] == kind.__name__ or None
-    return None if made is None else isinstance(made, type) and issubclass(made, kind)
+    made = getattr(function, "__annotations__", {}).get("return")
+    if isinstance(made, type):
+        return issubclass(made, kind)
+    return str(made).rpartition(".")[2] == kind.__name__
 
 
 def _load_file(place: str) -> ModuleType:

@@ -30,24 +30,25 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
     Traceback (most recent call last):
     feda3i.errors.RecipeError: train.lr: expected a finite number, found nan
     """
+    where = place if len(place) <= 80 else f"{place[:80]}..."
     if depth > DEEPEST:
-        raise RecipeError(f"{_start(place)}: nested more than {DEEPEST} levels deep")
+        raise RecipeError(f"{where}: nested more than {DEEPEST} levels deep")
     if isinstance(value, Mapping):
         for key, item in value.items():
-            check_text(str(key), f"a key in {_start(place) or 'the recipe'}")
+            check_text(str(key), f"a key in {where or 'the recipe'}")
             check_plain(item, f"{place}.{key}" if place else str(key), depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
             check_plain(item, place, depth + 1)
     elif isinstance(value, str):
-        check_text(value, _start(place))
+        check_text(value, where)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise RecipeError(f"{_start(place)}: expected a finite number, found {value}")
+        raise RecipeError(f"{where}: expected a finite number, found {value}")
     elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
-        raise RecipeError(f"{_start(place)}: expected a whole number of at most 64 bits")
+        raise RecipeError(f"{where}: expected a whole number of at most 64 bits")
     elif value is not None and not isinstance(value, bool | int | float):
         raise RecipeError(
-            f"{_start(place)}: expected text, a number, true or false, a list or a table, "
+            f"{where}: expected text, a number, true or false, a list or a table, "
             f"found {shown(value)}"
         )
 
@@ -97,10 +98,6 @@ def check_text(text: str, place: str) -> None:
             f"{place}: expected text that does not begin with $, @ or %, found {shown(text)}; "
             "other programs would run it as code (write a path as ./$...)"
         )
-
-
-def _start(place: str) -> str:
-    return place if len(place) <= 80 else f"{place[:80]}..."
 
 
 def made_with(thing: Any, options: Mapping[str, Any]) -> Any:

@@ -8,6 +8,7 @@ enter it. A cache that is cut short or from another version is built again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from feda3i.core.ragged import Ragged, Stack
-from feda3i.files import PART, hash_text, make_private
+from feda3i.files import PART, make_private
 from feda3i.pool import cores, ordered_map
 from feda3i.reading.decode import RawCase
 from feda3i.reading.listing import Listing
@@ -75,10 +76,11 @@ def _name(listing: Listing) -> str:
     The first half stands for the names of the files, the second for their state.
     """
     cases = listing.cases
-    options = json.dumps([FORMAT, listing.options.record()], sort_keys=True)
-    family = hash_text(str(listing.root.resolve()), options, *(case.id for case in cases))
+    ids = [case.id for case in cases]
+    family = [FORMAT, str(listing.root.resolve()), listing.options.record(), ids]
     state = [[[(f.name, f.size, f.changed) for f in case.files], case.consensus] for case in cases]
-    return f"{family[:16]}-{hash_text(json.dumps(state))[:16]}"
+    texts = (json.dumps(half, sort_keys=True).encode() for half in (family, state))
+    return "-".join(hashlib.sha256(text).hexdigest()[:16] for text in texts)
 
 
 def _load(place: Path) -> Packed | None:

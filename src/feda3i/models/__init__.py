@@ -106,8 +106,8 @@ def _check_factory(name: str, factory: Any) -> None:
     if isinstance(factory, type):
         fits = issubclass(factory, nn.Module)
     else:
-        says = declares(factory, nn.Module)
-        fits = bool(set(keywords_of(factory)) & set(_GIVEN)) if says is None else says
+        takes = set(keywords_of(factory)) & set(_GIVEN)
+        fits = bool(takes) or declares(factory, nn.Module)
     if not fits:
         raise RecipeError(
             f"model '{name}': expected a subclass of torch.nn.Module, or a function that says "

@@ -15,17 +15,12 @@ from feda3i.errors import RecipeError
 
 PLACES = ("path",)
 """Options of ``[data]`` that say where the data lie, not what they are."""
-SILENT_KEYS = {
-    "train": (
-        *("optimiser", "momentum", "weight_decay", "clip"),
-        *("schedule", "warm_up", "augment", "precision"),
-    ),
-    "noise": ("draw",),
-}
-"""Keys that a recipe's plain values leave out where they are as by default: a new key changes no
-hash of a recipe or model that does not use it."""
-SILENT_SECTIONS = ("validation", "redraw")
-"""Whole sections that are left out likewise."""
+SILENT = (
+    *("noise.draw", "validation", "redraw", "train.optimiser", "train.momentum", "train.clip"),
+    *("train.weight_decay", "train.schedule", "train.warm_up", "train.augment", "train.precision"),
+)
+"""Keys and sections that a recipe's plain values leave out where they are as by default: a new one
+changes no hash of a recipe or model that does not use it."""
 DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
 """Keys of ``[noise]`` that annotators are drawn by."""
 
@@ -261,13 +256,11 @@ class Recipe(StrictSection):
         """Return the recipe as plain values, without keys that are not set or silent."""
         plain = self.model_dump(mode="json", exclude_none=True)
         usual = type(self)().model_dump(mode="json")
-        for section, keys in SILENT_KEYS.items():
-            for key in keys:
-                if plain[section].get(key) == usual[section][key]:
-                    plain[section].pop(key, None)
-        for section in SILENT_SECTIONS:
-            if plain[section] == usual[section]:
-                plain.pop(section)
+        for key in SILENT:
+            section, _, name = key.rpartition(".")
+            inner, default = (plain[section], usual[section]) if section else (plain, usual)
+            if inner.get(name) == default[name]:
+                inner.pop(name, None)
         return plain
 
     def shared(self) -> dict[str, Any]:
@@ -282,8 +275,7 @@ class Recipe(StrictSection):
     def digest(self) -> str:
         """Return a hash of all that may change a number of the run (not of places)."""
         plain = without_machine(self.shared())
-        for key in ("title", "methods"):
-            plain.pop(key, None)
+        plain = {key: value for key, value in plain.items() if key not in ("title", "methods")}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def to_toml(self) -> str:
