@@ -29,8 +29,7 @@ class Cases:
     ids
         One stable name per case, unique in the set: random draws and site memory refer to it.
     images
-        ``(case, *space, channel)``, ``uint8``, ``int16`` or ``float32``; two or three dimensions
-        in space.
+        ``(case, *space, channel)`` in two or three dimensions, ``uint8``, ``int16`` or ``float32``.
     masks
         ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes.
     sources
@@ -40,8 +39,7 @@ class Cases:
     sites
         The real site that each case comes from; empty if unknown, or if sites are simulated.
     zoom
-        ``(case, dimension)`` size of a pixel in pixels of the original file; ``None`` if the cases
-        have their original size, or if it is unknown.
+        ``(case, dimension)`` size of a pixel in pixels of the original file; ``None`` if unknown.
     groups
         The patient that each case comes from, or what else must stay together; empty if unknown.
     """
@@ -113,8 +111,7 @@ class Cases:
     def voxels(self) -> NDArray[np.float64] | None:
         """Return ``(case, dimension)`` sizes of voxels relative to the smallest side of each case.
 
-        ``None`` for pictures, whose contours are drawn and measured in pixels as in the paper, and
-        for volumes whose sides are equal or unknown.
+        ``None`` for pictures, which are measured in pixels as in the paper, and for equal sides.
         """
         if self.spacing is None or self.dimensions != 3:
             return None
@@ -122,10 +119,7 @@ class Cases:
         return None if np.allclose(sizes, 1.0, rtol=0, atol=1e-3) else sizes
 
     def take(self, index: Index | slice) -> Cases:
-        """Return the cases at these positions (copies the pixels), or of a slice (does not).
-
-        Arrays that are mapped to memory stay so in a slice.
-        """
+        """Return the cases at these positions (copies the pixels), or of a slice (does not)."""
         places = np.arange(len(self))[index].tolist()
 
         def taken(values: Any) -> Any:

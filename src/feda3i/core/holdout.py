@@ -16,9 +16,8 @@ from feda3i.seeding import rng
 def hold_out(cases: Cases, index: Index, share: float, seed: int, site: str) -> tuple[Index, Index]:
     """Return the positions that a site trains on, and those that it keeps for validation.
 
-    Whole groups (patients, where the data set knows them) are drawn until at least this share of
-    the cases (rounded up) is kept; one group at least is left to train on, so that a site with a
-    single patient keeps nothing. Site and server come to the same result from seed and name.
+    Whole groups (patients) are drawn until at least this share of the cases is kept; one group at
+    least is left to train on. Site and server come to the same result from seed and name.
     """
     groups = [cases.groups[k] if cases.groups else cases.ids[k] for k in index]
     kept = drawn_groups(groups, share, rng(seed, "validation", site))

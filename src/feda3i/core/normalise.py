@@ -1,7 +1,6 @@
 """Intensities: how the values of a case become what a network sees, wherever it looks at one.
 
-Networks take images on the scale of bytes, 0..255, and shift that to about -2..2 themselves
-(``feda3i.models.unet``). So every rule here ends on that scale: 128 is the middle and 64 one
+Networks take images on the scale of bytes, so every rule ends there: 128 is the middle and 64 one
 standard deviation. Each rule is a line per case and channel, ``scale * value + shift``, perhaps
 cut off at both ends, found from the whole case: a patch is treated as the case it comes from.
 """

@@ -50,8 +50,8 @@ def draw_corner(
     """Return where a patch begins along each side.
 
     With probability ``foreground`` (and if there is any) the patch is centred on a voxel of the
-    mask, all classes alike; else every place is as likely. A patch never leaves the case, unless
-    the case is smaller: then it lies in the middle of the patch, and the corner is negative.
+    mask, all classes alike; else every place is as likely. A case smaller than the patch lies in
+    its middle, and the corner is negative.
     """
     room = [side - p for side, p in zip(shape, patch, strict=True)]
     wanted, choice, place = rng.random(), rng.random(), rng.random()
@@ -134,8 +134,7 @@ def slide(
     """Return the logits ``(class, *space)`` of one image ``(channel, *space)`` of any size.
 
     ``forward`` makes logits of windows ``(window, channel, *patch)``; each covers the share
-    ``overlap``, 0 to below 1, of the one before. ``fill`` is, by channel, what surrounds a case
-    that is smaller than a window.
+    ``overlap`` of the one before. ``fill`` is, by channel, what surrounds a smaller case.
     """
     space = tuple(image.shape[1:])
     size = tuple(max(n, p) for n, p in zip(space, patch, strict=True))

@@ -22,18 +22,14 @@ ALWAYS: dict[Task, tuple[str, ...]] = {
 MAX_CASES = 10**9
 """Cases that a site can have."""
 MAX_NUMBER = 1e30
-"""The largest number in a reply: far above the loss of any network within ``MAX_VALUE``, and its
-square is far below the end of float64."""
+"""The largest number in a reply: far above any loss, and its square far below float64's end."""
 MAX_SECONDS = 1e8
 """The longest time that a site can say it took: three years."""
 MAX_VALUE = 1e6
-"""The largest trained parameter in a reply; those of a network that works stay below 1e4. A site
-that sends this much spoils the model, but the others can still train on and undo it: their sums
-and squares stay below the end of float32 (3.4e38), and the run does not end for the fault of one.
-"""
+"""The largest trained parameter in a reply; a network that works stays below 1e4. Others can train
+on from this much and undo it: sums and squares stay below the end of float32 (3.4e38)."""
 MAX_BUFFER = 1e30
-"""The largest running mean or variance in a reply: variances of a network with such parameters fit,
-and no weighted sum of them overflows."""
+"""The largest running mean or variance in a reply: no weighted sum of them overflows."""
 MAX_COUNT = 2**53
 """The largest integer buffer in a reply; it can still be counted up."""
 
@@ -95,10 +91,7 @@ def check_whole(where: str, value: Any, least: float, most: float) -> None:
 
 
 def check_range(where: str, value: Any, least: float, most: float) -> None:
-    """Raise ``WireError`` unless a value from outside is a finite number in a range.
-
-    Integers are compared as they are: one of 400 digits has no float.
-    """
+    """Raise ``WireError`` unless a value from outside is a finite number in a range."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:  # NaN is in no range
         raise WireError(

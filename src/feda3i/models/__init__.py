@@ -56,10 +56,8 @@ def build(
     """Build a network that maps images of 0..255 to logits ``(case, class, *space)``.
 
     A factory is called with ``channels``, ``classes`` (of foreground), ``shape`` in space and
-    ``dimensions`` as far as its signature takes them. An option that it does not take is an error,
-    but ``input`` works for every network: ``"normalised"`` (default) feeds (x - 128) / 64,
-    ``"paper"`` raw intensities. A plug-in is called only if it is a subclass of ``nn.Module``, or a
-    function that says ``-> nn.Module`` or takes at least one of the four.
+    ``dimensions`` as far as its signature takes them. The option ``input`` works for every network:
+    ``"normalised"`` (default) feeds (x - 128) / 64, ``"paper"`` raw intensities.
 
     >>> build("unet", channels=1, classes=2, shape=(32, 32), options={"width": 4}).outc
     Conv2d(4, 2, kernel_size=(1, 1), stride=(1, 1))

@@ -11,10 +11,8 @@ single number. The rule, first that applies:
    those in one stage that follow each other at one resolution, if that gives at least three.
 
 In 2 and 3 a module without a matrix or kernel (a norm, a PReLU) joins the one used before it, as
-long as three stages remain. Buffers follow their module. A module that the pass does not call (a
-head for training only, an attention's output projection) joins the one defined before it; so do
-tensors of the network itself, or the first one if there is none before. Tied tensors belong to the
-stage that uses them first.
+long as three stages remain. A module that the pass does not call, and tensors of the network
+itself, join the one defined before. Tied tensors belong to the stage that uses them first.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ Calls = Mapping[str, Space | None]
 def find_stages(model: nn.Module, example: Tensor | None = None) -> list[Stage]:
     """Return the stages of a network from input to output; every state-dict key is in exactly one.
 
-    The example holds images ``(case, channel, *space)`` for one forward pass in eval mode, which
-    leaves mode, buffers and random state as they are; without it the network must name its stages.
+    One forward pass of the example ``(case, channel, *space)`` leaves the network as it was;
+    without an example the network must name its stages.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 1, 1))
     >>> [stage.name for stage in find_stages(net, torch.zeros(1, 1, 8, 8))]

@@ -12,6 +12,7 @@ from feda3i.methods.corrected import (
     pack_masks,
     relabel,
     remember_masks,
+    unpack_cases,
 )
 from feda3i.testing import tiny_federation
 
@@ -21,6 +22,9 @@ def test_masks_survive_as_bits(masks):
     bits = pack_masks(masks)
     assert bits.shape == (len(masks), -(-masks[0].size // 8))
     np.testing.assert_array_equal(unpack_masks(bits, masks.shape[1:]), masks)
+    two = pack_masks([masks[0], masks[0].ravel()[:1]])  # of several sizes
+    (last,) = unpack_cases(two, [1], [masks[0].shape, (1,)])
+    np.testing.assert_array_equal(last, masks[0].ravel()[:1])
 
 
 def test_remembered_masks_replace_the_given_ones_case_by_case(tmp_path):

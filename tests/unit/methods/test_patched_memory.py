@@ -10,7 +10,7 @@ import torch
 from feda3i.core.patches import shared_boxes
 from feda3i.engine.run import job_of
 from feda3i.methods import feda3i
-from feda3i.methods.corrected import current_masks, pack_masks, unpack_cases
+from feda3i.methods.corrected import current_masks, unpack_cases
 from feda3i.methods.foreseen import foresee, foreseen
 from feda3i.quality import SIDE
 from feda3i.testing import tiny_federation, uneven_federation
@@ -105,16 +105,6 @@ def test_what_was_foreseen_belongs_to_the_patches_of_each_epoch(tmp_path):
                 foreseen(logits, batch), site.predictor.logits(batch.images), rtol=1e-4, atol=1e-4
             )
     assert not np.array_equal(masks[0], masks[1])
-
-
-def test_masks_of_several_sizes_pack_and_unpack():
-    draw = np.random.default_rng(0)
-    masks = [draw.random(shape) < 0.5 for shape in ((2, 5, 7), (2, 3, 3), (2, 9, 1))]
-    bits = pack_masks(masks)
-    assert bits.shape == (9 + 3 + 3,)
-    found = unpack_cases(bits, [2, 0], [one.shape for one in masks])
-    for one, expected in zip(found, (masks[2], masks[0]), strict=True):
-        np.testing.assert_array_equal(one, expected)
 
 
 def test_fedcorr_relabels_whole_cases_by_the_network_it_received(tmp_path):
