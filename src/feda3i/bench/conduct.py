@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +25,7 @@ PROCESS = 700 * 2**20
 """Bytes of a process that trains a small network on some hundred cases."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A run to do."""
 
     cell: GridCell
@@ -35,8 +33,7 @@ class Task:
     shared: int  # the last round that it may take from another of its family
 
 
-@dataclass(frozen=True)
-class Agenda:
+class Agenda(NamedTuple):
     """What a bench has to do: one task per distinct run, and the existing results."""
 
     tasks: dict[str, Task]  # by the name of the run's folder and result
@@ -109,11 +106,6 @@ def play(order: Assignment) -> float:
     return result.last()
 
 
-def new_worker() -> Pool[Assignment, float]:
-    """Return a process that executes one run after the other, so that libraries load once."""
-    return Pool(play, 1)
-
-
 # -- in the process of the bench ------------------------------------------------------------------
 
 
@@ -123,7 +115,7 @@ def conduct(
     results: Path,
     say: Callable[[str], None],
     jobs: int = 1,
-    new_worker: Callable[[], Pool[Assignment, float]] = new_worker,
+    new_worker: Callable[[], Pool[Assignment, float]] = lambda: Pool(play, 1),
 ) -> dict[str, str]:
     """Execute the runs that are missing, and return why some failed, by name.
 

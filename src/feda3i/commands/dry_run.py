@@ -47,23 +47,16 @@ def print_forecast(recipe: Recipe, path: Path) -> None:
 
 
 def job_and_data(recipe: Recipe) -> tuple[Job, Federation, list[float]]:
-    """Return job, data and the annotators' offsets.
-
-    Noisy masks take long to draw and change no forecast, so none are drawn.
-    """
+    """Return job, data and the annotators' offsets; no noisy masks: they change no forecast."""
     federation = clean_federation(recipe)
-    annotators = annotators_of(recipe, federation)
-    if annotators:  # as they are now, the masks are the truth of the run
+    mu = [annotator.mu for annotator in annotators_of(recipe, federation).values()]
+    if mu:  # as they are now, the masks are the truth of the run
         federation = federation.with_masks(federation.train.masks)
-    trained = as_trained(federation, recipe.method.name)
-    return job_of(recipe, federation), trained, [one.mu for one in annotators.values()]
+    return job_of(recipe, federation), as_trained(federation, recipe.method.name), mu
 
 
 def seconds_of_round(job: Job, federation: Federation) -> float:
-    """Return about how long a round takes, from one epoch of training on one batch.
-
-    To score or to survey a case takes about a third of the time of training on it once.
-    """
+    """Return about how long a round takes; to score a case takes a third of training on it."""
     recipe, sizes = job.recipe, [len(index) for index in federation.sites.values()]
     workers = worker_count(job, len(sizes))
     # The largest site ends a round.
@@ -92,11 +85,7 @@ def seconds_of_case(job: Job, federation: Federation) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people write it.
-
-    >>> duration(41), duration(600), duration(8000)
-    ('41 seconds', '10 minutes', '2.2 hours')
-    """
+    """Return a time as people write it: 41 seconds, 10 minutes, 2.2 hours."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} seconds"
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

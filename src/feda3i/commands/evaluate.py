@@ -55,20 +55,18 @@ def evaluate(
 def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[str, ...]]:
     """Return the test cases of a run and the names of their classes; they must be unchanged."""
     from feda3i.engine.manifest import check_data_kept, moved
-    from feda3i.engine.run_folder import RunFolder
+    from feda3i.engine.results import load_run
     from feda3i.recipe.trust import check_trust
     from feda3i.simulation.federation import clean_federation
 
-    run = RunFolder.open(folder)
-    recipe = run.recipe()
-    check_trust(recipe, folder, trust_code)
-    federation = clean_federation(recipe)
-    cases = federation.test
-    found = {"test": len(cases), "test_sha256": cases.digest()}
-    check_data_kept(run.manifest(), found, folder)
-    for line in moved(run.manifest()):
+    run = load_run(folder)
+    check_trust(run.recipe, folder, trust_code)
+    federation = clean_federation(run.recipe)
+    found = {"test": len(federation.test), "test_sha256": federation.test.digest()}
+    check_data_kept(run.manifest, found, folder)
+    for line in moved(run.manifest):
         print(line, file=sys.stderr)
-    return cases, federation.classes
+    return federation.test, federation.classes
 
 
 def reading_options(form: Format) -> dict[str, Any]:

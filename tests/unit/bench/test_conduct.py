@@ -47,7 +47,7 @@ def test_a_run_that_fails_is_told_and_stops_no_other(agenda, play, tmp_path):
     values = given.tasks[first].cell.recipe.to_dict()
     values["data"]["colour"] = "red"
     cell = replace(given.tasks[first].cell, recipe=validate(values))
-    given.tasks[first] = replace(given.tasks[first], cell=cell)
+    given.tasks[first] = given.tasks[first]._replace(cell=cell)
     _, failed = play(given, tmp_path)
     assert list(failed) == [cell.name]
     assert "has no option 'colour'" in failed[cell.name]
