@@ -16,7 +16,7 @@ from feda3i.quality.measure import (
     site_offset,
 )
 from feda3i.quality.objects import Counts
-from feda3i.quality.rating import Part, Rating, rate_sites, survey_lines
+from feda3i.quality.rating import Rating, rate_sites, survey_lines
 from feda3i.quality.shift import redraw, shift_mask
 from feda3i.quality.survey import SiteSurvey, boundary_regions, learning_difficulty, survey_site
 from feda3i.quality.weights import (
@@ -26,7 +26,6 @@ from feda3i.quality.weights import (
     mix_by_stage,
     shares,
     site_weights,
-    strengths,
 )
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "Effects",
     "Grouping",
     "Offset",
-    "Part",
     "Rating",
     "SiteSurvey",
     "agreement",
@@ -60,7 +58,6 @@ __all__ = [
     "site_effects",
     "site_offset",
     "site_weights",
-    "strengths",
     "survey_lines",
     "survey_site",
 ]

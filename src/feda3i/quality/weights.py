@@ -66,15 +66,14 @@ def group_sites(q: ArrayLike, seed: int = 0) -> Grouping:
         larger, reason = None, f"{reason}: a group is empty, inter-group weighting off"
     if not rated.all():
         reason += f"; {(~rated).sum()} of {len(q)} sites are unrated"
-    labels: list[Label] = ["unrated"] * len(q)
-    posterior = np.full(len(q), np.nan)
-    for row, position in enumerate(positions):
-        if larger is None:
-            labels[position] = "all"
-        else:
-            posterior[position] = larger[row]
-            labels[position] = "larger" if larger[row] > 0.5 else "smaller"
-    return Grouping(tuple(labels), posterior, strengths(q, labels), "mixture", reason)
+    labels, posterior = np.full(len(q), "unrated"), np.full(len(q), np.nan)
+    if larger is None:
+        labels[positions] = "all"
+    else:
+        labels[positions] = np.where(larger > 0.5, "larger", "smaller")
+        posterior[positions] = larger
+    names: tuple[Label, ...] = tuple(labels.tolist())
+    return Grouping(names, posterior, strengths(q, names), "mixture", reason)
 
 
 def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:
@@ -89,9 +88,9 @@ def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:
     q = check_q(q)
     with np.errstate(invalid="ignore"):  # inf - inf of an unrated site
         difference = q[:, 0] - q[:, 1]
-    signed = {"larger": difference, "smaller": -difference, "all": np.abs(difference)}
-    undefined = np.full(len(q), np.nan)
-    return np.array([signed.get(one, undefined)[i] for i, one in enumerate(labels)])
+    groups = np.array(labels, dtype=np.str_)
+    signs = {"larger": difference, "smaller": -difference, "all": np.abs(difference)}
+    return np.select([groups == name for name in signs], list(signs.values()), np.nan)
 
 
 def check_q(q: ArrayLike) -> FloatArray:
@@ -187,15 +186,15 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
     >>> site_weights(q, ["larger"] * 3 + ["smaller"] * 2).round(4).tolist()
     [0.0, 0.1842, 0.3158, 0.0, 0.5]
     """
-    labels = groups.labels if isinstance(groups, Grouping) else tuple(groups)
+    labels = groups.labels if isinstance(groups, Grouping) else groups
     if r != "share" and (isinstance(r, str) or not 0.0 <= r <= 1.0):
         raise RecipeError(
             f"r is the mass of the larger group: expected a number in [0, 1] or 'share', found "
             f"{shown(r)}"
         )
     s = strengths(q, labels)
-    members = {group: np.flatnonzero([one == group for one in labels]) for group in GROUPS}
-    members = {group: where for group, where in members.items() if len(where)}
+    names = np.array(labels, dtype=np.str_)
+    members = {group: np.flatnonzero(names == group) for group in GROUPS if group in labels}
     if not members:
         return shares(np.ones(len(s)))
     if r == "share":

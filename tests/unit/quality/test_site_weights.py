@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from feda3i.errors import RecipeError
 from feda3i.quality import (
     Grouping,
-    Part,
     Rating,
     SiteSurvey,
     effective_sites,
@@ -19,9 +18,10 @@ from feda3i.quality import (
     rate_sites,
     shares,
     site_weights,
-    strengths,
 )
 from feda3i.quality import rating as quality_rating
+from feda3i.quality.rating import Part
+from feda3i.quality.weights import strengths
 
 Q = np.array([[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]])
 LABELS = ["larger"] * 3 + ["smaller"] * 2
