@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.audit.case_rows import CaseRow, SecondLook, measure_cases, second_looks
-from feda3i.audit.findings import Audit
+from feda3i.audit.findings import Audit, sign_of
 from feda3i.audit.judge import Scale, SiteNumbers, judge_sites, site_numbers
 from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases
@@ -64,8 +64,8 @@ def build_audit(material: Material) -> Audit:
 
 def looks_of(material: Material) -> dict[str, list[SecondLook]]:
     """Return each site's ranked cases; none for an audit from a survey."""
-    looks = by_site(material.rows)
-    return {site: second_looks(rows, material.scale.sign) for site, rows in looks.items()}
+    unit = sign_of(material.scale.unit)
+    return {site: second_looks(rows, unit) for site, rows in by_site(material.rows).items()}
 
 
 def audit_arrays(

@@ -55,11 +55,6 @@ class Scale:
     unit: str = "px"
     pixel: float = 1.0
 
-    @property
-    def sign(self) -> str:
-        """Return the unit as a sentence has it."""
-        return sign_of(self.unit)
-
 
 def site_numbers(rows: Sequence[CaseRow], scale: Scale, edges: Offset | None = None) -> SiteNumbers:
     """Return all that is needed of one site's rows of one class."""
@@ -199,7 +194,7 @@ def _told(
 ) -> SiteFinding:
     """Return a finding with its numbers, in the audit's unit, and its verdict."""
     by, low, high = _interval(away, error, scale)
-    limit, unit = scale.pixel * limit, scale.sign
+    limit, unit = scale.pixel * limit, sign_of(scale.unit)
     near, far = sorted((abs(low), abs(high)))
     ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
     side: Verdict = "larger" if by > 0 else "smaller"
@@ -260,7 +255,7 @@ def _overall(
     effects = site_effects(both, border)
     count = sum(one.is_known for one in both)
     spread = scale.pixel * effects.tau if count > 1 else None
-    said = []
+    unit, said = sign_of(scale.unit), []
     if count == 0 or (count < 2 and trusted is None):
         said.append(f"cannot tell: {weak or 'fewer than two sites could be measured'}")
     elif count < 2:
@@ -272,11 +267,11 @@ def _overall(
         p = "< 0.001" if chance < 0.001 else f"= {chance:.3f}"
         said.append(
             f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
-            f"{spread:.1f} {scale.sign}"
+            f"{spread:.1f} {unit}"
         )
     if border is not None:
         told = (
-            f"{scale.pixel * border.offset:+.1f} {scale.sign} (standard error "
+            f"{scale.pixel * border.offset:+.1f} {unit} (standard error "
             f"{scale.pixel * border.error:.1f}) outside the border in their images"
             if border.is_known
             else f"cannot be told from the images: {border.reason}"

@@ -92,30 +92,26 @@ def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
     if len(used) == len(train) and not len(own):
         return federation
     sites = {
-        site: np.concatenate(
-            [np.searchsorted(used, index), len(used) + np.flatnonzero(owner[own] == site)]
+        site: np.append(
+            np.searchsorted(used, index), len(used) + np.flatnonzero(owner[own] == site)
         )
         for site, index in federation.sites.items()
     }
-    cases = _together(train.take(used), test.take(own))
-    rest = test.take(np.setdiff1d(np.arange(len(test)), own))
-    return Federation(cases, sites, rest, federation.classes, notes=federation.notes)
-
-
-def _together(one: Cases, other: Cases) -> Cases:
-    """Return the cases of both."""
+    parts = (train.take(used), test.take(own))
 
     def joined(name: str) -> Any:
-        parts = [getattr(one, name), getattr(other, name)]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
+        sizes = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in sizes) else np.concatenate(sizes)
 
-    return Cases(
-        (*one.ids, *other.ids),
-        stacked([np.asarray(image) for part in (one, other) for image in part.images]),
-        stacked([np.asarray(mask) for part in (one, other) for mask in part.masks]),
+    cases = Cases(
+        (*parts[0].ids, *parts[1].ids),
+        stacked([np.asarray(image) for part in parts for image in part.images]),
+        stacked([np.asarray(mask) for part in parts for mask in part.masks]),
         spacing=joined("spacing"),
         zoom=joined("zoom"),
     )
+    rest = test.take(np.setdiff1d(np.arange(len(test)), own))
+    return Federation(cases, sites, rest, federation.classes, notes=federation.notes)
 
 
 def _of(found: Predicted | None) -> tuple[Any, Any]:
