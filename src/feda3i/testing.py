@@ -165,12 +165,11 @@ def outcome_of(
             else:
                 raise AssertionError("the run ended before it could be interrupted")
         elif change is not None:
-            with one_thread():
-                job = job_of(recipe, federation)
-                transport = _Changed(job, as_trained(federation, recipe.method.name), path)
-                transport.change = change
-                folder = RunFolder.create(path, recipe, {"data": describe(federation)})
-                with closing(folder), closing(transport):
+            facts = {"data": describe(federation)}
+            with one_thread(), closing(RunFolder.create(path, recipe, facts)) as folder:
+                job, seen = job_of(recipe, federation), as_trained(federation, recipe.method.name)
+                with closing(_Changed(job, seen, path)) as transport:
+                    transport.change = change
                     sha = run_rounds(folder, job, transport, Silent()).sha256
         else:
             sha = run(recipe, path, federation=federation).sha256
@@ -194,13 +193,13 @@ def trains_and_repeats(subject: Subject) -> None:
 
 def takes_several_classes(subject: Subject) -> None:
     """Three foreground classes train."""
-    assert np.isfinite(outcome_of(subject.recipe(), tiny_federation(classes=3)).values).all()
+    _check_outcome(outcome_of(subject.recipe(), tiny_federation(classes=3)))
 
 
 def takes_volumes(subject: Subject) -> None:
     """Three dimensions in space train."""
     federation = tiny_federation(sites=2, cases=2, size=16, dimensions=3)
-    assert np.isfinite(outcome_of(subject.recipe(size=16), federation).values).all()
+    _check_outcome(outcome_of(subject.recipe(size=16), federation))
 
 
 def takes_patches(subject: Subject) -> None:
