@@ -69,11 +69,6 @@ class Ragged:
         """Return the number of dimensions, that of the cases included."""
         return 1 + int(self.shapes.shape[1])
 
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the cases."""
-        return int(self.shapes.prod(axis=1).sum()) * int(self.flat.itemsize)
-
     def copy(self) -> Ragged:
         """Return the same cases in a buffer of their own."""
         return Ragged.of(list(self))
