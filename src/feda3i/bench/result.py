@@ -157,21 +157,13 @@ def result_of(path: Path) -> RunResult:
 
 
 def offsets_of(annotators: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the true mean offset of each site, where known, in pixels at 256 px a side.
-
-    >>> offsets_of({"a": {"mu": 1.5, "sigma": 1.0, "scale": 0.25}, "b": {}})
-    {'a': 6.0}
-    """
+    """Return the true mean offset of each site, where known, in pixels at 256 px a side."""
     known = {site: one for site, one in annotators.items() if "mu" in one}
     return {site: float(one["mu"]) / float(one.get("scale", 1.0)) for site, one in known.items()}
 
 
 def bias_of(weights: Mapping[str, float], mu: Mapping[str, float]) -> float:
-    """Return sum_i w_i mu_i, the offset that these weights leave; they need not sum to one.
-
-    >>> bias_of({"a": 3, "b": 1}, {"a": 1.0, "b": -1.0})
-    0.5
-    """
+    """Return sum_i w_i mu_i, the offset that these weights leave; they need not sum to one."""
     return sum(w * mu[site] for site, w in weights.items()) / sum(weights.values())
 
 

@@ -61,11 +61,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p values for a family of tests.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Return Holm's adjusted p values for a family of tests."""
     array = np.asarray(values, dtype=np.float64)
     order = np.argsort(array, kind="stable")
     steps = np.minimum(1.0, np.arange(len(array), 0, -1) * array[order])

@@ -63,11 +63,7 @@ class Axis:
 
 
 def room(values: Iterable[float], is_log: bool = False) -> Span:
-    """Return a span that holds all values with a margin; a default one if there are none.
-
-    >>> room([1.0, 2.0])
-    (0.94, 2.06)
-    """
+    """Return a span that holds all values with a margin; a default one if there are none."""
     known = [v for v in values if math.isfinite(v) and (v > 0 or not is_log)]
     low, high = (min(known), max(known)) if known else (0.1, 1.0)
     if is_log:

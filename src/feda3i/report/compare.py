@@ -61,11 +61,7 @@ class OverSeeds:
 
 
 def over_seeds(values: Iterable[float | None]) -> OverSeeds:
-    """Return mean and sample standard deviation of the values that are not ``None``.
-
-    >>> over_seeds([1.0, None, 3.0]).mean
-    2.0
-    """
+    """Return mean and sample standard deviation of the values that are not ``None``."""
     known = tuple(value for value in values if value is not None)
     mean = statistics.fmean(known) if known else None
     return OverSeeds(mean, statistics.stdev(known) if len(known) > 1 else None, known)
@@ -153,7 +149,7 @@ def steady_words(groups: Sequence[Group]) -> str:
 
 
 def _scores(run: RunFacts, score: str) -> list[float]:
-    return [found for one in run.rounds if (found := one.score(score)) is not None]
+    return [found for one in run.rounds if (found := getattr(one, score)) is not None]
 
 
 def site_dice(run: RunFacts) -> tuple[dict[str, float], str]:

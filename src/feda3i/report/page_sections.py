@@ -168,7 +168,7 @@ def _curves(groups: Sequence[Group], what: str, read: str) -> dict[str, Any]:
 def _series(group: Group, read: str) -> Series:
     """Return the mean over seeds in the rounds that every seed has, and the band around it."""
     found = [
-        {one.round: value for one in run.rounds if (value := one.score(read)) is not None}
+        {one.round: value for one in run.rounds if (value := getattr(one, read)) is not None}
         for run in group.counted
     ]
     found = [one for one in found if one]

@@ -43,11 +43,6 @@ class RoundFacts(Record):
     t1_reason: str | None = None
     survey: dict[str, Any] | None = None
 
-    def score(self, name: str) -> float | None:
-        """Return a mean score of the round."""
-        found: float | None = getattr(self, name)
-        return found
-
 
 @dataclass
 class RunFacts:

@@ -19,7 +19,9 @@ def score_lines(rows: Sequence[Row], unit: str, classes: Sequence[str] = ()) -> 
     """
     parts = {"all": summarise(rows)}
     for column in ("site", "source"):
-        if len({row.get(column, "") for row in rows}) > 1 and not _same(rows, column):
+        names = [row.get(column, "") for row in rows]
+        is_new = column == "site" or names != [row.get("site", "") for row in rows]
+        if len(set(names)) > 1 and is_new:  # sources may be the sites
             found = summarise_by(rows, column)
             parts |= {f"{column} {name or '(none)'}": s for name, s in found.items()}
     if len(classes) > 1:
@@ -56,11 +58,6 @@ def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.4f}" if value < 10 else f"{value:.2f}"
-
-
-def _same(rows: Sequence[Row], column: str) -> bool:
-    """Return whether the sources are the same as the sites."""
-    return column == "source" and all(row.get("site") == row.get("source") for row in rows)
 
 
 def _left_out(total: Mapping[str, float | int]) -> str:
