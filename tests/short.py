@@ -3,7 +3,7 @@
 SHORT: dict[str, dict[str, object]] = {
     "adele": {"points": 2, "r": 0.01, "trim": False, "tau": 0.5},
     "elr": {"beta": 0.7},
-    "feda3i": {"t1": 1, "safe": False},
+    "feda3i": {"t1": 1},
     "fedcorr": {"t1": 1, "t2": 1},
     "feddm": {"probes": 4, "stop": 2},
     "fednoro": {"s1": 1, "end": 3},

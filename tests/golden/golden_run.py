@@ -50,8 +50,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "fedcorr": ("fedcorr", {"t1": 2, "t2": 1}, 1),
     "feddm": ("feddm", {"probes": 4, "stop": 4, "ratio": 0.1}, 1),
     "fedavg, dice": ("fedavg", {"loss": "dc"}, 1),
-    "feda3i, safe": ("feda3i", {"t1": 1}, 1),
-    "feda3i, two classes": ("feda3i", {"t1": 1, "safe": False}, 2),
+    "feda3i, two classes": ("feda3i", {"t1": 1}, 2),
 }
 """Method, options and foreground classes of each row."""
 

@@ -157,12 +157,6 @@ PLANTS = (
         lambda f: lambda quantity, quality, stages, power: f(quantity, quality, stages + 1)[:, 1:],
     ),
     Plant(
-        "safe weights balanced a pixel off the middle",
-        "feda3i, safe",
-        "feda3i.quality.balance:_balanced",
-        lambda f: lambda offset, centre, size: f(offset, centre + 1, size),
-    ),
-    Plant(
         "the survey takes the losses inside the contour for those outside",
         "feda3i, two classes",
         "feda3i.quality.survey:learning_difficulty",

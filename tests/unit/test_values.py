@@ -57,7 +57,7 @@ def test_files(text, tmp_path):
 
 def test_options_take_no_flags_as_numbers():
     assert recipe.load(None, ["evaluate.distances=true"]).evaluate.distances is True
-    assert make_method("feda3i", {"safe": False})
+    assert make_method("feda3i", {"t1": 4}).t1 == 4
     with pytest.raises(RecipeError, match=r"feda3i.t1.* valid integer, found True"):
         make_method("feda3i", {"t1": True})
     with pytest.raises(RecipeError, match=r"adele.scales.1: .* valid number, found False"):

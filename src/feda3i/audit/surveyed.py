@@ -1,31 +1,23 @@
-"""An audit without pixels: by what the sites of a federation sent to their server."""
+"""An audit without pixels: by what the sites of a run told their server."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from feda3i.audit.assemble import Material
-from feda3i.audit.judge import CONTOUR, EDGES, Scale, SiteNumbers
+from feda3i.audit.judge import EDGES, Scale, SiteNumbers
 from feda3i.engine.events import read_events
 from feda3i.engine.model_file import read_model
+from feda3i.engine.redrawing import offset_of
 from feda3i.engine.run_folder import RunFolder
 from feda3i.errors import RunError, summary
-from feda3i.quality import SIDE, Counts, Offset
-from feda3i.quality.rating import Part, Rating
+from feda3i.quality import SIDE, Counts
 
-SILENT = "it sent no offset"
-NOTES = (
-    "the model had seen these masks in its warm-up, so offsets may come out a little small",
-    "single cases stay at the sites; each can run feda3i audit for itself",
-)
+NOTES = ("single cases stay at the sites; each can run feda3i audit for itself",)
 
 
 def from_survey(folder: RunFolder) -> Material:
-    """Return what a server's event log knows: two numbers per site and class, and no pixel."""
+    """Return what a server's event log knows: a few numbers per site and class, and no pixel."""
     try:
         return _material(folder)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -35,55 +27,40 @@ def from_survey(folder: RunFolder) -> Material:
 
 
 def _material(folder: RunFolder) -> Material:
-    surveys = [event for event in read_events(folder.events, "round") if event.get("survey")]
-    if not surveys:
+    rounds = read_events(folder.events, "round")
+    told = [event for event in rounds if event.get("offsets")]
+    if not told:
         raise RunError(
-            f"'{folder.path}' has no survey to audit: only FedA3I asks sites how they draw, after "
-            f"its warm-up (method=feda3i, method.t1). To train a model on data at hand instead: "
+            f"the sites of '{folder.path}' told nobody how they draw: they do in runs that redraw "
+            f"masks (method=redraw, or redraw.on=true). To train a model on data at hand instead: "
             f"feda3i audit FOLDER"
         )
-    event, recipe = surveys[-1], folder.recipe()
-    rating = Rating.from_dict(event["survey"])
-    if any(part.offset is None or not np.isfinite(part.offset).any() for part in rating.parts):
-        raise RunError(
-            f"the sites of '{folder.path}' sent no offsets: the paper's rule asks for losses only. "
-            f"Run FedA3I with method.safe=true, or look at the survey: feda3i report {folder.path}"
-        )
-    cases, size = _cases(folder), _size(folder)
+    event, recipe = told[-1], folder.recipe()
+    offsets, cases, size = event["offsets"], _cases(folder), _size(folder)
+    count = len(next(iter(offsets.values())))
     names = folder.manifest().get("data", {}).get("classes") or [
-        f"class {part.class_number}" for part in rating.parts
+        f"class {k + 1}" for k in range(count)
     ]
-    counts = event["survey"].get("objects", {})
+    surveys = [event["survey"] for event in rounds if event.get("survey")]
+    counts = surveys[-1].get("objects", {}) if surveys else {}
     return Material(
         title=recipe.title or folder.path.name,
         how=(
-            f"the survey of round {event['round']}: each site compared its own masks with the "
-            f"warmed-up model and sent a few numbers and counts; no case and no pixel left it"
+            f"what the sites told in round {event['round']}: each compared its own masks with the "
+            f"borders in its images and sent a few numbers; no case and no pixel left it"
         ),
         scale=Scale(f"px of cases of {size} px", size / SIDE),
         classes=tuple(map(str, names)),
-        sites=[_numbers(part, rating.sites, cases, SIDE / size) for part in rating.parts],
+        sites=[
+            {
+                site: SiteNumbers(cases.get(site, 0), {EDGES: offset_of(rows[k])})
+                for site, rows in sorted(offsets.items())
+            }
+            for k in range(count)
+        ],
         objects={site: Counts.received(values) for site, values in counts.items()},
         notes=NOTES,
     )
-
-
-def _numbers(
-    part: Part, sites: tuple[str, ...], cases: Mapping[str, int], pixel: float
-) -> dict[str, SiteNumbers]:
-    """Return what each site sent, in px at 256."""
-    unknown = np.full((len(sites), 2), np.nan)
-    sent = {CONTOUR: part.offset, EDGES: part.edge}
-    found = {}
-    for row, site in enumerate(sites):
-        number, answers = cases.get(site, 0), {}
-        for name, pairs in sent.items():
-            value, error = (unknown if pairs is None else pixel * pairs)[row].tolist()
-            is_sent = math.isfinite(value) and math.isfinite(error) and error > 0
-            told = Offset(value, error, number) if is_sent else Offset.unknown(number, SILENT)
-            answers[name] = told
-        found[site] = SiteNumbers(number, answers)
-    return found
 
 
 def _cases(folder: RunFolder) -> dict[str, int]:

@@ -36,6 +36,10 @@ Dice = Annotated[float, Field(ge=0, le=1)]
 
 
 def _recipe_in(values: Any) -> Recipe:
+    if isinstance(values, dict) and isinstance(values.get("method"), dict):
+        # Until version 0.2 FedA3I had a second rule; ``safe = false`` was the paper's, as today.
+        method = {k: v for k, v in values["method"].items() if (k, v) != ("safe", False)}
+        values = {**values, "method": method}
     try:
         return values if isinstance(values, Recipe) else validate(values)
     except (RecipeError, TypeError, AttributeError) as error:

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from feda3i import quality
 from feda3i.core.format import Format
 from feda3i.core.messages import Replies, Settings
+from feda3i.core.normalise import Normalise
 from feda3i.core.patches import foreground_places
 from feda3i.core.server import Server
 from feda3i.core.site import CaseFacts, Site
 from feda3i.core.wire import MOVE, OFFSETS
 from feda3i.errors import RecipeError, nearest
-from feda3i.methods.measured import byte_image, edges_at, edges_of, side_of, sides_of, voxels_of
 from feda3i.recipe import Recipe
 
 MOST_LINES = 8
@@ -77,10 +79,10 @@ def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.
         classes=tuple(options.get("classes", ())) if form.classes > 1 else (),
         unused=options.get("unused", "error"),
     )
-    images = [byte_image(image, form.normalise) for image in cases.images]
+    images = [_byte_image(image, form.normalise) for image in cases.images]
     scale = quality.SIDE / float(np.median([quality.longest_side(m.shape) for m in cases.masks]))
     return [
-        quality.rescaled(one, scale) for one in edges_of(images, list(cases.masks), form.classes)
+        quality.rescaled(one, scale) for one in _edges_of(images, list(cases.masks), form.classes)
     ]
 
 
@@ -100,8 +102,8 @@ def take(server: Server, replies: Replies, recipe: Recipe) -> list[str]:
     is_trusted = [site in trusted for site in sites]
     moves, lines = [], []
     for k in range(server.format.classes):
-        told = [_offset(*state["offsets"][site][k]) for site in sites]
-        border = _offset(*state["border"][k]) if state["border"] else None
+        told = [offset_of(state["offsets"][site][k]) for site in sites]
+        border = offset_of(state["border"][k]) if state["border"] else None
         found = quality.site_effects(told, border, is_trusted)
         moves.append(found.moves)
         name = f"class {k + 1}: " if server.format.classes > 1 else ""
@@ -150,15 +152,21 @@ def _trusted_sites(recipe: Recipe) -> tuple[str, ...]:
 
 def tell(site: Site) -> dict[str, list[float]]:
     """Return a site's offset by class with its standard error, cases and the objects' radius."""
-    scale = quality.SIDE / side_of(site.predictor.format)
-    found = [quality.rescaled(one, scale) for one in edges_at(site)]
-    rows = np.array([_row(one) for one in found], dtype=np.float64)
-    return {name: rows[:, k].tolist() for k, name in enumerate(OFFSETS)}
+    normalise = site.predictor.format.normalise
+    images = [_byte_image(site.cases.images[int(k)], normalise) for k in site.index]
+    found = _edges_of(images, list(site.given_masks()), site.classes, site.voxels())
+    # Cases with sizes of their own count relative to their longest sides.
+    side = (
+        float(np.median(_sides_of(site))) if site.is_patched else max(site.predictor.format.shape)
+    )
+    rows = [_row(quality.rescaled(one, quality.SIDE / side)) for one in found]
+    columns = np.array(rows, dtype=np.float64).T
+    return {name: column.tolist() for name, column in zip(OFFSETS, columns, strict=True)}
 
 
 def redrawn(site: Site, by: Sequence[float]) -> Site:
     """Return the site with its contours moved outwards, by class in pixels at 256."""
-    cases = zip(range(len(site)), sides_of(site), voxels_of(site), strict=True)
+    cases = zip(range(len(site)), _sides_of(site), _voxels_of(site), strict=True)
     masks = [
         quality.redraw(site.mask_of(k), [side / quality.SIDE * one for one in by], sizes)
         for k, side, sizes in cases
@@ -179,8 +187,39 @@ def _row(one: quality.Offset) -> tuple[float, float, int, float]:
     return one.offset, one.error, one.cases, one.radius if one.radius > 0 else 0.0
 
 
-def _offset(offset: float, error: float, cases: float, radius: float) -> quality.Offset:
-    """Return what ``_row`` was given, but for the reason."""
+def offset_of(row: Sequence[float]) -> quality.Offset:
+    """Return what ``_row`` was given, but for the reason; from what the event log keeps of it."""
+    offset, error, cases, radius = row
     if cases > 0 and error > 0:
         return quality.Offset(offset, error, int(cases), radius=radius or np.nan)
     return quality.Offset.unknown(0, "it could not be told")
+
+
+def _byte_image(image: ArrayLike, normalise: Normalise) -> NDArray[Any]:
+    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
+    values = np.asarray(image)
+    return values if values.dtype == np.uint8 else normalise(values)
+
+
+def _edges_of(
+    images: Sequence[NDArray[Any]],
+    masks: Sequence[NDArray[Any]],
+    classes: int,
+    spacing: ArrayLike | None = None,
+) -> list[quality.Offset]:
+    """Return the offset of label maps for each class, in pixels of the median case."""
+    return [
+        quality.measure_edges(images, [mask == k for mask in masks], spacing=spacing)
+        for k in range(1, classes + 1)
+    ]
+
+
+def _sides_of(site: Site) -> list[float]:
+    """Return the longest side of each case, in pixels of the smallest side."""
+    return [quality.longest_side(*case) for case in zip(site.shapes, _voxels_of(site), strict=True)]
+
+
+def _voxels_of(site: Site) -> list[list[float] | None]:
+    """Return the relative sizes of each case's voxels; ``None`` where sides are equal."""
+    sizes = site.voxels()
+    return [None] * len(site) if sizes is None else sizes.tolist()

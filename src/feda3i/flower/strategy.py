@@ -7,7 +7,7 @@ all cases to ``feda3i.quality.survey_site``, and add ``survey_record`` of the re
     early = early_arrays(message)
     if early is not None:
         model.load_state_dict(early.to_torch_state_dict())
-        found = survey_site(predictions(model, cases), offsets=True)
+        found = survey_site(predictions(model, cases))
         content["survey"] = survey_record(found)
 
 No further message is sent: the survey rides on the training of the first round after the warm-up,
@@ -36,7 +36,7 @@ from safetensors.numpy import load, save
 from feda3i.core.messages import Floats, cap_shares
 from feda3i.core.wire import MAX_CASES
 from feda3i.errors import RecipeError, WireError, printable, shown
-from feda3i.quality import Rating, SiteSurvey, balance_by_offset, mix_by_stage, rate_sites
+from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.weights import Mass
 
 EARLY, SURVEY = "feda3i-early", "survey"
@@ -77,12 +77,9 @@ class FedA3I(FedAvg):
     ----------
     t1
         Rounds of FedAvg before the survey (10).
-    safe
-        Balance the sites within bounds, as the engine does by default; ``False`` is the paper's
-        rule, to which ``r`` and ``seed`` belong.
     max_share
-        The most that quality lets one node weigh at a stage (0.4); a node with a larger share of
-        all cases keeps that share. 1: no cap.
+        The most that quality lets one node weigh at a stage (0.4), as ``engine.max_share`` does
+        for all methods; a node with a larger share of all cases keeps that share. 1: no cap.
     stages
         Groups of parameters from input to output: the beginnings of their names. By default the
         part of a name before the first dot.
@@ -93,7 +90,6 @@ class FedA3I(FedAvg):
     """
 
     t1: int = 10
-    safe: bool = True
     max_share: float = 0.4
     stages: Sequence[str] | None = None
     r: Mass = 0.5
@@ -102,7 +98,7 @@ class FedA3I(FedAvg):
     def __init__(self, t1: int | None = None, **options: Any) -> None:
         if t1 is not None:
             self.t1 = t1
-        for name in ("safe", "max_share", "stages", "r", "seed"):
+        for name in ("max_share", "stages", "r", "seed"):
             if name in options:
                 setattr(self, name, options.pop(name))
         if self.t1 < 1:
@@ -199,11 +195,7 @@ class FedA3I(FedAvg):
             self._rate()
 
     def _rate(self) -> None:
-        found = dict(sorted(self.surveys.items()))
-        if self.safe:
-            self.rating = balance_by_offset(found, self.cases)
-        else:
-            self.rating = rate_sites(found, r=self.r, seed=self.seed)
+        self.rating = rate_sites(dict(sorted(self.surveys.items())), r=self.r, seed=self.seed)
 
     def _read(self, reply: Message) -> _Answer:
         if reply.has_error():
@@ -305,9 +297,7 @@ def _read_survey(content: RecordDict) -> SiteSurvey:
         raise WireError("expected the survey that feda3i.flower.strategy.survey_record makes")
     try:
         survey = SiteSurvey.from_dict(json.loads(text))
-        classes = len(survey.cases)
-        pairs = [survey.q, survey.offset, survey.edge]
-        if any(pair is not None and pair.shape != (classes, 2) for pair in pairs):
+        if survey.q.shape != (len(survey.cases), 2):
             raise ValueError
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError, AttributeError):
         raise WireError("a survey that cannot be read") from None

@@ -11,27 +11,19 @@ What changes against FedAvg
     share the weight r : 1 - r (Eq. 6). From then on stage j of L is averaged with
     alpha_j * quality + (1 - alpha_j) * quantity weights, alpha_j = (j - 1) / (L - 1) (Eq. 7).
     Training at the sites is unchanged.
-Safe by default
-    With few sites the paper's rule may give one site half of the weight and another none. By
-    default (safe = true) the sites' offsets from the borders in their images and from the warmed-up
-    model's contour are balanced instead: the weights change as little as it takes for those who
-    draw larger and those who draw smaller to hold each other in check, and no site gets less than a
-    quarter of its share, four times its share, or more than 40 % of the weight. With fewer than
-    four sites nothing changes unless the images of three show their borders. safe = false is the
-    paper's own rule; its recipes set it, and r and weighting belong to it.
+Few sites
+    With few sites two groups are a guess, and the rule may give one site half of the weight and
+    another none: engine.max_share bounds that, and redrawn masks (method=redraw) are the better
+    choice (docs/results.md).
 What stays at the site
     Images, masks, predictions, the losses of single cases.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; in answer to the survey,
-    per class: the mean inner and outer loss, how many cases had a contour, and, if safe, how many
-    pixels outside the model's contour the site draws (median over its cases) and how many outside
-    the border that its images show (not-a-number if they do not tell), both with the standard
-    error. If safe and of ten cases or more, six counts for the audit: objects that the model sees,
-    that were drawn, pairs of the two, pairs of different classes, cases, and empty cases in which
-    the model sees an object.
+    per class: the mean inner and outer loss and how many cases had a contour. Of ten cases or
+    more, also six counts for the audit: objects that the model sees, that were drawn, pairs of the
+    two, pairs of different classes, cases, and empty cases in which the model sees an object.
 Cost
-    FedAvg plus one evaluation of the training cases per survey and, if safe, about three distance
-    transforms per case.
+    FedAvg plus one evaluation of the training cases per survey.
 Departures
     Where the paper and its code are silent or would stop (a group of one site or of none, equal
     strengths, missing sites, empty masks, several classes), feda3i.quality says what happens and
@@ -53,13 +45,9 @@ from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Site
 from feda3i.methods.base import Method
-from feda3i.methods.measured import edges_at, shared_scale, side_of
 
 Share = Annotated[float, Field(ge=0, le=1)]
-SURVEY = (
-    *("inner_loss", "outer_loss", "usable_cases"),
-    *("offset", "offset_error", "edge", "edge_error"),
-)
+SURVEY = ("inner_loss", "outer_loss", "usable_cases")
 OBJECTS = "objects"
 SETTLED = 0.05
 """With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
@@ -73,9 +61,6 @@ class FedA3I(Method):
     t1
         Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
         by less than 5 % in two rounds, at half of the run at the latest.
-    safe
-        Balance the sites within bounds, so that no site is silenced or dominates; ``False`` is the
-        paper's rule.
     r
         The weight of the group that draws larger, 0..1; ``"share"``: the group's share of sites.
     weighting
@@ -86,7 +71,6 @@ class FedA3I(Method):
     """
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
-    safe: bool = True
     r: Share | Literal["share"] = 0.5
     weighting: Literal["full", "intra", "fedavg"] = "full"
     power: Annotated[float, Field(gt=0)] = 1.0
@@ -100,11 +84,6 @@ class FedA3I(Method):
     def _check(self) -> Self:
         if self.weighting == "intra" and self.r not in (0.5, "share"):
             raise ValueError("weighting = 'intra' means r = 'share'; another r has no effect")
-        if self.safe and (self.r != 0.5 or self.weighting == "intra"):
-            raise ValueError(
-                "r and weighting = 'intra' belong to the paper's rule and have no effect while "
-                "safe = true; set safe = false as well, or leave them out"
-            )
         return self
 
     # -- server -----------------------------------------------------------------------------------
@@ -120,9 +99,7 @@ class FedA3I(Method):
         # Sites that were away or joined later are asked with the same early model as the others:
         # later models have begun to learn the noise, so that their answers could not be compared.
         unknown = tuple(site for site in sorted(server.sites) if site not in state["surveys"])
-        # Averaged as FedAvg does where the survey found no reason to change anybody's weight.
-        gather = not state.get("keeps_shares", False)
-        return Plan(survey=unknown, survey_params=state["early"], gather=gather)
+        return Plan(survey=unknown, survey_params=state["early"], gather=True)
 
     def digest(self, server: Server, replies: Replies) -> None:
         """Rate all sites after a survey; after a fit, see whether the warm-up has settled."""
@@ -141,20 +118,17 @@ class FedA3I(Method):
         if not found:
             return
         counts = {site: float(server.sites[site]) for site in found}
-        if self.safe:
-            rating = quality.balance_by_offset(found, counts, side_of(server.format))
-            size = quality.shares(list(counts.values()))
-            weights = rating.weights(rating.sites, list(counts.values()))
-            server.state["keeps_shares"] = bool(np.array_equal(weights, size))
-        else:
-            seed = int(server.rng("grouping").integers(2**31))
-            rating = quality.rate_sites(
-                found, r="share" if self.weighting == "intra" else self.r, seed=seed
-            )
+        rating = self.rate(found, seed=int(server.rng("grouping").integers(2**31)))
         server.state["rating"] = rating.to_dict()
         objects = {site: one.objects.sent() for site, one in found.items() if one.objects}
         said = quality.survey_lines(rating, list(counts.values()))
         server.record(survey={**rating.to_dict(), OBJECTS: objects}, said=said)
+
+    def rate(self, surveys: Mapping[str, quality.SiteSurvey], seed: int) -> quality.Rating:
+        """Return groups and quality weights of all sites: the place for a rule of your own."""
+        return quality.rate_sites(
+            surveys, r="share" if self.weighting == "intra" else self.r, seed=seed
+        )
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""
@@ -177,7 +151,7 @@ class FedA3I(Method):
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when quality weights begin: after the warm-up, if a survey gives reason to."""
         t1 = state.get("t1") if self.t1 == "auto" else self.t1
-        is_idle = state.get("keeps_shares", False) or ("surveys" in state and "rating" not in state)
+        is_idle = "surveys" in state and "rating" not in state  # nobody answered
         first = None if t1 is None or is_idle else t1 + 1
         if self.weighting == "fedavg":
             return {}  # asked for: an ablation without quality
@@ -189,23 +163,18 @@ class FedA3I(Method):
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""
         masks = ((logits, site.given_masks(batch.positions)) for batch, logits in site.predict())
         found = quality.survey_site(
-            masks, classes=site.classes, offsets=self.safe, spacing=site.voxels()
+            masks, classes=site.classes, objects=True, spacing=site.voxels()
         )
-        offset = edge = np.full((site.classes, 2), np.nan)  # unused by the paper's rule: not told
-        objects = quality.Counts()
-        if found.offset is not None and found.objects is not None:
-            offset, objects = found.offset * shared_scale(site), found.objects
-            edge = np.array([(one.offset, one.error) for one in edges_at(site)])
-        columns = [*found.q.T, found.cases, *offset.T, *edge.T]
-        told = {name: column.tolist() for name, column in zip(SURVEY, columns, strict=True)}
-        return {**told, OBJECTS: objects.sent()}
+        told = zip(SURVEY, [*found.q.T, found.cases], strict=True)
+        objects = quality.Counts() if found.objects is None else found.objects
+        return {**{name: column.tolist() for name, column in told}, OBJECTS: objects.sent()}
 
 
 def survey_of(numbers: Numbers) -> quality.SiteSurvey:
     """Return a site's survey from the numbers on the wire."""
     table = np.array([numbers[name] for name in SURVEY], dtype=np.float64)
     objects = quality.Counts.received(np.asarray(numbers[OBJECTS], np.float64).tolist())
-    return quality.SiteSurvey(table[:2].T, table[2], table[3:5].T, table[5:].T, objects)
+    return quality.SiteSurvey(table[:2].T, table[2], objects)
 
 
 METHOD = FedA3I

@@ -4,7 +4,6 @@
 the server, ``mix_by_stage`` makes the weights of the aggregation.
 """
 
-from feda3i.quality.balance import balance_by_offset, balance_sites
 from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
 from feda3i.quality.effects import Effects, combined, site_effects
 from feda3i.quality.measure import (
@@ -37,8 +36,6 @@ __all__ = [
     "Rating",
     "SiteSurvey",
     "agreement",
-    "balance_by_offset",
-    "balance_sites",
     "boundary_regions",
     "colour_profile",
     "combined",

@@ -29,14 +29,6 @@ class Part(Plain):
     q: Floats
     grouping: Grouping
     weights: Floats
-    offset: Floats | None = None
-    edge: Floats | None = None
-
-    def shared_as(self) -> NDArray[np.str_]:
-        """Return the groups that keep their mass when sites are away; balanced sites are one."""
-        labels = np.array(self.grouping.labels, dtype=np.str_)
-        is_one = self.grouping.rule == "balance"
-        return np.where(labels == "unrated", labels, "all") if is_one else labels
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ class Rating(Plain):
         here = np.array([place.get(name, len(self.sites)) for name in present], dtype=np.intp)
         total, times = np.zeros(len(here)), np.zeros(len(here))
         for part in self.parts:
-            labels = np.append(part.shared_as(), "unrated")
+            labels = np.array([*part.grouping.labels, "unrated"])
             is_rated = labels[here] != "unrated"
             quality = _rescaled(np.append(part.weights, 0.0), labels, here)
             if quality is None:
@@ -88,21 +80,21 @@ def rate_sites(surveys: Mapping[str, SiteSurvey | None], *, r: Mass = 0.5, seed:
     [0.25, 0.25, 0.5]
     """
     parts = []
-    for k, q in enumerate(by_class(surveys)):
+    for k, q in enumerate(_by_class(surveys)):
         groups = group_sites(q, seed)
         parts.append(Part(k + 1, q, groups, site_weights(q, groups, r)))
     return Rating(tuple(surveys), tuple(parts))
 
 
-def by_class(surveys: Mapping[str, SiteSurvey | None], name: str = "q") -> list[FloatArray]:
-    """Return a part of the surveys, ``(site, 2)`` for each class; ``NaN`` where it is missing."""
+def _by_class(surveys: Mapping[str, SiteSurvey | None]) -> list[FloatArray]:
+    """Return the difficulties ``(site, 2)`` of each class; ``NaN`` where a survey is missing."""
     classes = {len(one.q) for one in surveys.values() if one is not None}
     if len(classes) > 1:
         raise RecipeError(f"expected surveys of the same classes, found {sorted(classes)} classes")
     table = np.full((len(surveys), max(classes, default=1), 2), np.nan)
     for row, one in enumerate(surveys.values()):
-        if one is not None and getattr(one, name) is not None:
-            table[row] = getattr(one, name)
+        if one is not None:
+            table[row] = one.q
     return [table[:, k] for k in range(table.shape[1])]
 
 
@@ -164,8 +156,6 @@ def _reason(part: Part, row: int) -> str:
     label, groups = part.grouping.labels[row], part.grouping
     if label == "unrated":
         return "not rated, so its share of the cases counts"
-    if groups.rule == "balance":
-        return f"draws {groups.strength[row]:.1f} px {label} than the middle"
     members = groups.members(label)
     order = members[np.argsort(groups.strength[members], kind="stable")]
     place = int(np.flatnonzero(order == row)[0]) + 1

@@ -18,7 +18,6 @@ from pydantic.dataclasses import dataclass
 
 from feda3i.errors import DataError
 from feda3i.geometry import box_around, depth, relative_sizes
-from feda3i.quality.measure import contour_offset, site_offset
 from feda3i.quality.numbers import Floats, Plain
 from feda3i.quality.objects import Counts, count_logits
 
@@ -44,10 +43,6 @@ class SiteSurvey(Plain):
 
     q: Floats  # ``(class, 2)``: mean over cases of the mean loss in the band (Eq. 3, 4)
     cases: Integers  # ``(class,)`` number of cases with a contour; none: ``NaN`` above
-    # Only if asked for: ``(class, 2)`` pixels that the site draws outside the model's contour, and
-    # outside the border that its images show (``NaN`` if they do not), with standard errors.
-    offset: Floats | None = None
-    edge: Floats | None = None
     objects: Sent | None = None  # those that are missing, extra or swapped, if asked for
 
 
@@ -114,7 +109,7 @@ def survey_site(
     batches: Iterable[tuple[ArrayLike | Tensor, ArrayLike | Tensor]],
     *,
     classes: int = 1,
-    offsets: bool = False,
+    objects: bool = False,
     spacing: ArrayLike | None = None,
 ) -> SiteSurvey:
     """Return a site's difficulty per class, from one pass over its cases.
@@ -126,16 +121,15 @@ def survey_site(
         ``(case, *space)`` with value k for class k; a generator keeps one batch in memory.
     classes
         Number of foreground classes.
-    offsets
-        Also measure how far the masks lie outside the model's contour, and count objects.
+    objects
+        Also count objects that are missing, extra or swapped.
     spacing
         ``(case, dimension)`` size of a pixel along each axis, for volumes of thick slices; ``None``
         if all sides are equal.
     """
     sizes = None if spacing is None else np.asarray(spacing, dtype=np.float64)
-    away: list[list[float]] = [[] for _ in range(classes)]
     sums, cases = np.zeros((classes, 2)), np.zeros(classes, dtype=np.int64)
-    objects, position = Counts(), 0
+    counts, position = Counts(), 0
     for logits, masks in batches:
         values, drawn = _as_logits(logits), _as_array(masks)
         expected = (len(drawn), classes, *drawn.shape[1:])
@@ -146,20 +140,16 @@ def survey_site(
         for one, given in zip(values, drawn, strict=True):
             voxel = None if sizes is None else sizes[position].tolist()
             position += 1
-            if offsets:
-                objects += count_logits(given, one)
+            if objects:
+                counts += count_logits(given, one)
             for k in range(classes):
                 own = given == k + 1
                 if not own.any() or own.all():
                     continue
                 sums[k] += learning_difficulty(one[k], own, voxel)
                 cases[k] += 1
-                if offsets:
-                    away[k].append(contour_offset(own, one[k] > 0, voxel))
     q = np.where(cases[:, None] > 0, sums / np.maximum(cases, 1)[:, None], np.nan)
-    if not offsets:
-        return SiteSurvey(q, cases)
-    return SiteSurvey(q, cases, np.stack([site_offset(each) for each in away]), objects=objects)
+    return SiteSurvey(q, cases, counts if objects else None)
 
 
 def _mean_softplus(z: NDArray[np.floating]) -> float:

@@ -35,7 +35,6 @@ class Grouping(Plain):
     labels: tuple[Label, ...]  # one per site; "all": there is one group only
     posterior: Floats  # ``(site,)`` probability of the larger group; ``NaN`` without groups
     strength: Floats  # ``(site,)`` how far its masks are off within its group (Eq. 5)
-    rule: Literal["mixture", "balance"]  # ``"balance"``: sides of the centre, not groups
     reason: str  # the path taken, in words
 
     def members(self, label: Label) -> NDArray[np.intp]:
@@ -73,7 +72,7 @@ def group_sites(q: ArrayLike, seed: int = 0) -> Grouping:
         labels[positions] = np.where(larger > 0.5, "larger", "smaller")
         posterior[positions] = larger
     names: tuple[Label, ...] = tuple(labels.tolist())
-    return Grouping(names, posterior, strengths(q, names), "mixture", reason)
+    return Grouping(names, posterior, strengths(q, names), reason)
 
 
 def strengths(q: ArrayLike, labels: Sequence[Label]) -> FloatArray:

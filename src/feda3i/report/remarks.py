@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from feda3i.quality.balance import CEILING, FEWEST
 from feda3i.report import html
 from feda3i.report.compare import Group
 from feda3i.report.html import Html
@@ -14,6 +13,8 @@ from feda3i.report.runs import RunFacts
 
 FEW_SITES = 10
 """Rated sites below which two Gaussians are more often a guess than a finding."""
+CEILING = 0.4
+"""Of the weight: a site that has more dominates."""
 SETTLED = 0.05
 """Part of itself that the training loss may lose in the two rounds before a survey."""
 MOST = 12
@@ -62,23 +63,19 @@ def remarks(run: RunFacts) -> Iterator[str]:
         labels, groups = part.grouping.labels, part.grouping
         counts = Counter(labels)
         rated = len(labels) - counts["unrated"]
-        if groups.rule == "balance" and rated < FEWEST:
-            why = f"with fewer than {FEWEST} nobody's say changes"
-            yield f"few sites: {rated} were rated, and {why}"
-        elif groups.rule != "balance":
-            if rated < FEW_SITES:
-                yield (
-                    f"few sites: two groups of {rated} rated sites are a guess; method.safe = true "
-                    f"suits few sites"
-                )
-            if counts["all"]:
-                yield f"degenerate groups: {groups.reason}"
-            alone = [label for label in ("larger", "smaller") if counts[label] == 1]
-            if alone and rated > 2:
-                yield (
-                    f"degenerate groups: one site alone draws {alone[0]} and has that group's "
-                    f"whole say"
-                )
+        if rated < FEW_SITES:
+            yield (
+                f"few sites: two groups of {rated} rated sites are a guess; redrawn masks "
+                f"(method=redraw) suit few sites"
+            )
+        if counts["all"]:
+            yield f"degenerate groups: {groups.reason}"
+        alone = [label for label in ("larger", "smaller") if counts[label] == 1]
+        if alone and rated > 2:
+            yield (
+                f"degenerate groups: one site alone draws {alone[0]} and has that group's whole "
+                f"weight"
+            )
         if counts["unrated"]:
             yield f"{counts['unrated']} of {len(labels)} sites could not be rated"
     yield from _warm_up(run, number)

@@ -77,7 +77,6 @@ def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> 
         "judged": len(judged),
         "right": sum(judged),
         "reason": found.grouping.reason,
-        "has_offset": found.offset is not None,
         "rows": [_row(rating, found, k, mu) for k in range(len(rating.sites))],
         "sites": rating.sites,
     }
@@ -85,7 +84,6 @@ def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> 
 
 def _row(rating: Rating, found: Part, k: int, mu: Mapping[str, float]) -> list[object]:
     numbers = [*found.q[k], found.grouping.strength[k]]
-    numbers += [] if found.offset is None else [*found.offset[k]]
     site, group = rating.sites[k], _sign(found.grouping.labels[k])[2]
     return [html.name(site), group, *map(float, numbers), *([mu.get(site)] if mu else [])]
 
@@ -104,8 +102,6 @@ def _point(rating: Rating, found: Part, k: int, mu: Mapping[str, float], top: fl
     shape, series, words = _sign(label)
     q = found.q[k]
     tip = f"{site}: {words}; inside {q[0]:.3f}, outside {q[1]:.3f}"
-    if found.offset is not None and np.isfinite(found.offset[k]).all():
-        tip += f"; {found.offset[k][0]:+.1f} ± {found.offset[k][1]:.1f} px from the model"
     fill = ""
     if site in mu:
         tip += f"; true mu {mu[site]:+.1f} px"
@@ -147,12 +143,10 @@ def _strength(rating: Rating, found: Part, mu: Mapping[str, float]) -> dict[str,
     for k, site, (x, y) in zip(known, sites, pairs, strict=True):
         tip = f"{site}: strength {y:.3f}, true |mu| {x:.1f} px"
         points.append(Point(x, y, tip, *_sign(labels[k])[:2], site=site))
-    is_offset = found.grouping.rule == "balance"
     return {
         "strength": points if len(points) > 1 else (),
         "strength_sites": sites,
         "strength_rows": [[html.name(s), *pair] for s, pair in zip(sites, pairs, strict=True)],
-        "unit": "pixels from the middle" if is_offset else "difference of the two losses",
         "ranks": _ranks([labels[k] for k in known], pairs),
     }
 

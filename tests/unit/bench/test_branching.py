@@ -55,8 +55,8 @@ def log_of(path):
 @pytest.mark.parametrize(
     ("method", "options", "begins"),
     [
-        ("feda3i", {"t1": 2, "safe": False}, 2),
-        ("feda3i", {"t1": 2, "safe": False, "weighting": "intra"}, 2),
+        ("feda3i", {"t1": 2}, 2),
+        ("feda3i", {"t1": 2, "weighting": "intra"}, 2),
         ("feda3i", {"t1": 3}, 3),
         ("fednoro", {"s1": 2, "end": 3}, 2),
         ("fedavg", {}, 3),

@@ -54,7 +54,7 @@ def test_protocols_fix_or_vary_data_and_noise(tiny):
 
 def test_values_that_vary_concern_all_rows_or_those_of_one_method(tiny):
     vary = "vary={'feda3i.r'=[0.1, 0.9], 'data.cases, train.epochs'=[[2, 4]]}"
-    cells = grid.expand(tiny("rows=['fedavg', 'feda3i']", vary, "feda3i.safe=false"))
+    cells = grid.expand(tiny("rows=['fedavg', 'feda3i']", vary))
     assert len({cell.digest for cell in cells if cell.row == "fedavg"}) == 1
     feda3i = [cell.recipe.method.options()["r"] for cell in cells if cell.row == "feda3i"]
     assert feda3i == [0.1, 0.9]

@@ -153,8 +153,7 @@ def test_a_batch_depends_on_site_round_and_epoch_only(tmp_path):
 
 def test_only_training_sees_changed_cases(tmp_path):
     plain, changed = (
-        Steps(tmp_path / name, "feda3i", {"t1": 1, "safe": False}, augment=name)
-        for name in ("none", "dermoscopy")
+        Steps(tmp_path / name, "feda3i", {"t1": 1}, augment=name) for name in ("none", "dermoscopy")
     )
     sites = [steps.site("site-1") for steps in (plain, changed)]
     for a, b in zip(*(site.predict() for site in sites), strict=True):

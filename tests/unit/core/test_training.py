@@ -109,7 +109,7 @@ def steps_with(folder, name, options, fraction):
 
 
 def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
-    steps = steps_with(tmp_path, "feda3i", {"t1": 2, "safe": False}, 0.5)
+    steps = steps_with(tmp_path, "feda3i", {"t1": 2}, 0.5)
     rounds = []
     for _ in range(3):
         steps.transport.orders.clear()
@@ -119,7 +119,7 @@ def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
         surveyed = [order.site for order in steps.transport.orders if order.task == "survey"]
         assert surveyed == (["site-1", "site-2", "site-3"] if steps.round == 3 else [])
     assert len(set(rounds)) > 1
-    again = steps_with(tmp_path / "again", "feda3i", {"t1": 2, "safe": False}, 0.5)
+    again = steps_with(tmp_path / "again", "feda3i", {"t1": 2}, 0.5)
     again.play(3)
     assert tuple(trained(again)) == sum(rounds, ())
     np.testing.assert_array_equal(again.values, steps.values)

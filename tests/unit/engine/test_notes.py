@@ -15,7 +15,7 @@ from short import SHORT
     ("method", "before", "after"),
     [
         (("feda3i", "method.t1=8", "rounds=2"), "would begin in round 9", "never acted"),
-        (("feda3i", "method.t1=1", "method.safe=false", "rounds=3"), "", ""),
+        (("feda3i", "method.t1=1", "rounds=3"), "", ""),
         (("adele", "method.points=2", "method.r=1", "rounds=3"), "", "of masks never acted"),
         (("fedavg", "train.lr=10", "rounds=2", "noise=none", "train.epochs=2"), "", "diverged"),
     ],

@@ -70,7 +70,7 @@ def test_contours_move_back_to_where_they_belong(tmp_path, federation):
 @pytest.mark.parametrize("name", ["fedavg", "fedcorr", "feda3i"])
 def test_training_is_that_of_the_method_on_moved_masks(tmp_path, federation, name):
     """Masks moved beforehand by the same pixels and trained by the method: the same network."""
-    options = {"fedcorr": {"t1": 1, "t2": 1}, "feda3i": {"t1": 1, "safe": False}}.get(name, {})
+    options = {"fedcorr": {"t1": 1, "t2": 1}, "feda3i": {"t1": 1}}.get(name, {})
     steps = steps_of(tmp_path / "own", federation, ON, name, options)
     steps.play(2)
     masks = federation.train.masks.copy()

@@ -78,9 +78,7 @@ def test_validation_cases_are_not_trained_on():
     for index in federation.validation.values():
         masks[index] = 0
     turned = replace(federation, train=replace(federation.train, masks=masks))
-    first, second = (
-        outcome_of(recipe(2, "feda3i", {"t1": 1, "safe": False}), f) for f in (federation, turned)
-    )
+    first, second = (outcome_of(recipe(2, "feda3i", {"t1": 1}), f) for f in (federation, turned))
     np.testing.assert_array_equal(first.values, second.values)
 
     def of(outcome):

@@ -150,7 +150,7 @@ def test_forged_scores_cost_one_site(tmp_path):
 
 @pytest.mark.parametrize("value", [HUGE, math.nan, -math.inf, 1e30], ids=lambda v: str(v)[:9])
 def test_forged_surveys_end_no_run(tmp_path, value):
-    options = {"t1": 1, "safe": False}
+    options = {"t1": 1}
     recipe = tiny(rounds=2, method="feda3i", options=options, engine={"min_sites": 2})
     tamper = only(BAD, "survey", lambda reply: with_survey(reply, value))
     trial = Trial(tmp_path, recipe, site_names(3), tamper)

@@ -174,7 +174,7 @@ def test_no_survey_makes_a_site_weigh_more_than_the_cap_at_any_stage(tmp_path):
         rounds=2,
         sites=5,
         method="feda3i",
-        options={"t1": 1, "safe": False},
+        options={"t1": 1},
         engine={"max_share": 0.25},
     )
     trial = Trial(tmp_path, recipe, site_names(5), zeros)

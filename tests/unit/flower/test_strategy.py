@@ -25,7 +25,7 @@ from flwr.serverapp.strategy import (
 from consortium import flower_task
 from feda3i.errors import RecipeError
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
-from feda3i.quality import SiteSurvey, balance_by_offset, group_sites, mix_by_stage, site_weights
+from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
 from in_process import InProcessGrid
 from waiting import HANG
 
@@ -89,7 +89,7 @@ def test_the_warm_up_is_fedavg():
 
 
 def test_after_the_survey_stages_are_weighed_as_in_the_paper():
-    strategy = weighted(safe=False, max_share=1)
+    strategy = weighted(max_share=1)
     ours, asked = play(strategy, 2)
     size = np.array(CASES) / sum(CASES)
     mean = float(size @ np.arange(1, 6))
@@ -108,21 +108,8 @@ def test_after_the_survey_stages_are_weighed_as_in_the_paper():
     assert ours["b.counter"].dtype == np.int64
 
 
-def test_by_default_sites_are_balanced_as_in_the_engine():
-    strategy = weighted()
-    play(strategy, 2)
-    surveys = dict(sorted(strategy.surveys.items()))
-    cases = np.array(CASES, float)
-    rating = balance_by_offset(surveys, dict(zip(surveys, cases, strict=True)))
-    size = cases / cases.sum()
-    quality = rating.weights(list(surveys), cases)
-    assert not np.allclose(quality, size)
-    weights = np.array([strategy.weights[node] for node in surveys])
-    assert weights == pytest.approx(mix_by_stage(size, quality, 2))
-
-
 def test_quality_gives_no_node_more_than_the_cap():
-    strategy = weighted(safe=False)  # the paper's rule gives one 0.5
+    strategy = weighted()  # the paper's rule gives one 0.5
     play(strategy, 2)
     assert np.max(list(strategy.weights.values())) <= 0.4
     assert np.sum(list(strategy.weights.values()), axis=0) == pytest.approx(1.0)
@@ -198,7 +185,7 @@ def test_it_works_under_differential_privacy():
 
 def test_a_node_that_comes_later_is_asked_with_the_early_model():
     online = set(NODES) - {"node-3"}
-    strategy = weighted(safe=False, max_share=1)
+    strategy = weighted(max_share=1)
     asked = []
     grid = InProcessGrid(make_app(asked), NODES, {})
     grid.online = online

@@ -109,9 +109,7 @@ def test_below_the_quorum_the_run_stops_and_says_why(tmp_path):
 
 
 def test_a_site_joins_later(tmp_path):
-    recipe = tiny(
-        rounds=4, method="feda3i", options={"t1": 1, "safe": False}, engine={"min_sites": 2}
-    )
+    recipe = tiny(rounds=4, method="feda3i", options={"t1": 1}, engine={"min_sites": 2})
     trial = Trial(tmp_path, recipe, site_names(3))
     trial.grid.online.discard(LOST)
     trial.play(listener=Return(trial, after=2), patience=0.0)

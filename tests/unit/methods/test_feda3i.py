@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from feda3i import quality, testing
-from feda3i.errors import RecipeError
-from feda3i.methods.base import make_method
-from feda3i.methods.measured import edges_at
+from feda3i.engine.redrawing import tell
 
 
 def play(federation, rounds=3, change=None, **options):
     """Run the paper's own rule unless told otherwise."""
-    subject = testing.Subject("feda3i", {"safe": False, **options})
+    subject = testing.Subject("feda3i", {**options})
     return testing.outcome_of(subject.recipe(rounds=rounds), federation, change=change)
 
 
@@ -114,36 +112,6 @@ def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn, monkeypatc
     assert "survey" in soon[3]
 
 
-# -- the safe rule ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("safe", "rule"), [(True, "balance"), (False, "mixture")])
-def test_offsets_leave_a_site_only_if_the_safe_rule_asks_for_them(drawn, safe, rule):
-    part = rounds_of(play(drawn, rounds=3, t1=2, safe=safe))[-1]["survey"]["parts"][0]
-    assert part["grouping"]["rule"] == rule
-    assert ({"offset", "edge"} <= set(part)) is safe
-
-
-def test_with_three_sites_the_safe_rule_is_fedavg_bit_by_bit(federation):
-    assert len(federation.sites) == 3
-    ours = play(federation, t1=1, safe=True)
-    assert np.array_equal(ours.values, fedavg(federation).values)
-    said = [line for event in rounds_of(ours) for line in event.get("said", ())]
-    assert len(said) == 1
-    assert "rated sites of at least 4: everybody keeps the share of cases" in said[0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"r": 0.3}, {"weighting": "intra"}],
-    ids=str,
-)
-def test_options_of_the_papers_rule_are_refused_while_safe(options):
-    with pytest.raises(RecipeError, match="safe = false"):
-        make_method("feda3i", options)
-    make_method("feda3i", {**options, "safe": False})
-
-
 def test_edges_are_measured_in_volumes_of_several_sizes():
     def away(side):
         grid = np.indices((side, side + 2, side)) - side / 2
@@ -157,10 +125,12 @@ def test_edges_are_measured_in_volumes_of_several_sizes():
         given_masks=lambda: masks,
         classes=1,
         voxels=lambda: np.ones((8, 3)),
-        predictor=SimpleNamespace(format=SimpleNamespace(normalise=lambda image: image)),
+        predictor=SimpleNamespace(
+            format=SimpleNamespace(normalise=lambda image: image, shape=(27, 29, 27))
+        ),
         shapes=[mask.shape for mask in masks],
         is_patched=False,
     )
-    assert edges_at(site)[0].offset == pytest.approx(1, abs=0.3)
-    site.is_patched = True  # then in pixels at 256; the median case has a longest side of 25.5
-    assert edges_at(site)[0].offset == pytest.approx(256 / 25.5, abs=3)
+    assert tell(site)["offset"][0] == pytest.approx(256 / 29, abs=3)
+    site.is_patched = True  # then relative to the median case, whose longest side is 25.5
+    assert tell(site)["offset"][0] == pytest.approx(256 / 25.5, abs=3)

@@ -125,17 +125,17 @@ def test_sites_without_usable_cases_are_undefined_not_wrong():
     assert survey_site([], classes=3).cases.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("offsets", [False, True])
-def test_survey_survives_json(offsets):
+@pytest.mark.parametrize("objects", [False, True])
+def test_survey_survives_json(objects):
     logits, masks = two_class_site(12)
     masks[masks == 2] = 0
-    survey = survey_site([(logits, masks)], classes=2, offsets=offsets)
+    survey = survey_site([(logits, masks)], classes=2, objects=objects)
     data = json.loads(json.dumps(survey.to_dict(), allow_nan=False))
     again = SiteSurvey.from_dict(data)
     np.testing.assert_array_equal(again.q, survey.q)
     assert again.cases.tolist() == [12, 0]
     assert again.objects == survey.objects
-    assert set(data) == {"q", "cases"} | ({"offset", "objects"} if offsets else set())
+    assert set(data) == {"q", "cases"} | ({"objects"} if objects else set())
 
 
 def test_wrong_shapes_are_explained():
