@@ -27,7 +27,7 @@ def from_survey(folder: RunFolder) -> Material:
 
 
 def _material(folder: RunFolder) -> Material:
-    rounds = read_events(folder.events, "round")
+    rounds = list(read_events(folder.events, "round"))
     told = [event for event in rounds if event.get("offsets")]
     if not told:
         raise RunError(

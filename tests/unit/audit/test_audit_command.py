@@ -163,9 +163,10 @@ def test_test_cases_of_sites_are_audited_too(drawing):
 
 @pytest.fixture(scope="module")
 def surveyed(tmp_path_factory):
-    """Return a finished run of FedA3I with three sites."""
+    """Return a finished run of FedA3I on redrawn masks with three sites."""
     path = tmp_path_factory.mktemp("audited") / "run"
-    run(recipe.load("demo", [*TINY, *SMALL, "method=feda3i", "method.t1=1"]), path)
+    wanted = [*TINY, *SMALL, "method=feda3i", "method.t1=1", "redraw.on=true"]
+    run(recipe.load("demo", wanted), path)
     return path
 
 
@@ -180,12 +181,14 @@ def server(surveyed, tmp_path):
         for line in (path / "events.jsonl").read_text("utf-8").splitlines():
             event = json.loads(line)
             survey = event.get("survey")
+            if event.get("offsets"):
+                told = [[0.4, 0.4, 20, 40], [16.0, 0.8, 20, 40], [0.0, 0.4, 20, 40]]
+                event["offsets"] = {s: [one] for s, one in zip(event["offsets"], told, strict=True)}
             if survey:
                 assert [len(one) for one in survey["objects"].values()] == [6, 6, 6]
-                survey["parts"][0]["offset"] = [[0.1, 0.1], [4.0, 0.2], [0.0, 0.1]]
                 counts = [40, 40, 38, 0, 20, 0], [40, 25, 24, 0, 20, 0], [40, 41, 40, 0, 20, 0]
                 survey["objects"] = dict(zip(survey["sites"], counts, strict=True))
-            lines.append(change(json.dumps(event)) if survey else json.dumps(event))
+            lines.append(change(json.dumps(event)))
         (path / "events.jsonl").write_text("\n".join(lines) + "\n")
         manifest = json.loads((path / "manifest.json").read_text("utf-8"))
         manifest |= {"engine": "flower", "events_sha256": hash_file(path / "events.jsonl")}
@@ -217,10 +220,9 @@ def test_a_server_audits_its_sites_survey_without_pixels(feda3i, server):
 @pytest.mark.parametrize(
     ("part", "other", "said"),
     [
-        ('"sites": [', '"sits": [', "is damaged"),
-        ("[[0.1", "[[[0.1], 0.1", "is damaged"),
-        ('"offset": [[0.1', '"other": [[0.1', "sent no offsets"),
-        ('"survey"', '"other"', "has no survey to audit"),
+        ("[[0.4, 0.4, 20, 40]]", "[[0.4, 0.4]]", "is damaged"),
+        ("[[0.4", "[[[0.4]", "is damaged"),
+        ('"offsets"', '"other"', "told nobody how they draw"),
     ],
 )
 def test_a_survey_that_is_damaged_or_lacks_offsets_says_so(feda3i, server, part, other, said):

@@ -220,8 +220,8 @@ def test_a_survey_that_is_none_is_refused():
     from feda3i.flower.strategy import _read_survey
 
     fine = {"q": [[1, 1]], "cases": [3]}
-    odd = [{"q": [[10**400, 1]]}, {"q": 7}, {"cases": [1, 2]}, {"offset": [[1]]}]
-    odd += [{"q": "x"}, {"cases": None}, {"edge": [[[1]]]}]
+    odd = [{"q": [[10**400, 1]]}, {"q": 7}, {"cases": [1, 2]}]
+    odd += [{"q": "x"}, {"cases": None}]
     texts = [json.dumps({**fine, **change}) for change in odd]
     for text in ("{", "[]", "[" * 10_000, "x" * 100_000, *texts):
         with pytest.raises(WireError):

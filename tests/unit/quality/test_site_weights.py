@@ -149,7 +149,7 @@ def test_the_console_hears_of_unusual_weights_and_how_many_more(monkeypatch):
 def rated(labels, weights):
     """Return a rating with these groups and weights; the first site is ``s0``."""
     unknown = np.full(len(labels), np.nan)
-    groups = Grouping(tuple(labels), unknown, unknown, "mixture", "")
+    groups = Grouping(tuple(labels), unknown, unknown, "")
     part = Part(1, np.full((len(labels), 2), np.nan), groups, np.asarray(weights))
     return Rating(tuple(f"s{k}" for k in range(len(labels))), (part,))
 

@@ -84,7 +84,7 @@ def test_every_kind_of_plug_in_has_a_type(tiny_recipe):
         make_method(EVIL, {"cmd": "true"})
     with pytest.raises(RecipeError, match=r"-> nn\.Module"):
         build(EVIL, channels=1, classes=1, shape=(32, 32), options={"cmd": "true"})
-    with pytest.raises(RecipeError, match="noise model 'subprocess:getoutput' cannot be made"):
+    with pytest.raises(RecipeError, match="noise model 'subprocess:getoutput': expected a class"):
         build_model(EVIL, Annotator(1.0, 1.0), {"cmd": "true"})
     with pytest.raises(RecipeError, match="-> Federation"):
         load_data(recipe.validate({"data": {"name": EVIL, "cmd": "true"}}))
