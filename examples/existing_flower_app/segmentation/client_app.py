@@ -23,7 +23,7 @@ def fit(message: Message, context: Context) -> Message:
     early = early_arrays(message)
     if early is not None:
         model.load_state_dict(early.to_torch_state_dict())
-        found = survey_site(predictions(model, images, masks), offsets=True)
+        found = survey_site(predictions(model, images, masks))
         content["survey"] = survey_record(found)
 
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
