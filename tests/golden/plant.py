@@ -96,19 +96,6 @@ def exchanged(f: Any) -> Any:
     return lambda *a, **k: tuple(f(*a, **k))[::-1]
 
 
-def forgets(entry: str) -> Change:
-    """Let a method's merge begin with zeros in an entry of the server's state."""
-
-    def change(f: Any) -> Any:
-        def merge(self: Any, server: Any, *rest: Any) -> Any:
-            server.state[entry] = np.zeros_like(server.state[entry])
-            return f(self, server, *rest)
-
-        return merge
-
-    return change
-
-
 PLANTS = (
     Plant("an epoch too many", "fedavg", "feda3i.core.site:Site.train", one_epoch_more),
     Plant(
@@ -240,18 +227,6 @@ PLANTS = (
         "rmd",
         "feda3i.methods.rmd:_OTHER",
         lambda pairs: ((0, 0), (1, 1)),
-    ),
-    Plant(
-        "the server's momentum is lost between rounds",
-        "fedavgm",
-        "feda3i.methods.fedavgm:FedAvgM.merge",
-        forgets("velocity"),
-    ),
-    Plant(
-        "the server's Adam forgets the squares of earlier updates",
-        "fedadam",
-        "feda3i.methods.fedadam:FedAdam.merge",
-        forgets("square"),
     ),
     Plant(
         "central trains site by site", "central", "feda3i.simulation.views:VIEWS", lambda views: {}

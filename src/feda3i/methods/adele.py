@@ -4,34 +4,27 @@ Paper
     Liu et al., Adaptive Early-Learning Correction for Segmentation from Noisy Annotations, CVPR
     2022.
 What changes against FedAvg
-    Loss, from the first round: every batch passes the network at three scales; the loss is the mean
-    of the three cross-entropies plus lam times the Jensen-Shannon divergence of the three
-    predictions, in images where some pixel is at least rho certain.
-    Switch: each round the sites count, with the received network, the pixels predicted, annotated
-    and both. The server adds these up to the IoU of all training cases and fits a curve; when its
-    slope has lost the share r of its first value, correction starts for good, class by class.
+    Loss, from the first round: every batch passes the network at three scales (3.7 x FedAvg's
+    cost); the loss is the mean of the three cross-entropies plus lam times the Jensen-Shannon
+    divergence of the three predictions, in images where some pixel is at least rho certain.
+    Switch: the sites count the pixels predicted by the received network, annotated and both. The
+    server fits a curve to the IoU of all training cases; when its slope has lost the share r of its
+    first value, correction starts for good, class by class.
     Correction: each round a pixel whose mean probability over the scales exceeds tau takes the
     predicted class, always starting from the given masks. Corrected masks stay at the site.
 What leaves the site
     What FedAvg sends, and three whole numbers per class and round: pixels predicted, annotated, and
     both. One flag per class comes down.
-Cost
-    3.7 x FedAvg (0.49 + 1 + 2.25 of the pixels at scales 0.7, 1 and 1.5) and one prediction of all
-    cases per round, three after the switch.
 Departures
-    Federated: the IoU is that of all sites' cases together, as in the FedA3I comparison, and so is
-    tau = 0.8 (the authors: 0.7 for medical images). Counts travel with the reply to the training,
-    so a switch acts from the following round on. The curve begins with the initial model: one round
-    holds several epochs, and the steep part would be missed.
+    The IoU is that of all sites' cases together and tau = 0.8, as in the FedA3I comparison (the
+    authors: 0.7 for medical images). Counts travel with the reply to the training, so a switch acts
+    one round later. The curve begins with the initial model: its steep part lies within one round.
     The clock is the round; the authors correct every epoch (VOC) or every tenth (medical), and
-    their medical code corrects what was corrected before. The certainty is taken per image, as in
-    their code. Logits are not divided by the number of scales inside the cross-entropy, as theirs
-    are. As in their code a class that a mask lacks stays absent, a mask is left alone where its
-    foreground would fall below half and its background exceed 95 %, and a flat head of the curve is
-    cut off (trim), here only if four points remain.
-    Classes are corrected one by one, so that a pixel may then belong to two. No scale makes an
-    image smaller than 32 pixels per side, which a U-Net needs to train on a single case. With
-    train.patch, windows as large as a patch slide over the whole case at every scale.
+    their medical code corrects what was corrected before. As in their code the certainty is taken
+    per image, a class that a mask lacks stays absent, a mask is left alone where its foreground
+    would fall below half and its background exceed 95 %, and a flat head of the curve is cut off
+    (trim), here only if four points remain. Classes are corrected one by one, so that a pixel may
+    belong to two. No scale makes a side smaller than 32 pixels.
 """
 
 from __future__ import annotations
@@ -51,7 +44,6 @@ from feda3i import losses
 from feda3i.core.messages import Floats, Numbers, Plan, Replies, Wire
 from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
-from feda3i.errors import RecipeError
 from feda3i.methods.base import Method
 from feda3i.methods.corrected import current_masks, remember_masks
 
@@ -92,21 +84,9 @@ class ADELE(Method):
     # -- server -----------------------------------------------------------------------------------
 
     def start(self, server: Server) -> None:
-        """Begin with an empty curve and no switch for each class; try the scales."""
-        predictor, form = server.predictor(server.params), server.format
-        image = torch.zeros(1, form.channels, *form.shape, device=predictor.device)
-        try:
-            with torch.inference_mode():
-                for scale in self.scales:
-                    at_scale(predictor.network.eval(), image, scale)
-        except (RuntimeError, ValueError) as error:
-            sizes = [scaled_shape(form.shape, scale) for scale in self.scales]
-            raise RecipeError(
-                f"method 'adele': expected a network that takes images of {sizes}, found one that "
-                f"does not ({error}); set method.scales"
-            ) from None
-        server.state["iou"] = [[] for _ in range(form.classes)]
-        server.state["first"] = [None] * form.classes
+        """Begin with an empty curve and no switch for each class."""
+        server.state["iou"] = [[] for _ in range(server.format.classes)]
+        server.state["first"] = [None] * server.format.classes
 
     def plan(self, server: Server, round: int) -> Plan:
         """Say for each class whether its masks are corrected in this round."""
@@ -202,12 +182,7 @@ def _counts(predicted: Tensor, annotated: Tensor) -> NDArray[Any]:
 
 
 def scaled_shape(shape: Sequence[int], scale: float) -> tuple[int, ...]:
-    """Return a size in space at a scale, rounded down.
-
-    >>> [scaled_shape((256, 40), scale) for scale in (0.7, 1.0, 1.5)]
-    [(179, 32), (256, 40), (384, 60)]
-    """
-    # 0.7 * 30 is 20.999...
+    """Return a size in space at a scale, rounded down (0.7 * 30 is 20.999...)."""
     return tuple(max(int(side * scale + 1e-9), min(side, SMALLEST)) for side in shape)
 
 
@@ -245,10 +220,6 @@ def fit_curve(values: Sequence[float]) -> Curve | None:
     """Fit a curve with 0 <= a <= 1, 0 <= b <= 1, c > 0; ``None`` if the fit fails.
 
     The x of m values are spread evenly over [0, m]; late points weigh up to a hundredfold.
-
-    >>> fitted = fit_curve(0.7 * (1 - np.exp(-np.linspace(0, 12, 12) / 3)))
-    >>> [round(float(parameter), 3) for parameter in fitted]
-    [0.7, 1.0, 3.0]
     """
     from scipy.optimize import least_squares
 
@@ -272,9 +243,6 @@ def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
     """Return how many leading points to cut: those before the first increase of at least 0.1.
 
     Zero if fewer than ``keep`` points would remain, or slow curves would never switch.
-
-    >>> flat_head([0.0, 0.01, 0.02, 0.3, 0.5, 0.6, 0.65])
-    2
     """
     increases = np.diff(np.asarray(values, dtype=np.float64))
     steep = np.flatnonzero(increases >= STEEP)
@@ -285,13 +253,13 @@ def flat_head(values: Sequence[float], keep: int = FEWEST) -> int:
 def bend(curve: Curve, r: float, rounds: int) -> int | None:
     """Return the step after which the slope has lost more than the share ``r``, if it has one.
 
-    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more.
+    That is 1 + the number of steps, of 1 to ``rounds - 1``, whose slope has changed by no more; a
+    change above one is counted as none, as the authors do.
     """
     slope = curve.slope(np.arange(1.0, max(rounds, 2)))
     if not slope[0] > 0 or not np.isfinite(slope).all():
         return None
     change = np.abs(slope - slope[0]) / slope[0]
-    # A change above one is counted as none, as the authors do.
     return 1 + int(np.count_nonzero((change <= r) | (change > 1)))
 
 
@@ -301,10 +269,6 @@ def has_bent(
     """Return whether early learning is over: the curve has lost the share ``r`` of its slope.
 
     The values are the IoU of the initial model and after each round so far of all ``rounds``.
-
-    >>> curve = 0.7 * (1 - np.exp(-np.arange(20) / 3))
-    >>> [has_bent(curve[: m + 1], 0.9, 100) for m in (8, 9)]
-    [False, True]
     """
     if len(values) < points:
         return False

@@ -2,9 +2,8 @@
 
 A method is a frozen pydantic model; its fields are its hyper-parameters, checked when a recipe is
 read. It knows no files, sockets, devices or engines. What it must remember lives in
-``server.state`` and ``site.memory``, which are plain data: that makes resume exact and lets the
-same object run on both engines. What leaves a site is declared in ``wire`` and enforced on both
-sides.
+``server.state`` and ``site.memory``, plain data: so resume is exact. What leaves a site is declared
+in ``wire`` and enforced on both sides.
 
 One round, in order: ``plan`` (server) -> if it names sites to survey: ``survey`` (site), ``digest``
 and ``plan`` again (server) -> ``fit`` (site) -> ``merge`` (server), which by default averages with
@@ -26,6 +25,9 @@ from feda3i.core.server import Gathered, Server
 from feda3i.core.site import Batch, Site
 from feda3i.errors import RecipeError, check_option
 from feda3i.values import made_with, mistakes
+
+REMOVED = ("act", "predict", "revise", "targets")
+"""Hooks of version 0.1, which nothing calls any more (CHANGELOG, 0.2)."""
 
 
 class Method(BaseModel):
@@ -117,6 +119,9 @@ def make_method(name: str, options: dict[str, Any]) -> Method:
     kind = REGISTRY.get(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         raise RecipeError(f"method '{name}': expected a subclass of Method, found {kind!r}")
+    for hook in REMOVED:
+        if hasattr(kind, hook):
+            raise RecipeError(f"method '{name}' defines {hook}, a hook of 0.1 (see CHANGELOG.md)")
     for option in options:
         check_option(f"method '{name}'", option, kind.model_fields)
     try:

@@ -26,12 +26,7 @@ def pack_masks(masks: Iterable[Bools]) -> Bits:
 def unpack_cases(
     bits: Bits, positions: Iterable[int], shapes: Sequence[Sequence[int]]
 ) -> list[Bools]:
-    """Return some cases of what ``pack_masks`` was given; ``shapes`` are those of all cases.
-
-    >>> bits = pack_masks([np.ones(9, bool), np.array([[False, True]])])
-    >>> unpack_cases(bits, [1], [(9,), (1, 2)])
-    [array([[False,  True]])]
-    """
+    """Return some cases of what ``pack_masks`` was given; ``shapes`` are those of all cases."""
     sizes = np.array([-(-math.prod(shape) // 8) for shape in shapes])
     starts = np.cumsum(sizes) - sizes
     flat, found = bits.reshape(-1), []
@@ -57,11 +52,7 @@ def current_masks(site: Site, batch: Batch) -> Tensor:
 
 
 def highest(losses: NDArray[np.floating[Any]], count: int) -> Bools:
-    """Return which entries are the ``count`` highest, same shape.
-
-    >>> highest(np.array([0.3, 0.9, 0.1, 0.5]), 2).tolist()
-    [False, True, False, True]
-    """
+    """Return which entries are the ``count`` highest, same shape."""
     chosen = np.zeros(losses.size, dtype=bool)
     if count > 0:
         chosen[np.argpartition(losses, losses.size - count, axis=None)[-count:]] = True
@@ -73,10 +64,6 @@ def relabel(masks: Tensor, logits: Tensor, chosen: Tensor | None, theta: float) 
 
     Masks, logits and what may change, all if ``None``, are ``(case, class, *space)``. A pixel
     changes if its confidence max(p, 1 - p) exceeds theta: 0.5 changes all and 1 none.
-
-    >>> logits = torch.tensor([[[3.0, -3.0, 0.1]]])
-    >>> relabel(torch.tensor([[[False, True, False]]]), logits, None, 0.9)
-    tensor([[[ True, False, False]]])
     """
     sure = torch.sigmoid(logits.abs()) > theta
     if chosen is not None:

@@ -1,8 +1,7 @@
 """Add up updates that point against each other without letting them cancel (FedDM's HGD).
 
-Updates are combined pair by pair in a tree. In a pair with a negative inner product each loses its
-part along the other. The update that agrees most with earlier results meets the one that agrees
-least.
+In a tree of pairs; in a pair with a negative inner product each loses its part along the other. The
+update that agrees most with earlier results meets the one that agrees least.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ def deconflicted_mean(updates: Floats, history: Floats) -> Floats:
     """Return the de-conflicted mean of updates ``(site, value)``, in a fixed order of sites.
 
     The history ``(value,)``, a running mean of earlier results, only decides who meets whom.
-
-    >>> deconflicted_mean(np.array([[1.0, 0.0], [-1.0, 1.0]]), np.zeros(2))
-    array([0.25, 0.75])
     """
     vectors = list(updates)
     while len(vectors) > 2:

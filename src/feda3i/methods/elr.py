@@ -4,21 +4,16 @@ Paper
     Liu et al., Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS 2020.
 What changes against FedAvg
     Each site remembers a running mean t of its predictions, per case, class and pixel:
-    t <- beta t + (1 - beta) p, from zero. The loss gains lam * mean log(1 - (t0 p0 + t1 p1)), whose
-    gradient amplifies the remembered class. The memory is brought up to date before it is used, and
-    p is held within [1e-4, 1 - 1e-4].
+    t <- beta t + (1 - beta) p, from zero, and then the loss gains lam * mean log(1 - (t0 p0 + t1
+    p1)). The memory takes four bytes per pixel and class of the site's disk.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    That of FedAvg, and on the site's disk four bytes per pixel and class.
 Departures
     beta = 0.99 and lam = 1 are the values of the FedA3I comparison; the authors released (0.7, 3),
-    (0.9, 7) and (0.9, 1). Both running targets follow from t1 and the number of visits k, since
-    t0 + t1 = 1 - beta^k; there is no bias correction, as in the authors' code. The memory lasts
-    although the network is replaced by the average every round: a fresh one per round would leave
-    ELR nearly inert. The version with two networks and mixup (ELR+) is not used. The memory belongs
-    to pixels: train.augment, which moves them, is refused. With train.patch every pixel has its own
-    counter of visits, and nothing pulls in what surrounds a case smaller than a patch.
+    (0.9, 7) and (0.9, 1). t0 follows from t1 and the visits k, as t0 + t1 = 1 - beta^k. The memory
+    outlives the round: a fresh one would leave ELR nearly inert. The version with two networks and
+    mixup (ELR+) is not used. The memory belongs to pixels: train.augment, which moves them, is
+    refused. With train.patch every pixel counts its own visits.
 """
 
 from __future__ import annotations

@@ -2,15 +2,12 @@
 
 Paper
     McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data,
-    AISTATS 2017. Reference of every comparison here (rows "CE" and "DC" of the FedA3I paper).
+    AISTATS 2017. Rows "CE" and "DC" of the FedA3I paper.
 What changes against FedAvg
     Nothing: this is it. Every entry of the state is averaged, running statistics of BatchNorm
-    included; integer buffers take the largest value. Images, masks and optimiser moments stay at
-    the site, and the moments are new in every round.
+    included; integer buffers take the largest value. The optimiser's moments are new every round.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss.
-Cost
-    The unit that other methods are compared with.
 Departures
     Sums run in a fixed order of sites, so that a run repeats bit for bit.
 """

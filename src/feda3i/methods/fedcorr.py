@@ -6,11 +6,10 @@ Paper
 What changes against FedAvg
     Three phases ("stages" in the paper), all of which train on mixed pairs of images (mixup).
     Phase 1, t1 rounds: after training, each site measures the losses of its own network. The server
-    adds up the sites' mean losses and divides sites by a mixture of two Gaussians. At a noisy site,
-    the share of its pixels in the high component of a mixture on its pixel losses is its noise
-    level mu_i (0 at clean sites). Its pi * mu_i highest-loss pixels take the new global network's
-    prediction where that is surer than theta, and its next training is held back by
-    beta * mu_i * ||w - w_g||.
+    divides sites by a mixture of two Gaussians on their mean losses. At a noisy site, the share of
+    pixels in the high component of a mixture on its pixel losses is its noise level mu_i. Its pi *
+    mu_i highest-loss pixels take the new global network's prediction where that is surer than
+    theta, and its next training is held back by beta * mu_i * ||w - w_g||.
     Phase 2, t2 rounds: only sites with mu_i <= kappa train; without any, the tenth of the sites
     with the smallest mu_i. Then all pixels of noisy sites of which the global network is surer than
     theta take its prediction.
@@ -19,20 +18,14 @@ What leaves the site
     The network's parameters, the number of cases, the mean training loss (in phase 1 with the
     proximal term); in phase 1 the mean loss of the own network and the noise level (both 0 later).
     Phase, noise level and the word to relabel come down.
-Cost
-    As FedAvg; in phase 1 one prediction of all cases and one mixture on at most 100,000 pixels per
-    round. Phase 2 is cheaper, as fewer sites train.
 Departures
     The loss replaces the local intrinsic dimension, as in the FedA3I paper. An instance is a pixel
-    (of a class). For two classes the confidence is never below 0.5, so theta = 0.5 replaces a noisy
-    site's whole mask after phase 2: a literal port. The losses are cross-entropies of logits (the
-    released code applies softmax twice). Phase 1 is made of ordinary rounds with all sites (there:
-    one site after the other). The proximal term is the norm, as in the released code; the paper
-    squares it. Its gradient at w = w_g is taken as 0. The site sends its estimate of mu_i with its
-    mean loss, and the server drops that of clean sites. Corrections are made when the next order
-    comes, by the network in it; noisy sites that do not train in phase 2 are surveyed for it. Mean
-    losses are scaled to 0..1 before the mixture. A site that missed phase 1 joins in phase 3 with
-    its masks as given.
+    of a class; for two classes theta = 0.5 replaces a noisy site's whole mask after phase 2. The
+    losses are cross-entropies of logits (the released code applies softmax twice). Phase 1 is made
+    of ordinary rounds with all sites (there: one site after the other). The proximal term is the
+    norm, as in the released code; the paper squares it. Corrections are made when the next order
+    comes, by the network in it; noisy sites that do not train in phase 2 are surveyed for it. A
+    mixture looks at 100,000 pixels at most. A site that missed phase 1 joins in phase 3.
 """
 
 from __future__ import annotations

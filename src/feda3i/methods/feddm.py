@@ -8,31 +8,22 @@ What changes against FedAvg
     share p_t of an image's foreground pixels on which their loss is smallest. Pixels that all three
     trust are kept. Pixels that only one of the own network and the near peer trusts are trained as
     background. Other foreground is ignored; background is always kept. After t rounds
-    p_t = 1 - ratio * min(t / stop, 1); where that leaves five pixels or fewer, all foreground is
-    kept.
+    p_t = 1 - ratio * min(t / stop, 1); where that leaves five pixels or fewer, all are kept.
     Server, peers: the uploaded networks predict random images. For each image the nearest and the
     farthest other site get a vote; the site with the most votes becomes the peer. Server, merge:
     updates are added group by group (a convolution with its BatchNorm) in a tree of pairs, and
     conflicting updates lose their part along each other. All sites count the same.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss. Note that sites receive
-    the networks of two other sites.
-Cost
-    Training as FedAvg, plus two forward passes per case and round (per patch, with train.patch).
-    Download 3 x. Server: sites * probes forward passes per round, one history vector, and each
-    network that is somebody's peer.
+    the networks of two other sites: three times FedAvg's download.
 Departures
     Cross-entropy instead of focal cross-entropy, as in the FedA3I paper. Peers are the uploaded
-    networks, as the paper describes; the released code overwrites them with the new global one. In
-    the last pair of the tree the released code projects on a vector that it has already changed,
-    and divides by zero if the two are opposite; here both projections use the original vectors.
-    Peers do not change within a round, so the pixels they trust are found once, on images as they
-    are; augmentation moves them with the image. With train.patch an image is a patch. Trust is
-    ranked by logits: the same order, without ties. Running variances below 1e-6 after the merge are
-    raised to that value. Probes are uniform in 0..255 and drawn from the seed. A site that missed a
-    round keeps its peers; one without peers trains on its masks as given.
-    FedDM was made for boxes and only ever removes foreground: it makes masks that are too small
-    worse.
+    networks, as in the paper; the released code overwrites them with the global one. In the last
+    pair of the tree the released code projects on a vector that it has already changed; here both
+    projections use the original ones. Pixels that peers trust are found once a round, on images as
+    they are; augmentation moves them. With train.patch an image is a patch. Running variances stay
+    at 1e-6 or above. A site that missed a round keeps its peers; one without trains as in FedAvg.
+    FedDM was made for boxes and only removes foreground: it makes too small masks worse.
 """
 
 from __future__ import annotations
@@ -183,10 +174,6 @@ def trusted(logits: Tensor, masks: Tensor, keep: float) -> Tensor:
     """Return which foreground pixels a network trusts: the share ``keep`` with the smallest losses.
 
     Each class of each case is judged alone, and kept whole if the share has five pixels at most.
-
-    >>> z = torch.arange(20.0).reshape(1, 1, 20)
-    >>> trusted(z, torch.ones(1, 1, 20), 0.5).sum().item()
-    10
     """
     foreground = masks > 0.5
     chosen = foreground.clone()

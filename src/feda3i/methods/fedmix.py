@@ -4,19 +4,16 @@ Paper
     Wicaksana et al., FedMix: Mixed Supervised Federated Learning for Medical Image Segmentation,
     IEEE TMI 2023. Row "FedMix" of the FedA3I paper, in the family of Dice-involved losses.
 What changes against FedAvg
-    Site: soft Dice is the only loss. Server: a site's weight mixes its share of cases c_i with its
-    share of loss d_i = L_i^beta / sum_j L_j^beta, where L_i is the mean training loss of the last
-    local epoch: w_i = (c_i + lambda d_i) / (1 + lambda). With lambda = 10 the loss decides 10/11 of
-    the weight. The FedA3I paper uses beta = 2.5 for SKIN (the default) and 1.5 for BREAST.
+    Soft Dice is the only loss. A site's weight mixes its share of cases c_i with its share of loss
+    d_i = L_i^beta / sum_j L_j^beta, where L_i is the mean training loss of the last local epoch:
+    w_i = (c_i + lambda d_i) / (1 + lambda). The FedA3I paper uses beta = 2.5 for SKIN (the default)
+    and 1.5 for BREAST.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    As FedAvg.
 Departures
-    Every site has a mask for every pixel, so no pseudo-masks are made, and the second network,
-    which only helps to make them, is left out. A HIGHER loss gives a HIGHER weight, as in both
-    released notebooks; under noisy masks that favours noisy sites. Sites train as in all methods
-    here, with Dice alone (the FedA3I paper does not say whether it adds a cross-entropy term).
+    Every pixel has a mask, so pseudo-masks and the second network that makes them are left out. A
+    HIGHER loss gives a HIGHER weight, as in both released notebooks; under noisy masks that favours
+    noisy sites. Sites train with Dice alone (the FedA3I paper does not say).
 """
 
 from __future__ import annotations
@@ -57,11 +54,7 @@ class FedMix(Method):
 
 
 def mixed_weights(cases: Floats, loss: Floats, exponent: float, lam: float) -> Floats:
-    """Return ``(c_i + lam * d_i) / (1 + lam)`` with d_i proportional to ``loss_i ** exponent``.
-
-    >>> mixed_weights(np.array([10.0, 10.0]), np.array([0.2, 0.4]), 1.5, 10.0).round(6).tolist()
-    [0.282913, 0.717087]
-    """
+    """Return ``(c_i + lam * d_i) / (1 + lam)`` with d_i proportional to ``loss_i ** exponent``."""
     share: Floats = cases / cases.sum()
     if lam == 0 or not loss.max() > 0:
         return share

@@ -15,18 +15,13 @@ What changes against FedAvg
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; once, two mean losses per
     class (``foreground``, ``background``).
-Cost
-    As FedAvg; noisy sites add one forward pass per case and round (per patch, with train.patch).
-    The server compares each noisy network with each clean one.
 Departures
     Plain cross-entropy instead of the logit-adjusted one, as in the FedA3I paper. Classes are those
-    of pixels: the means run over all foreground and all background pixels of a site. KL is a mean
-    over pixels. The distance is the sum over tensors of the norm of their difference, as in the
-    released code (the paper writes one norm). The teacher predicts each case once per round, as it
-    is; augmentation moves the prediction with the image. If all sites fall into one group, or no
-    clean or no noisy site answered, weights are FedAvg's; the released code divides by zero. A site
-    that missed the survey is surveyed as soon as it answers, with the network of the survey; until
-    then it trains and counts as in FedAvg, and no noisy site is compared with it.
+    of pixels. KL is a mean over pixels. The distance is the sum over tensors of the norm of their
+    difference, as in the released code (the paper writes one norm). The teacher predicts each case
+    once per round, as it is; augmentation moves the prediction. If no clean or no noisy site
+    answered, weights are FedAvg's. A site that missed the survey is surveyed as soon as it answers,
+    with the network of the survey; until then it trains and counts as in FedAvg.
 """
 
 from __future__ import annotations
@@ -165,11 +160,6 @@ def distances_to_clean(
 
     A distance of rows ``(site, value)`` is the sum of the norms of the differences of their
     tensors, which are at ``spans`` ``(start, stop)``.
-
-    >>> rows = np.array([[0, 0, 0], [3, 4, 1]], dtype=np.float32)
-    >>> flags = np.array([False, True])
-    >>> distances_to_clean(rows, [(0, 2), (2, 3)], flags, ~flags).tolist()
-    [0.0, 6.0]
     """
     distances = np.zeros(len(rows))
     if not is_clean.any():
@@ -184,11 +174,7 @@ def distances_to_clean(
 
 
 def distance_weights(cases: Floats, distances: Floats) -> Floats:
-    """Return weights proportional to ``n_i * exp(-D_i / max D)``; FedAvg's if all D are 0.
-
-    >>> distance_weights(np.ones(3), np.array([0.0, 0.5, 1.0])).round(6).tolist()
-    [0.50648, 0.307196, 0.186324]
-    """
+    """Return weights proportional to ``n_i * exp(-D_i / max D)``; FedAvg's if all D are 0."""
     largest = distances.max()
     scaled = distances / largest if largest > 0 else distances
     part = cases * np.exp(-scaled)

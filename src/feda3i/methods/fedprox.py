@@ -8,12 +8,9 @@ What changes against FedAvg
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss (with
     the proximal term).
-Cost
-    That of FedAvg and one more copy of the parameters in memory.
 Departures
     The FedA3I comparison tuned mu in {0.01, 0.001} and does not say which won: report both. The
-    authors add mu (w - w_g) to the gradient of plain SGD; here the term passes through Adam, as in
-    other ports. All sites do all epochs: the partial work of stragglers is not simulated.
+    term passes through Adam (the authors: plain SGD). All sites do all epochs.
 """
 
 from __future__ import annotations

@@ -9,24 +9,20 @@ What changes against FedAvg
     each epoch of a site draws a share of its images by their weights. Images whose loss falls most
     in a round become the site's proxy set. Between two rounds the site with the largest g moves V
     so that a step on weighted images lowers the loss on its proxy set. In the first tenth of the
-    rounds sites and images are drawn evenly.
+    rounds sites and images are drawn evenly. Fewer sites train in a round: equal rounds are not
+    equal updates; ratio = 1 and rho = 1 train as much as FedAvg.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss; the mean, smallest,
     median and largest weight of its images. One site a round also gets V (301 numbers) with its
     moments (602) and returns them. Losses, margins and proxy set of the images stay.
-Cost
-    At the paper's shares 0.73 x FedAvg at a site that trains, which 40 % of the sites do: equal
-    rounds are not equal updates. ratio = 1 and rho = 1 train as much as FedAvg.
 Departures
     Training is that of all methods here: the recipe's optimiser, no early stop. Replies are
-    averaged by cases (the authors' code: all alike; the benchmark: by g). V learns at the beginning
-    of the next round, from the same average. The gradient of V is exact up to a central difference
-    along one direction instead of a second backward pass. No pull on V's parameters: it would
-    outweigh the gradient of a mean over pixels. The batch of the virtual step is drawn; in the
-    authors' code it is always the same. A first visit compares with the network that came. Up to
-    four sites all train; an epoch has two images at least (BatchNorm needs them). An image whose
-    loss is not finite is left out; a site with one image moves nothing. The proxy set carries the
-    site's own habit: a whole site that draws too large is only seen by g.
+    averaged by cases (the authors' code: all alike; the benchmark: by g). The gradient of V is
+    exact up to a central difference along one direction instead of a second backward pass. V's
+    parameters are not pulled to 0, which would outweigh the gradient of a mean over pixels. The
+    batch of the virtual step is drawn; in the authors' code it is always the same. Up to four sites
+    all train; an epoch has two images at least (BatchNorm needs them). An image whose loss is not
+    finite is left out. A whole site that draws too large is only seen by g.
 """
 
 from __future__ import annotations
@@ -231,10 +227,6 @@ def weight_slopes(losses: Callable[[float], Floats], norm: float, lr: float) -> 
     """Return dL/dv of each image: -lr / |B| times the slope of its loss along the direction d.
 
     ``losses(s)`` are the images' losses at w + s d; ``norm`` is the length of d.
-
-    >>> images = lambda s: (np.array([-s - 1, -s + 1])) ** 2 / 2  # w x - y at w = 0, d = -1
-    >>> weight_slopes(images, 1.0, 0.1).round(6).tolist()
-    [-0.05, 0.05]
     """
     if not norm > 0:
         return np.zeros(len(losses(0.0)))
@@ -245,11 +237,7 @@ def weight_slopes(losses: Callable[[float], Floats], norm: float, lr: float) -> 
 
 
 def scaled(values: Floats) -> Floats:
-    """Return values on the scale of 0 (smallest) to 1 (largest); all 0 if they are equal.
-
-    >>> scaled(np.array([0.4, 0.0, 0.6, 0.0])).round(4).tolist()
-    [0.6667, 0.0, 1.0, 0.0]
-    """
+    """Return values on the scale of 0 (smallest) to 1 (largest); all 0 if they are equal."""
     known = np.where(np.isfinite(values), values, np.nanmin(values, initial=0.0))
     low, high = known.min(), known.max()
     return (known - low) / (high - low) if high > low else np.zeros(len(known))

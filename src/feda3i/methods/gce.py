@@ -4,17 +4,13 @@ Paper
     Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
     Labels, NeurIPS 2018.
 What changes against FedAvg
-    The loss: mean over pixels of (1 - p_y^q) / q instead of -log p_y, where p_y is the probability
-    of the annotated class. Its gradient is that of cross-entropy times p_y^q. q = 0.7 as in the
-    paper and in the FedA3I comparison.
+    The loss: mean over pixels of (1 - p_y^q) / q, where p_y is the probability of the annotated
+    class. q = 0.7 as in the paper and in the FedA3I comparison.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    That of FedAvg.
 Departures
     One sigmoid per class: for one foreground class this equals the paper's softmax of two classes.
-    The truncated variant (pruning below k = 0.5) is not used. The power is taken pixel by pixel;
-    the binary form in later segmentation code averages p_y over the batch before it.
+    The truncated variant (pruning below k = 0.5) is not used.
 """
 
 from __future__ import annotations

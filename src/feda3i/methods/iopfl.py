@@ -2,23 +2,19 @@
 
 Paper
     Jiang et al., IOP-FL: Inside-Outside Personalization for Federated Medical Image Segmentation,
-    IEEE Transactions on Medical Imaging 2023. The inside part, which a benchmark of real annotation
-    noise (FedSegNoiseBench, 2026) found second of five methods.
+    IEEE Transactions on Medical Imaging 2023: the inside part. Second of five methods in a
+    benchmark of real annotation noise (FedSegNoiseBench, 2026).
 What changes against FedAvg
     Training is that of FedAvg, bit for bit. Every site also has a personal model T_i: at its first
     reply the network w_i that it trained, later alpha T_i + (1 - alpha) w_i, running statistics
-    included. Test scores are those of the personal models, one row per case and model, so that the
-    mean over rows is the mean over sites. Nothing is trained from them.
+    included. Test scores are those of the personal models, one row per case and model.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    Training and messages as FedAvg; the server keeps and scores one more network per site.
 Departures
-    alpha weighs the history, 0.1 in the authors' code: T_i is nearly the last trained network.
-    The authors keep T_i at the site; here the server makes it of the replies that it gets anyway,
-    so no site has to send it to be scored. The model file of the run holds the global network. The
-    outside part (a model for a site that never trained) is left out: it has nothing to do with
-    noise. A personal model learns its annotator's habit: compare it on trusted masks.
+    alpha weighs the history, 0.1 in the authors' code: T_i is nearly the last trained network. The
+    server makes T_i of the replies; the authors keep it at the site. The model file of the run
+    holds the global network. A personal model learns its annotator's habit: compare it on trusted
+    masks.
 """
 
 from __future__ import annotations

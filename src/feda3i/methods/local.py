@@ -3,15 +3,11 @@
 Paper
     None: the lower reference row. It shows what a site reaches without the others.
 What changes against FedAvg
-    Every site goes on from its own network of the round before; the first round starts from the
-    common initialisation. The test scores are those of the sites' networks, one row per case and
-    network, so that the mean over rows is the mean over sites.
+    Every site goes on from its own network of the round before. The test scores are those of the
+    sites' networks, one row per case and network, so that the mean over rows is that over sites.
 What leaves the site
     The network's parameters, the number of cases, the mean training loss, only because the engine
     keeps and scores networks at the server; no site receives another's.
-Cost
-    Training as FedAvg. Download 2 x (the global network of the order, and the site's own); the
-    server scores one network per site.
 Departures
     None. The model file of the run holds the mean of the sites' networks, weighted by cases: it is
     not what the scores belong to.

@@ -8,13 +8,10 @@ What changes against FedAvg
     Dice loss 1 - 2 sum(p y) / (sum p^2 + sum y^2). No cross-entropy is added.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    That of FedAvg.
 Departures
     The foreground of each sigmoid only; the authors' toolkit (PyMIC) averages over both softmax
-    channels and divides by sum p + sum y. Squares are used here because only with them gamma = 2
-    gives the Dice loss, as the paper says. Where a batch has no annotated pixel of a class, squares
-    would reward false foreground: it gets PyMIC's denominator.
+    channels and divides by sum p + sum y, with which gamma = 2 is not the Dice loss. A batch
+    without an annotated pixel gets PyMIC's denominator: squares would reward false foreground.
 """
 
 from __future__ import annotations

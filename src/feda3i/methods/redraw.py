@@ -16,19 +16,13 @@ The border that is meant
     (``redraw.trusted``), or the number that was measured on them (``redraw.b0``). Without any, the
     mean of the sites is taken, drawn towards 1 px by how much the sites differ.
 When nothing is moved
-    A site with fewer than 8 cases with a contour; no border, a diffuse one or two of them in the
-    images: that site stays. All stay if they differ by chance only; if trusted masks lie more than
-    8 px from the border; and without trusted masks if all sites share an offset that is large
-    against their objects: the image shows another border than is drawn, as with a cup in its disc.
-What stays at the site
-    Images, masks, the moved masks.
+    A site with fewer than 8 cases with a contour, or whose images show no border, a diffuse one or
+    two of them. All sites: if they differ by chance only; if trusted masks lie more than 8 px from
+    the border; and without trusted masks if they share an offset that is large against their
+    objects: the image shows another border than is drawn, as with a cup in its disc.
 What leaves the site
     Before the first training, for each class: the offset in px at 256, its standard error, the
     number of cases it rests on and the objects' inner radius (all 0 if it cannot be told).
-Cost
-    Once about three distance transforms per case.
-Departures
-    None.
 """
 
 from __future__ import annotations

@@ -4,16 +4,12 @@ Paper
     Wang et al., Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV 2019.
 What changes against FedAvg
     The loss: alpha * CE + beta * reverse CE, where reverse CE is -mean(p log y + (1-p) log(1-y))
-    with y held within [clamp, 1 - clamp]. For masks of 0 and 1 the second term is the mean absolute
-    error times -log(clamp) = 11.5, which dominates at beta = 1.
+    with y held within [clamp, 1 - clamp]: the mean absolute error times -log(clamp) = 11.5.
 What leaves the site
     What FedAvg sends: the network's parameters, the number of cases, the mean training loss.
-Cost
-    That of FedAvg.
 Departures
     alpha = 0.5 and beta = 1 are the values of the FedA3I comparison; the SCE paper uses (0.1, 1)
-    and (6, 0.1) for natural images. clamp = 1e-5 is that of binary segmentation code; the authors'
-    1e-4 makes the reverse term a fifth weaker. The prediction is not clamped.
+    and (6, 0.1) for natural images, and clamp = 1e-4. The prediction is not clamped.
 """
 
 from __future__ import annotations

@@ -22,11 +22,7 @@ def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.boo
     """Return which points belong to the component with the larger mean (sum over columns).
 
     Points are ``(point,)`` or ``(point, column)``, finite. Nobody is in the high group if there is
-    nothing to tell apart. The seed is that of the k-means initialisation, and of the draw if there
-    are more than ``most`` points.
-
-    >>> high_group(np.array([0.1, 0.11, 0.12, 0.9, 0.91]), seed=0).tolist()
-    [False, False, False, True, True]
+    nothing to tell apart. More than ``most`` points are drawn from.
     """
     rows = points[:, np.newaxis] if points.ndim == 1 else points
     nobody = np.zeros(len(rows), dtype=bool)
@@ -48,11 +44,7 @@ def high_group(points: Points, seed: int, *, most: int = MOST) -> NDArray[np.boo
 
 
 def min_max(columns: Floats) -> Floats:
-    """Return the columns scaled to 0..1; a constant one becomes 0.
-
-    >>> min_max(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
-    [[0.0, 0.0], [1.0, 0.0]]
-    """
+    """Return the columns scaled to 0..1; a constant one becomes 0."""
     low, span = columns.min(axis=0), np.ptp(columns, axis=0)
     return np.where(span > 0, (columns - low) / np.where(span > 0, span, 1.0), 0.0)
 
@@ -62,9 +54,6 @@ def vote_high_group(numbers: Floats, seeds: int = 9) -> NDArray[np.bool_]:
 
     Missing entries (NaN) of ``(site, column)`` take the smallest value of their column, then each
     column is scaled to 0..1.
-
-    >>> vote_high_group(np.array([[0.1, 0.2], [0.9, np.nan], [0.8, 0.9], [0.1, 0.25]])).tolist()
-    [False, False, True, False]
     """
     finite = np.isfinite(numbers)
     low = np.where(finite, numbers, np.inf).min(axis=0)

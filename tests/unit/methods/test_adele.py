@@ -13,8 +13,7 @@ from torch import nn
 
 from feda3i import losses
 from feda3i.core.messages import Order, Replies, Reply
-from feda3i.engine.run import job_of, run
-from feda3i.errors import RecipeError
+from feda3i.engine.run import job_of
 from feda3i.methods.adele import (
     Curve,
     at_scale,
@@ -172,19 +171,6 @@ def test_each_class_switches_on_its_own_and_for_good():
 def _both(millionths):
     """Return the overlap of two sets of a million pixels with these IoUs."""
     return [round(1e6 * 2 * v / (1e6 + v)) for v in millionths]
-
-
-def test_a_network_that_cannot_take_a_scale_is_named_before_training(tmp_path):
-    file = tmp_path / "strict.py"
-    file.write_text(
-        "from torch import nn\n"
-        "def factory(channels, classes):\n"
-        "    fixed = (nn.Flatten(2), nn.Linear(2304, 2304), nn.Unflatten(2, (48, 48)))\n"
-        "    return nn.Sequential(nn.Conv2d(channels, 2, 1), *fixed, nn.Conv2d(2, classes, 1))\n"
-    )
-    recipe = Subject("adele", {}).recipe(model={"name": f"{file}:factory"})
-    with pytest.raises(RecipeError, match=r"\(33, 33\).*method\.scales"):
-        run(recipe, tmp_path / "run", federation=tiny_federation(size=48))
 
 
 # -- images seen at another scale ------------------------------------------------------------------

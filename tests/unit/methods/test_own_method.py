@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from feda3i.errors import RecipeError
+from feda3i.methods.base import make_method
 from feda3i.testing import check_method
 from stepping import GATHERED, Steps, played, unequal
 
@@ -26,6 +28,13 @@ def test_agreement_and_cases_make_the_weights(tmp_path):
 def test_without_power_it_is_fedavg(tmp_path):
     found = played(tmp_path / "own", OWN, {"power": 0}, unequal())
     np.testing.assert_array_equal(found, played(tmp_path / "avg", GATHERED, None, unequal()))
+
+
+def test_a_hook_that_nothing_calls_is_refused(tmp_path):
+    text = "from feda3i.extend import Method\nclass Old(Method):\n    def act(self, site): pass\n"
+    (tmp_path / "old.py").write_text(text)
+    with pytest.raises(RecipeError, match="defines act, a hook of 0"):
+        make_method(f"{tmp_path / 'old.py'}:Old", {})
 
 
 @pytest.mark.slow
