@@ -2,7 +2,7 @@
 
 Run: python benchmarks/bench_offset.py
 
-Limits: one case alone at most 3 ms on a free core, and at most twice the signed distance of its
+Limits: the profile of one case at most 3 ms on a free core, and at most twice the signed distance of its
 whole frame; a site of 16 cases with its error at most 3 times as many signed distances.
 """
 
@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 
 from feda3i.geometry import signed_distance
-from feda3i.quality import edge_offset, measure_edges
+from feda3i.quality import colour_profile, measure_edges
 from feda3i.seeding import rng
 
 SIDE, CASES = 256, 16
@@ -57,7 +57,7 @@ def main() -> None:
         images, masks = site(channels)
         pairs = list(zip(images, masks, strict=True))
         base = seconds(lambda m=masks: [signed_distance(mask) for mask in m]) / CASES
-        alone = seconds(lambda p=pairs: [edge_offset(*pair) for pair in p]) / CASES
+        alone = seconds(lambda p=pairs: [colour_profile(*pair) for pair in p]) / CASES
         whole = seconds(lambda i=images, m=masks: measure_edges(i, m)) / CASES
         print(
             f"{name:6}  signed distance {base * 1e3:5.2f} ms   one case {alone * 1e3:5.2f} ms = "

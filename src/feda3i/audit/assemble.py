@@ -1,71 +1,61 @@
-"""From material to the audit: every class judged, and every site's list of second looks."""
+"""The audit of measured sites, and of arrays in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from feda3i.audit.case_rows import CaseRow, SecondLook, measure_cases, second_looks
-from feda3i.audit.findings import Audit, sign_of
-from feda3i.audit.judge import Scale, SiteNumbers, judge_sites, site_numbers
-from feda3i.audit.pictures import Show
+from feda3i.audit.judge import Audit, Scale, SiteNumbers, judge_sites, sign_of, site_numbers
 from feda3i.core.cases import Cases
-from feda3i.core.ragged import Stack
 from feda3i.quality import SIDE, Offset, longest_side, measure_edges, rescaled
 from feda3i.quality.objects import Counts, judge_objects
 
-
-@dataclass(frozen=True)
-class Material:
-    """What an audit judges, and where that came from."""
-
-    title: str
-    how: str
-    scale: Scale
-    classes: tuple[str, ...]
-    sites: Sequence[Mapping[str, SiteNumbers]]  # by class, what is known of each site
-    trusted: Sequence[Mapping[str, Offset]] | None = None
-    """By class, the offsets of masks that are known to be right, by estimator."""
-    objects: Mapping[str, Counts] = field(default_factory=dict)
-    rows: Sequence[CaseRow] = ()  # one per case and class; empty for an audit from a survey
-    notes: tuple[str, ...] = ()
-    true: Mapping[str, float] = field(default_factory=dict)
-    """Offset of each site's annotator in the unit, known in simulations."""
-    show: Show | None = None
-    """Return the pixels of a case by its id, for the pages that stay at the sites."""
+TRUSTED = "trusted"  # stands for a site, for masks that are known to be right
 
 
-def build_audit(material: Material) -> Audit:
-    """Judge every class; no case's name is in the result."""
+def build_audit(
+    title: str,
+    how: str,
+    scale: Scale,
+    classes: Sequence[str],
+    sites: Sequence[Mapping[str, SiteNumbers]],
+    trusted: Sequence[Mapping[str, Offset]] | None = None,
+    *,
+    objects: Mapping[str, Counts] | None = None,
+    notes: tuple[str, ...] = (),
+    true: Mapping[str, float] | None = None,
+) -> Audit:
+    """Judge every class; no case's name is in the result.
+
+    ``sites`` holds by class what is known of each site, ``trusted`` the offsets by estimator of
+    masks that are known to be right.
+    """
     overall, findings = [], []
-    for k, name in enumerate(material.classes):
-        trusted = None if material.trusted is None else material.trusted[k]
-        said, found = judge_sites(
-            material.sites[k], class_name=name, scale=material.scale, trusted=trusted
-        )
+    for k, name in enumerate(classes):
+        zero = None if trusted is None else trusted[k]
+        said, found = judge_sites(sites[k], class_name=name, scale=scale, trusted=zero)
         overall.append(said)
         findings += found
     return Audit(
-        title=material.title,
-        how=material.how,
-        unit=material.scale.unit,
-        is_absolute=material.trusted is not None,
+        title=title,
+        how=how,
+        unit=scale.unit,
+        is_absolute=trusted is not None,
         overall=tuple(overall),
         findings=tuple(findings),
-        objects=tuple(judge_objects(material.objects)),
-        notes=material.notes,
-        true=dict(material.true),
+        objects=tuple(judge_objects(objects or {})),
+        notes=notes,
+        true=true or {},
     )
 
 
-def looks_of(material: Material) -> dict[str, list[SecondLook]]:
-    """Return each site's ranked cases; none for an audit from a survey."""
-    unit = sign_of(material.scale.unit)
-    return {site: second_looks(rows, unit) for site, rows in by_site(material.rows).items()}
+def looks_of(rows: Sequence[CaseRow], unit: str) -> dict[str, list[SecondLook]]:
+    """Return each site's ranked cases."""
+    return {site: second_looks(mine, sign_of(unit)) for site, mine in by_site(rows).items()}
 
 
 def audit_arrays(
@@ -104,19 +94,14 @@ def audit_arrays(
     """
     cases, count = _cases(images, masks, spacing), len(classes)
     scale = Scale("px" if spacing is None else "mm", pixel_of(cases))
-    guess = None if predicted is None else np.asarray(predicted, np.uint8)
-    rows = measure_cases(cases, sites, guess, classes=count)
-    material = Material(
-        title="arrays",
-        how="edges in the images" if guess is None else "edges in the images and a given model",
-        scale=scale,
-        classes=tuple(classes),
-        sites=numbers_of(cases, sites, rows, count, scale),
-    )
+    how, rows, zero = "edges in the images", [], None
+    if predicted is not None:
+        how += " and a given model"
+        rows = measure_cases(cases, sites, np.asarray(predicted, np.uint8), classes=count)
     if trusted is not None:
-        zero = offsets_of_trusted(_cases(*trusted, None), None, None, count, scale)
-        material = replace(material, trusted=zero)
-    return build_audit(material)
+        zero = offsets_of_trusted(_cases(*trusted, None), (), count, scale)
+    found = numbers_of(cases, sites, rows, count, scale)
+    return build_audit("arrays", how, scale, classes, found, zero)
 
 
 def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
@@ -138,25 +123,27 @@ def pixel_of(cases: Cases) -> float:
 def numbers_of(
     cases: Cases, sites: Sequence[str], rows: Sequence[CaseRow], classes: int, scale: Scale
 ) -> list[dict[str, SiteNumbers]]:
-    """Return by class the numbers of each site: of these rows, and of the edges in all cases."""
+    """Return by class the numbers of each site: of a model's rows, and of the edges."""
     places: dict[str, list[int]] = {}
     for place, site in enumerate(sites):
         places.setdefault(site, []).append(place)
     found = []
     for k in range(1, classes + 1):
         here = by_site([row for row in rows if row.class_number == k])
-        edges = {site: site_edges(cases.take(np.array(places[site])), k) for site in here}
-        found.append({site: site_numbers(here[site], scale, edges[site]) for site in here})
+        each = {}
+        for site, index in sorted(places.items()):
+            edges = site_edges(cases.take(np.array(index)), k)
+            each[site] = site_numbers(len(index), here.get(site, ()), scale, edges)
+        found.append(each)
     return found
 
 
 def offsets_of_trusted(
-    cases: Cases, predicted: Stack | None, sure: Stack | None, classes: int, scale: Scale
+    cases: Cases, rows: Sequence[CaseRow], classes: int, scale: Scale
 ) -> list[Mapping[str, Offset]]:
     """Return by class the offsets of trusted masks by each estimator."""
-    sites = ["trusted"] * len(cases)
-    rows = measure_cases(cases, sites, predicted, sure, classes)
-    return [one["trusted"].answers for one in numbers_of(cases, sites, rows, classes, scale)]
+    sites = [TRUSTED] * len(cases)
+    return [one[TRUSTED].answers for one in numbers_of(cases, sites, rows, classes, scale)]
 
 
 def site_edges(cases: Cases, number: int) -> Offset:

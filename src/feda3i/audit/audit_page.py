@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.audit.findings import Audit, SiteFinding, sign_of
-from feda3i.audit.judge import CONTOUR, EDGES, ESTIMATORS
-from feda3i.audit.writing import MATTERS, alone, ends_of, signed, why_not
+from feda3i.audit.judge import CONTOUR, EDGES, ESTIMATORS, Audit, SiteFinding, sign_of
+from feda3i.audit.writing import MATTERS, ends_of, signed, why_not
 from feda3i.quality.objects import KINDS, ObjectFinding, flags, share_with_limits
 from feda3i.report import html
 from feda3i.report.axes import Axis, room
@@ -73,7 +72,7 @@ def _who(audit: Audit, findings: Sequence[SiteFinding]) -> dict[str, Any]:
     judged = [one for one in findings if one.relative is not None]
     rows, true = judged[:MOST], _true_beside(audit)
     ends = [v for one in rows for v in (one.low, one.high, 0.0) if v is not None]
-    ends += [v[0] for one in rows for v in one.by_estimator.values() if v is not None]
+    ends += [by for one in rows for by in one.by_estimator.values()]
     signs: list[tuple[str, Shape, int, str]] = [
         (verdict, shape, series, "")
         for verdict, (shape, series, _) in VERDICTS.items()
@@ -111,8 +110,9 @@ def _row(one: SiteFinding, true: float | None) -> dict[str, Any]:
 
 def _marks(one: SiteFinding) -> list[tuple[Shape, float, float]]:
     """Return what each estimator says, if both do: alone it would be the site's own mark."""
-    told = [(*ALONE[name], by) for name in ALONE if (by := alone(one, name)) is not None]
-    return told if len(told) == len(ALONE) else []
+    if len(one.by_estimator) < len(ALONE):
+        return []
+    return [(*ALONE[name], by) for name, by in one.by_estimator.items()]
 
 
 def _cells(one: SiteFinding) -> list[object]:
@@ -123,7 +123,7 @@ def _cells(one: SiteFinding) -> list[object]:
         Cell(html.join([badge, f" {one.reason}"]), one.verdict),
         Cell(signed(one.relative), one.relative),
         Cell(ends_of(one), one.low, KEPT),
-        *(Cell(signed(alone(one, name)), alone(one, name)) for name in ESTIMATORS),
+        *(Cell(signed(by), by) for by in map(one.by_estimator.get, ESTIMATORS)),
         Cell(sure, one.sure),
         one.cases,
     ]

@@ -17,14 +17,11 @@ from feda3i.core.ragged import Stack
 from feda3i.errors import DataError
 from feda3i.geometry import box_around, signed_distance
 from feda3i.metrics import dice
-from feda3i.quality import edge_offset
 from feda3i.quality.measure import ON_BORDER
 from feda3i.quality.objects import Counts, count_case
 
-USUAL = 2.0
-"""Times a site's usual misfit above which a case is worth a look."""
-MOST = 0.05
-"""Share of a site's cases, and at least one, that are worth a look: as many as somebody opens."""
+USUAL = 2.0  # times a site's usual misfit: from here on a case is worth a look
+MOST = 0.05  # of a site's cases, and at least one, are to be looked at: as many as somebody opens
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,13 @@ class CaseRow:
     case: str
     site: str
     class_number: int
-    offset: float  # outside the model's contour, or without a model the image's edges; or ``NaN``
+    offset: float  # outside the model's contour; ``NaN`` if one of the two has none
     wobble: float  # standard deviation of the gap between mask and prediction along the contours
     dice: float  # agreement of mask and prediction; ``NaN`` if both are empty
     is_drawn: bool
-    is_found: bool | None  # whether the model marked anything; ``None`` without one
-    misfit: float = math.nan  # from the prediction, drawn as the site draws; ``NaN`` without one
-    objects: Counts | None = None  # of all classes; ``None`` without a model
+    is_found: bool  # whether the model marked anything
+    misfit: float = math.nan  # from the prediction, drawn as the site draws
+    objects: Counts | None = None  # of all classes; ``None`` if not counted
 
 
 def contour_gap(
@@ -76,60 +73,41 @@ def contour_gap(
 def measure_cases(
     cases: Cases,
     sites: Sequence[str],
-    predicted: Stack | Sequence[NDArray[np.uint8]] | None = None,
+    predicted: Stack | Sequence[NDArray[np.uint8]],
     sure: Stack | None = None,
     classes: int = 1,
 ) -> list[CaseRow]:
-    """Measure every case and class, by a model's masks or else by the edges in the images.
+    """Compare every case and class with a model's masks, beside how far its site usually draws.
 
-    Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds a model's
-    values 0..C, ``sure`` the same for objects alone that it is sure of.
+    Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds values
+    0..C, ``sure`` the same for objects alone that the model is sure of.
     """
     rows = []
     for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
-        spacing, mask = _spacing(cases, place), np.asarray(cases.masks[place])
+        mask = np.asarray(cases.masks[place])
         objects = None if sure is None else count_case(mask, sure[place])
         for k in range(1, classes + 1):
-            drawn = mask == k
-            row = CaseRow(case, site, k, math.nan, math.nan, math.nan, bool(drawn.any()), None)
-            if predicted is None:
-                if drawn.any():
-                    pixel = 1.0 if spacing is None else float(np.mean(spacing))
-                    row = replace(row, offset=edge_offset(cases.images[place], drawn) * pixel)
-            else:
-                found = predicted[place] == k
-                offset, wobble = contour_gap(drawn, found, spacing)
-                row = replace(
-                    row,
-                    offset=offset,
-                    wobble=wobble,
-                    dice=dice(found, drawn),
-                    is_found=bool(found.any()),
-                    objects=objects,
-                )
-            rows.append(row)
-    return rows if predicted is None else _with_misfit(rows, cases, predicted, classes)
+            drawn, found = mask == k, predicted[place] == k
+            offset, wobble = contour_gap(drawn, found, _spacing(cases, place))
+            share, is_found = dice(found, drawn), bool(found.any())
+            row = CaseRow(case, site, k, offset, wobble, share, bool(drawn.any()), is_found)
+            rows.append(replace(row, objects=objects))
+    habits = habits_of(rows)
+    for number, row in enumerate(rows):
+        place, k = number // classes, row.class_number
+        drawn, found = np.asarray(cases.masks[place]) == k, predicted[place] == k
+        away = misfit(drawn, found, habits[row.site, k], _spacing(cases, place))
+        rows[number] = replace(row, misfit=away)
+    return rows
 
 
-def _with_misfit(
-    rows: Sequence[CaseRow],
-    cases: Cases,
-    predicted: Stack | Sequence[NDArray[np.uint8]],
-    classes: int,
-) -> list[CaseRow]:
-    """Return the rows with their misfit, beside how far the site usually lies outside."""
+def habits_of(rows: Sequence[CaseRow]) -> dict[tuple[str, int], float]:
+    """Return how far each site usually draws outside, by site and class; 0 if unknown."""
     known: dict[tuple[str, int], list[float]] = {}
     for row in rows:
         mine = known.setdefault((row.site, row.class_number), [])
         mine += [row.offset] if math.isfinite(row.offset) else []
-    habits = {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
-    found = []
-    for number, row in enumerate(rows):
-        place, k = number // classes, row.class_number
-        drawn, guess = np.asarray(cases.masks[place]) == k, predicted[place] == k
-        away = misfit(drawn, guess, habits[row.site, k], _spacing(cases, place))
-        found.append(replace(row, misfit=away))
-    return found
+    return {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
 
 
 def _spacing(cases: Cases, place: int) -> list[float] | None:
@@ -179,27 +157,22 @@ def second_looks(rows: Sequence[CaseRow], unit: str) -> list[SecondLook]:
     A habit is no reason: a site that draws everything 5 px too large gets its odd cases first, not
     those with the largest offset.
     """
-    found: list[tuple[float, str, CaseRow]] = []
-    for number in sorted({row.class_number for row in rows}):
-        mine = [row for row in rows if row.class_number == number]
-        known = [row.offset for row in mine if math.isfinite(row.offset)]
-        habit = float(np.median(known)) if known else 0.0
-        for row in mine:
-            away = row.misfit if row.is_found is not None else abs(row.offset - habit)
-            if away > 0:
-                found.append((away, _reason(row, habit, unit), row))
-    found.sort(key=lambda one: (-one[0], one[2].case, one[2].class_number))
+    habits = habits_of(rows)
+    found = [row for row in rows if row.misfit > 0]
+    found.sort(key=lambda row: (-row.misfit, row.case, row.class_number))
     most = max(1, int(MOST * len({row.case for row in rows})))
-    first = list(dict.fromkeys(row.case for _, _, row in found))[:most]
-    usual = float(np.median([away for away, _, _ in found])) if found else 0.0
-    return [
-        SecondLook(place, row, reason, row.case in first and away > USUAL * usual)
-        for place, (away, reason, row) in enumerate(found, 1)
-    ]
+    first = list(dict.fromkeys(row.case for row in found))[:most]
+    usual = float(np.median([row.misfit for row in found])) if found else 0.0
+    looks: list[SecondLook] = []
+    for row in found:
+        reason = _reason(row, habits[row.site, row.class_number], unit)
+        is_unusual = row.case in first and row.misfit > USUAL * usual
+        looks.append(SecondLook(len(looks) + 1, row, reason, is_unusual))
+    return looks
 
 
 def _reason(row: CaseRow, habit: float, unit: str) -> str:
-    if row.is_found is False:
+    if not row.is_found:
         return "the model finds nothing where something was drawn"
     if not row.is_drawn:
         return "nothing was drawn where the model finds something"

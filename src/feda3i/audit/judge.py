@@ -1,10 +1,8 @@
 """From measured sites to verdicts: larger, smaller, about the same, or why it cannot be told.
 
-Every site is measured twice, by the borders in its images and by a model's contours. The two are
-one measurement of it (``quality.combined``), and the sites are compared by a random-effects model
-(``quality.site_effects``). The words follow from the interval, from what matters for objects of
-this size, and from the test whether the sites differ at all; they never contradict each other.
-All numbers in here are in pixels at 256, those in findings in the audit's unit.
+Edges in the images and a model's contours are one measurement of a site (``quality.combined``);
+words follow from its interval, from what matters for objects of this size, and from the test
+whether the sites differ at all. In pixels at 256; findings are in the audit's unit.
 """
 
 from __future__ import annotations
@@ -12,30 +10,98 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm
 
 from feda3i.audit.case_rows import CaseRow
-from feda3i.audit.findings import Interval, Overall, SiteFinding, Verdict, sign_of
-from feda3i.quality import Offset, agreement, combined, rescaled, site_effects, site_offset
+from feda3i.quality import Offset, combined, rescaled, site_effects, site_offset
 from feda3i.quality.effects import WIDE, differ_by_chance
-from feda3i.quality.measure import LEAST_AGREEMENT
 from feda3i.quality.numbers import FloatArray
+from feda3i.quality.objects import ObjectFinding
 
-FEWEST = 6
-"""Cases with a contour below which a site is not compared with a model."""
-LEAST_FOUND = 0.5
-"""Share of a site's cases in which the model must find anything at all."""
-LEAST_DICE = 0.5
-"""Median agreement of model and masks, over the sites, below which the model is too weak."""
-ALIKE = 0.05
-"""Sites are told apart if such differences would come by chance less often than this."""
-MATTERS = 0.05
-"""Part of the objects' inner radius by which contours must differ to matter: Dice falls as much."""
+FEWEST = 6  # cases with a contour, for a comparison with a model
+LEAST_FOUND = 0.5  # share of a site's cases in which the model must find anything
+LEAST_DICE = 0.5  # of model and masks, median over the sites: below it the model is too weak
+ALIKE = 0.05  # sites are told apart if chance makes such differences less often than this
+MATTERS = 0.05  # of the objects' inner radius: from here on a difference matters, as Dice falls
 EDGES, CONTOUR = "edges", "contour"
 ESTIMATORS = (EDGES, CONTOUR)
 NOT_ASKED = Offset.unknown(0, "it was not asked")
+
+Verdict = Literal["larger", "smaller", "slightly", "about the same", "cannot tell"]
+
+RELATIVE = (
+    "The answer is relative: sites are compared with each other, zero is their mean, and nobody "
+    "can tell whether all of them draw too large or too small. With --trusted masks the answer "
+    "becomes absolute."
+)
+ABSOLUTE = (
+    "The answer is absolute: sites are compared with trusted masks, zero is where those were drawn."
+)
+COVERED = (
+    "An interval (95 %) covers the chance of which cases a site happens to have, and what the two "
+    "estimators differ by: borders in the images and a model's contours share no evidence. It "
+    "does not cover a mistake that both make."
+)
+
+
+def sign_of(unit: str) -> str:
+    """Return a unit as a sentence or the head of a column has it."""
+    return "mm" if unit == "mm" else "px"
+
+
+@dataclass(frozen=True)
+class SiteFinding:
+    """How one site draws one class, in the audit's unit."""
+
+    site: str
+    class_name: str
+    cases: int
+    verdict: Verdict
+    reason: str  # why the verdict is what it is, in words
+    # How far it draws outside the sites' mean or the trusted masks, and its 95 % interval
+    relative: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sure: float | None = None  # probability that the site lies on this side of zero
+    by_estimator: Mapping[str, float] = field(default_factory=dict)  # what each alone says
+    silent: Mapping[str, str] = field(default_factory=dict)  # why an estimator cannot tell
+
+
+@dataclass(frozen=True)
+class Overall:
+    """All sites together, for one class."""
+
+    class_name: str
+    chance: float  # how often sites that draw alike would differ as much (Cochran's Q)
+    said: str  # what was found, in words
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The shareable result of an audit."""
+
+    title: str
+    how: str  # by which model, on which cases, in words
+    unit: str  # of every distance: ``px``, ``px of the original images`` or ``mm``
+    is_absolute: bool  # whether zero is where trusted masks were drawn, not the mean of the sites
+    overall: tuple[Overall, ...]
+    findings: tuple[SiteFinding, ...]
+    objects: tuple[ObjectFinding, ...] = ()  # noise beyond the contour, if a model judged
+    notes: tuple[str, ...] = ()
+    true: Mapping[str, float] = field(default_factory=dict)  # offset by site, in simulations
+
+    @property
+    def read(self) -> tuple[str, str]:
+        """Return how to read it: what an audit can and cannot tell."""
+        return ABSOLUTE if self.is_absolute else RELATIVE, COVERED
+
+    def of_class(self, name: str) -> list[SiteFinding]:
+        """Return the findings of a class from the smallest to the largest drawer, unjudged last."""
+        mine = [one for one in self.findings if one.class_name == name]
+        return sorted(mine, key=lambda f: (f.relative is None, f.relative or 0.0, f.site))
 
 
 @dataclass(frozen=True)
@@ -56,14 +122,16 @@ class Scale:
     pixel: float = 1.0
 
 
-def site_numbers(rows: Sequence[CaseRow], scale: Scale, edges: Offset | None = None) -> SiteNumbers:
-    """Return all that is needed of one site's rows of one class."""
+def site_numbers(
+    cases: int, rows: Sequence[CaseRow], scale: Scale, edges: Offset | None = None
+) -> SiteNumbers:
+    """Return all that is needed of a site: its cases, their rows of one class, their edges."""
     drawn = [row for row in rows if row.is_drawn]
     answers = {} if edges is None else {EDGES: edges}
-    if any(row.is_found is not None for row in rows):
+    if rows:
         answers[CONTOUR] = rescaled(_by_model(drawn), 1 / scale.pixel)
     agreed = _finite([row.dice for row in drawn])
-    return SiteNumbers(len(rows), answers, float(np.median(agreed)) if len(agreed) else math.nan)
+    return SiteNumbers(cases, answers, float(np.median(agreed)) if len(agreed) else math.nan)
 
 
 def _by_model(drawn: Sequence[CaseRow]) -> Offset:
@@ -87,10 +155,7 @@ def judge_sites(
     scale: Scale,
     trusted: Mapping[str, Offset] | None = None,
 ) -> tuple[Overall, list[SiteFinding]]:
-    """Compare all sites of one class with each other, or with trusted masks.
-
-    ``trusted`` has the offsets of trusted masks by estimator; zero is then where those were drawn.
-    """
+    """Compare all sites of a class with each other, or with trusted masks' offsets by estimator."""
     weak = _weak(sites)
     by = {key: [one.answers.get(key, NOT_ASKED) for one in sites.values()] for key in ESTIMATORS}
     if weak:
@@ -107,6 +172,7 @@ def judge_sites(
         errors = np.hypot(error, b_error)
     nobody = _no_comparison(int(known.sum()), trusted)
     limit = _margin(both)
+    shifts = {key: _constant(answers, both) for key, answers in by.items()}
     findings = []
     for k, (name, one) in enumerate(sites.items()):
         answers = [by[key][k] for key in ESTIMATORS]
@@ -119,10 +185,13 @@ def judge_sites(
             site=name,
             class_name=class_name,
             cases=one.cases,
-            measured=max(told.cases if told.is_known else 0 for told in answers),
             verdict="cannot tell",
             reason=nobody,
-            by_estimator=_alone(by, k, both, middle, scale),
+            by_estimator={
+                key: scale.pixel * (by[key][k].offset + shift - middle)
+                for key, shift in shifts.items()
+                if by[key][k].is_known
+            },
             silent=silent,
         )
         if not known[k]:
@@ -133,7 +202,7 @@ def judge_sites(
             away = offset[k] - middle
             found = _told(found, away, float(errors[k]), limit, scale, is_alike, others)
         findings.append(found)
-    return _overall(class_name, both, by, chance, trusted, scale, weak), findings
+    return _overall(class_name, both, chance, trusted, scale, weak), findings
 
 
 def _weak(sites: Mapping[str, SiteNumbers]) -> str:
@@ -193,7 +262,7 @@ def _told(
     others: str,
 ) -> SiteFinding:
     """Return a finding with its numbers, in the audit's unit, and its verdict."""
-    by, low, high = _interval(away, error, scale)
+    by, low, high = (scale.pixel * (away + k * error) for k in (0.0, -WIDE, WIDE))
     limit, unit = scale.pixel * limit, sign_of(scale.unit)
     near, far = sorted((abs(low), abs(high)))
     ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
@@ -217,35 +286,16 @@ def _told(
     return replace(found, verdict=verdict, reason=said, relative=by, low=low, high=high, sure=sure)
 
 
-def _interval(away: float, error: float, scale: Scale) -> Interval:
-    low, high = away - WIDE * error, away + WIDE * error
-    return scale.pixel * away, scale.pixel * low, scale.pixel * high
-
-
-def _alone(
-    by: Mapping[str, Sequence[Offset]],
-    k: int,
-    both: Sequence[Offset],
-    middle: float,
-    scale: Scale,
-) -> dict[str, Interval | None]:
-    """Return what each estimator says of a site beside the same zero, with its 95 % interval."""
-    found: dict[str, Interval | None] = {}
-    for key, answers in by.items():
-        pairs = [(a, b) for a, b in zip(answers, both, strict=True) if a.is_known and b.is_known]
-        if pairs:
-            # An estimator's own constant is no opinion about any site.
-            shift = float(np.mean([b.offset - a.offset for a, b in pairs]))
-            one = answers[k]
-            away = one.offset + shift - middle
-            found[key] = _interval(away, one.error, scale) if one.is_known else None
-    return found
+def _constant(answers: Sequence[Offset], both: Sequence[Offset]) -> float:
+    """Return an estimator's own constant, which is no opinion about any site."""
+    pairs = zip(answers, both, strict=True)
+    away = [b.offset - a.offset for a, b in pairs if a.is_known and b.is_known]
+    return float(np.mean(away)) if away else 0.0
 
 
 def _overall(
     class_name: str,
     both: Sequence[Offset],
-    by: Mapping[str, Sequence[Offset]],
     chance: float,
     trusted: Mapping[str, Offset] | None,
     scale: Scale,
@@ -254,7 +304,6 @@ def _overall(
     border = None if trusted is None else trusted.get(EDGES)
     effects = site_effects(both, border)
     count = sum(one.is_known for one in both)
-    spread = scale.pixel * effects.tau if count > 1 else None
     unit, said = sign_of(scale.unit), []
     if count == 0 or (count < 2 and trusted is None):
         said.append(f"cannot tell: {weak or 'fewer than two sites could be measured'}")
@@ -267,7 +316,7 @@ def _overall(
         p = "< 0.001" if chance < 0.001 else f"= {chance:.3f}"
         said.append(
             f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
-            f"{spread:.1f} {unit}"
+            f"{scale.pixel * effects.tau:.1f} {unit}"
         )
     if border is not None:
         told = (
@@ -279,12 +328,7 @@ def _overall(
         said.append(f"b0 of the trusted masks: {told}")
     if effects.reason and count > 1:
         said.append(f"nobody should redraw by this: {effects.reason}")
-    rho = agreement(by[EDGES], by[CONTOUR])
-    if math.isfinite(rho):
-        kind = "agree" if rho >= LEAST_AGREEMENT else "agree badly"
-        said.append(f"edges in the images and the model's contours {kind} (Spearman {rho:.2f})")
-    agreed = rho if math.isfinite(rho) else None
-    return Overall(class_name, count, chance, spread, agreed, "; ".join(said))
+    return Overall(class_name, chance, "; ".join(said))
 
 
 def percent(share: float) -> str:

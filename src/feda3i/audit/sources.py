@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from feda3i.audit.assemble import Material, counts_of, numbers_of, offsets_of_trusted, pixel_of
-from feda3i.audit.case_rows import measure_cases
+from feda3i.audit.assemble import (
+    TRUSTED,
+    build_audit,
+    counts_of,
+    numbers_of,
+    offsets_of_trusted,
+    pixel_of,
+)
+from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
-from feda3i.audit.judge import Scale
+from feda3i.audit.judge import Audit, Scale
 from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
@@ -35,8 +43,8 @@ def from_federation(
     *,
     edges_only: bool = False,
     trusted: Cases | None = None,
-) -> Material:
-    """Measure the cases of all sites, by edges in the images and by a model.
+) -> tuple[Audit, list[CaseRow], Show]:
+    """Audit the cases of all sites; return also their rows, and what shows the pixels of one.
 
     Without a model at hand, models are trained for it, unless the edges are to judge alone.
     """
@@ -59,25 +67,26 @@ def from_federation(
     rule, classes = normalise_of(recipe), len(federation.classes)
     cases, unit = in_own_pixels(_as_seen(federation.train, rule))
     scale, sites = Scale(unit, pixel_of(cases)), _sites(federation)
-    rows = measure_cases(cases, sites, *_of(found), classes)
+    rows = _rows(cases, sites, found, classes)
     zero = None
     if trusted is not None:
         right = in_own_pixels(_as_seen(trusted, rule))[0]
-        zero = offsets_of_trusted(right, *_of(good), classes, scale)
+        zero = offsets_of_trusted(
+            right, _rows(right, [TRUSTED] * len(right), good, classes), classes, scale
+        )
     pixel = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
-    return Material(
-        title=recipe.title,
-        how=how,
-        scale=scale,
-        classes=federation.classes,
-        sites=numbers_of(cases, sites, rows, classes, scale),
-        trusted=zero,
+    audit = build_audit(
+        recipe.title,
+        how,
+        scale,
+        federation.classes,
+        numbers_of(cases, sites, rows, classes, scale),
+        zero,
         objects=counts_of(rows),
-        rows=rows,
         notes=() if model is None else (GIVEN,),
         true={site: pixel * mu for site, mu in true_offsets(federation.notes).items()},
-        show=_shown(cases, found),
     )
+    return audit, rows, _shown(cases, found)
 
 
 def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
@@ -114,8 +123,11 @@ def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
     return Federation(cases, sites, rest, federation.classes, notes=federation.notes)
 
 
-def _of(found: Predicted | None) -> tuple[Any, Any]:
-    return (None, None) if found is None else (found.masks, found.sure)
+def _rows(
+    cases: Cases, sites: Sequence[str], found: Predicted | None, classes: int
+) -> list[CaseRow]:
+    """Return what a model says of each case; nothing without a model."""
+    return [] if found is None else measure_cases(cases, sites, found.masks, found.sure, classes)
 
 
 def _as_seen(cases: Cases, rule: Normalise) -> Cases:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from feda3i.audit.assemble import Material
-from feda3i.audit.judge import EDGES, Scale, SiteNumbers
+from feda3i.audit.assemble import build_audit
+from feda3i.audit.judge import EDGES, Audit, Scale, SiteNumbers
 from feda3i.engine.events import read_events
 from feda3i.engine.model_file import read_model
 from feda3i.engine.redrawing import offset_of
@@ -16,17 +16,17 @@ from feda3i.quality import SIDE, Counts
 NOTES = ("single cases stay at the sites; each can run feda3i audit for itself",)
 
 
-def from_survey(folder: RunFolder) -> Material:
-    """Return what a server's event log knows: a few numbers per site and class, and no pixel."""
+def from_survey(folder: RunFolder) -> Audit:
+    """Audit what a server's event log knows: a few numbers per site and class, and no pixel."""
     try:
-        return _material(folder)
+        return _audit(folder)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise RunError(
             f"the survey in '{folder.events}' is damaged ({summary(error)}); restore it from a copy"
         ) from None
 
 
-def _material(folder: RunFolder) -> Material:
+def _audit(folder: RunFolder) -> Audit:
     rounds = list(read_events(folder.events, "round"))
     told = [event for event in rounds if event.get("offsets")]
     if not told:
@@ -43,7 +43,7 @@ def _material(folder: RunFolder) -> Material:
     ]
     surveys = [event["survey"] for event in rounds if event.get("survey")]
     counts = surveys[-1].get("objects", {}) if surveys else {}
-    return Material(
+    return build_audit(
         title=recipe.title or folder.path.name,
         how=(
             f"what the sites told in round {event['round']}: each compared its own masks with the "

@@ -1,18 +1,15 @@
-"""The audit as text, CSV and JSON, and the lists that stay at the sites."""
+"""The audit as text and CSV, and the lists that stay at the sites."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from feda3i.audit.case_rows import SecondLook
-from feda3i.audit.findings import Audit, Interval, SiteFinding
-from feda3i.audit.judge import ESTIMATORS, percent
+from feda3i.audit.judge import ESTIMATORS, Audit, SiteFinding, percent
 from feda3i.audit.pictures import Show, page_of_looks
-from feda3i.engine.events import plain
 from feda3i.files import csv_text, make_private, write_file
 from feda3i.quality.objects import KINDS, flags
 from feda3i.reading.names import folder_name
@@ -67,12 +64,6 @@ def ends_of(one: SiteFinding) -> str:
     return "-" if one.low is None else f"{one.low:+.1f} to {one.high:+.1f}"
 
 
-def alone(one: SiteFinding, estimator: str) -> float | None:
-    """Return what an estimator alone says of a site."""
-    told: Interval | None = one.by_estimator.get(estimator)
-    return None if told is None else told[0]
-
-
 def _cells(one: SiteFinding) -> tuple[str, ...]:
     return (
         one.site,
@@ -80,31 +71,24 @@ def _cells(one: SiteFinding) -> tuple[str, ...]:
         signed(one.relative),
         ends_of(one),
         "-" if one.sure is None else percent(one.sure),
-        *(signed(alone(one, estimator)) for estimator in ESTIMATORS),
+        *(signed(one.by_estimator.get(name)) for name in ESTIMATORS),
         str(one.cases),
         one.reason if one.verdict != "cannot tell" else f"cannot tell: {one.reason}",
     )
 
 
 def csv_of(audit: Audit) -> str:
-    """Return one line per site and class."""
-    objects = {(one.site, one.kind): one for one in audit.objects}
-    lines = []
+    """Return one line per site and class, with the share of each kind of wrong objects."""
+    objects = {(one.site, one.kind): one.share for one in audit.objects}
+    kinds = list(KINDS) if objects else []
+    columns = ["site", "class_name", "cases", "verdict", "reason", "relative", "low", "high"]
+    columns += ["sure", "unit"]
+    rows = []
     for one in audit.findings:
-        line = {k: v for k, v in vars(one).items() if k not in ("by_estimator", "silent")}
-        line |= {f"relative_by_{name}": alone(one, name) for name in ESTIMATORS}
-        for kind in KINDS if objects else ():
-            counted = objects.get((one.site, kind))
-            line |= {
-                f"{kind}{ending}": getattr(counted, part, None)
-                for ending, part in (("", "share"), ("_low", "low"), ("_high", "high"))
-            }
-        line["unit"] = audit.unit
-        if audit.true:
-            line["true"] = audit.true.get(one.site)
-        lines.append(line)
-    rows = [["" if v is None else _rounded(v) for v in line.values()] for line in lines]
-    return csv_text(list(lines[0]), rows)
+        values = {**vars(one), "unit": audit.unit}
+        shares = [objects.get((one.site, kind)) for kind in kinds]
+        rows.append([_rounded(value) for value in [*map(values.get, columns), *shares]])
+    return csv_text([*columns, *kinds], rows)
 
 
 def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) -> str:
@@ -121,7 +105,7 @@ def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) ->
 
 
 def _rounded(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+    return "" if value is None else round(value, 4) if isinstance(value, float) else value
 
 
 def write_audit(
@@ -137,7 +121,6 @@ def write_audit(
     """
     folder.mkdir(parents=True, exist_ok=True)
     shared = {
-        folder / "audit.json": json.dumps(plain(audit.to_dict()), indent=2) + "\n",
         folder / "audit.csv": csv_of(audit),
         folder / "audit.html": page,
     }

@@ -14,6 +14,7 @@ from feda3i.commands.run import free_folder, listener, note
 from feda3i.errors import RecipeError
 
 if TYPE_CHECKING:
+    from feda3i.audit.case_rows import CaseRow
     from feda3i.core.cases import Cases, Federation
     from feda3i.core.format import Format
     from feda3i.core.predictor import Predictor
@@ -45,7 +46,7 @@ def audit(
 
     Of a run over the network only its sites' survey is at hand: no pixels.
     """
-    from feda3i.audit.assemble import build_audit, looks_of
+    from feda3i.audit.assemble import looks_of
     from feda3i.audit.audit_page import page_of
     from feda3i.audit.sources import from_federation
     from feda3i.audit.surveyed import from_survey
@@ -59,11 +60,12 @@ def audit(
 
     path = Path(source)
     is_run = RunFolder(path).is_run
+    rows: list[CaseRow] = []
     with one_thread():
         if is_run and RunFolder.open(path).manifest().get("engine") == "flower":
             if model or trusted or overrides:
                 raise RecipeError("the sites of this run have its data: leave the options out")
-            material = from_survey(RunFolder.open(path))
+            found, show = from_survey(RunFolder.open(path)), None
         else:
             given = None if model is None else open_predictor(model, trust_code=trust_code)
             if is_run:
@@ -77,7 +79,7 @@ def audit(
             if given is not None:
                 _check_fit(given.format, federation)
             good = None if trusted is None else _trusted(trusted, recipe, federation)
-            material = from_federation(
+            found, rows, show = from_federation(
                 recipe,
                 federation,
                 listener(quiet),
@@ -85,12 +87,11 @@ def audit(
                 edges_only=estimator == "edges",
                 trusted=good,
             )
-    found = build_audit(material)
     target = out or free_folder(path if is_run else Path(), "audit")
-    made = write_audit(target, found, looks_of(material), page_of(found), material.show)
+    made = write_audit(target, found, looks_of(rows, found.unit), page_of(found), show)
     print(text_of(found))
-    print(f"\naudit  {target / 'audit.html'}, audit.csv and audit.json: may be shared")
-    if len(made) > 3:
+    print(f"\naudit  {target / 'audit.html'} and audit.csv: may be shared")
+    if len(made) > 2:
         print(
             f"cases  {target / 'stays-at-the-site'}: which to look at again, one list per site; "
             f"they name cases and stay at the site"

@@ -4,11 +4,10 @@
 the server, ``mix_by_stage`` makes the weights of the aggregation.
 """
 
-from feda3i.quality.edges import SIDE, colour_profile, edge_offset, longest_side
+from feda3i.quality.edges import SIDE, colour_profile, longest_side
 from feda3i.quality.effects import Effects, combined, site_effects
 from feda3i.quality.measure import (
     Offset,
-    agreement,
     contour_offset,
     measure_edges,
     rescaled,
@@ -35,12 +34,10 @@ __all__ = [
     "Offset",
     "Rating",
     "SiteSurvey",
-    "agreement",
     "boundary_regions",
     "colour_profile",
     "combined",
     "contour_offset",
-    "edge_offset",
     "effective_sites",
     "group_sites",
     "learning_difficulty",

@@ -186,21 +186,3 @@ def _peak(values: FloatArray) -> tuple[float, float]:
         return top + (wide - 1) / 2, float(values[top])
     left, here, right = values[top - 1 : top + 2].tolist()
     return top + 0.5 * (left - right) / (left - 2 * here + right), here
-
-
-def edge_offset(image: ArrayLike, mask: ArrayLike) -> float:
-    """Return how far one mask was drawn outside the border that its image shows, in its pixels.
-
-    Negative if it was drawn inside; ``NaN`` if there is no contour, or no border that stands out
-    within 40 pixels (at 256 a side). A single case says little.
-
-    >>> yy, xx = np.mgrid[:256, :256] - 128
-    >>> away = np.hypot(yy, xx)
-    >>> round(edge_offset(200 - 100 * (away < 50), away < 60))
-    10
-    """
-    profile = colour_profile(image, mask)
-    if profile is None:
-        return math.nan
-    shift, strength = Evidence([profile]).best(np.ones(1))
-    return -shift * max(np.shape(mask)) / SIDE if strength >= WEAKEST else math.nan

@@ -25,7 +25,6 @@ SECOND = 0.5  # a second border with this share of the first one's evidence may 
 VALLEY = 0.9  # between two borders the evidence falls below this share of the lower one's
 HIGH, WIDEST = 0.95, 15  # a peak this wide (pixels at 256) at this height has no clear place
 FARTHEST = 8.0  # pixels at 256: trusted masks farther from the edge follow another border
-LEAST_AGREEMENT = 0.8  # Spearman's rho of the two estimators over sites
 DRAWS = 64  # of the bootstrap; the jackknife erred by a factor of two either way
 ON_BORDER = 1.0  # pixels on either side lie at -0.5 and +0.5, diagonal neighbours at 0.91
 SMALLEST_ERROR = 0.1  # pixels of the image: distances between pixels come in steps
@@ -200,18 +199,3 @@ def site_offset(offsets: ArrayLike) -> FloatArray:
         return np.full(2, np.nan)
     error = 1.253 * known.std(ddof=1) / math.sqrt(len(known))
     return np.array([np.median(known), error])
-
-
-def agreement(first: Sequence[Offset], second: Sequence[Offset]) -> float:
-    """Return Spearman's correlation of two estimators over the sites that both can tell.
-
-    It needs no truth: two estimators that share no evidence agree only about what is there.
-    ``NaN`` with fewer than four such sites, or if all are alike.
-    """
-    both = zip(first, second, strict=True)
-    pairs = np.array([(a.offset, b.offset) for a, b in both if a.is_known and b.is_known])
-    if len(pairs) < 4 or (np.ptp(pairs, axis=0) == 0).any():
-        return math.nan
-    from scipy import stats
-
-    return float(stats.spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
