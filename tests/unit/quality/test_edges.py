@@ -13,7 +13,14 @@ from hypothesis.extra import numpy as arrays
 from feda3i.errors import DataError
 from feda3i.geometry import signed_distance
 from feda3i.quality import measure_edges
-from feda3i.quality.edges import REACH, RIDGE, Evidence, colour_profile, edge_offset
+from feda3i.quality.edges import REACH, RIDGE, SIDE, WEAKEST, Evidence, colour_profile
+
+
+def edge_offset(image, mask):
+    """Return how far one mask lies outside the border in its image; ``NaN`` if none stands out."""
+    profile = colour_profile(image, mask)
+    shift, strength = (math.nan, 0) if profile is None else Evidence([profile]).best(np.ones(1))
+    return -shift * max(mask.shape) / SIDE if strength >= WEAKEST else math.nan
 
 
 @pytest.mark.parametrize("side", [256, 128, 48])

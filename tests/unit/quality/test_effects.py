@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feda3i.quality import Offset, agreement, site_effects
+from feda3i.quality import Offset, site_effects
 from feda3i.quality.effects import (
     CAREFUL,
     CAREFUL_SD,
@@ -130,10 +130,3 @@ def test_sites_that_draw_alike_differ_by_chance():
     p = [differ_by_chance(draw.normal(3, 0.5, 8), np.full(8, 0.5)) for _ in range(200)]
     assert np.mean(np.array(p) < 0.1) == pytest.approx(0.1, abs=0.06)
     assert differ_by_chance(np.array([0.0, 9.0]), np.full(2, 0.5)) < 1e-9
-
-
-def test_estimators_agree_about_what_both_can_tell():
-    one, two = told([1.0, 2, 4, 3, math.nan]), told([5.0, 6, 8, 7, -9])
-    assert agreement(one, two) == pytest.approx(1)
-    assert math.isnan(agreement(one[:3], two[:3]))
-    assert math.isnan(agreement(one[:4], [two[0]] * 4))
