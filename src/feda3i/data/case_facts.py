@@ -1,14 +1,14 @@
-"""What ``check`` keeps of a case: no name, and no pixels but the fingerprint."""
+"""What ``check`` keeps of a case: no name and no pixels."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
 
 from feda3i.core.cases import Images, Masks
-from feda3i.data.duplicates import Fingerprint, fingerprint
 from feda3i.reading.decode import RawCase, read_pictures
 from feda3i.reading.file_list import read_file
 from feda3i.reading.listing import Listing
@@ -16,8 +16,7 @@ from feda3i.reading.match import Pair
 from feda3i.reading.picture import Note
 from feda3i.reading.problems import CaseError
 
-CLEARLY = 1.25
-"""Times by which the edges as stored must be the stronger ones before it is told."""
+_CLEARLY = 1.25  # times by which edges as stored must be stronger before it is told
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Facts:
     channels: int
     share: float  # of the mask that is foreground
     values: frozenset[int]  # of the mask
-    print: Fingerprint
+    digest: str  # of the image, to find it again
     spacing: tuple[float, ...]
     notes: tuple[Note, ...]
 
@@ -50,7 +49,7 @@ def look_at(listing: Listing, case: Pair) -> Facts:
         channels=raw.image.shape[-1],
         share=float(np.count_nonzero(raw.mask)) / raw.mask.size,
         values=frozenset(np.unique(raw.mask).tolist()),
-        print=fingerprint(raw.image),
+        digest=hashlib.sha256(f"{raw.image.shape}".encode() + raw.image.tobytes()).hexdigest(),
         spacing=raw.spacing,
         notes=tuple(notes),
     )
@@ -70,7 +69,7 @@ def _judge_orientation(raw: RawCase, case: Pair, listing: Listing) -> list[Note]
     except CaseError:  # the mask does not have the size of the stored picture
         return []
     stored, upright = (_edge_evidence(one.image, one.mask) for one in (flat, raw))
-    if stored < CLEARLY * upright:
+    if stored < _CLEARLY * upright:
         return []
     text = (
         f"the edges under its mask are {stored / max(upright, 1e-6):.1f} times as strong if the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,7 +40,7 @@ def summary_text(report: Checkup) -> str:
         f"foreground         median {np.median(shares):.1%}, from {min(shares):.1%} to "
         f"{max(shares):.1%}; {sum(fact.share == 0 for fact in report.facts)} empty, "
         f"{sum(fact.share == 1 for fact in report.facts)} full masks",
-        f"near-duplicates    {len(report.duplicates)} pairs, {across} of them "
+        f"same image twice   {len(report.duplicates)} pairs, {across} of them "
         f"across train and test{advice if across else ''}",
     ]
     kinds = Counter((p.level, p.kind) for p in report.problems)
@@ -52,7 +52,6 @@ def report_text(report: Checkup) -> str:
     """Return the summary and, below it, the names, which stay at the site."""
     lines = [str(report.root), summary_text(report), ""]
     lines += usage_lines(report.fates) if report.fates else []
-    lines += ["", *_site_lines(report)]
     if report.problems:
         lines += ["", "contains file names; do not share"]
         lines += [f"  {line}" for line in report_lines(report.problems)]
@@ -80,22 +79,3 @@ def _sizes(report: Checkup) -> str:
 def _ranges(rows: Sequence[Sequence[float]]) -> str:
     ends = zip(np.min(rows, axis=0), np.max(rows, axis=0), strict=True)
     return " x ".join(f"{a:.4g}" if a == b else f"{a:.4g}-{b:.4g}" for a, b in ends)
-
-
-def _site_lines(report: Checkup) -> list[str]:
-    """Return cases and foreground of every folder (site or source), medians of drawn masks."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for place, case in enumerate(report.cases):
-        rows[home(case) or "all"].append(place)
-    width = max(len(name) for name in [*rows, "site"])
-    lines = [f"{'site':{width}}  train  test  foreground (from - to)"]
-    for name, own in sorted(rows.items()):
-        sides = [report.split[i] for i in own]
-        shares = [report.facts[i].share for i in own if report.facts[i].share > 0] or [0.0]
-        span = f"{np.median(shares):.1%} ({min(shares):.1%} - {max(shares):.1%})"
-        empty = sum(report.facts[i].share == 0 for i in own)
-        lines.append(
-            f"{name:{width}}  {sides.count('train'):5}  {sides.count('test'):4}  {span:>22}"
-            f"{f'  {empty} empty masks' if empty else ''}"
-        )
-    return lines

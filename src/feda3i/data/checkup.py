@@ -10,7 +10,6 @@ from pathlib import Path
 
 from feda3i.data.case_facts import Facts, look_at
 from feda3i.data.division import as_test, home
-from feda3i.data.duplicates import find_duplicates
 from feda3i.data.partition import split_cases
 from feda3i.data.run_lines import command_lines
 from feda3i.pool import ordered_map
@@ -37,7 +36,7 @@ class Checkup:
     is_split_given: bool
     problems: tuple[Problem, ...]
     classes: tuple[str, ...]
-    duplicates: tuple[tuple[int, int], ...]
+    duplicates: tuple[tuple[int, int], ...]  # cases of the same image
     fates: Fates
     commands: tuple[str, ...]  # to type next
 
@@ -84,7 +83,9 @@ def check_data(
             fates |= {file.name: found.kind for file in case.files}
     given = as_test(good)
     split = split_cases([home(c) for c in good], [c.group for c in good], given)
-    pairs = find_duplicates([f.print for f in facts])
+    first: dict[str, int] = {}
+    seen = [first.setdefault(fact.digest, place) for place, fact in enumerate(facts)]
+    pairs = [(i, j) for j, i in enumerate(seen) if i != j]
     names, judged = listing.options.classes, [case.name for case in good]
     most = None  # the highest value that a mask may hold, where reading did not know it
     if names == _ANY_CLASS:
@@ -92,7 +93,7 @@ def check_data(
         most = len(names)
     problems += _judge_cases(judged, facts, most, one_size=size is None and not are_volumes)
     for i, j in pairs:
-        kind, text = "near-duplicates", f"looks like {judged[j]}"
+        kind, text = "same image", f"also in {judged[j]}"
         if split[i] != split[j]:
             kind += " across train and test"
             text += ": remove one, or give both one group (data.group, the column group of a table)"

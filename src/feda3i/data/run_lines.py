@@ -12,27 +12,19 @@ import numpy as np
 from feda3i.data.case_facts import Facts
 from feda3i.reading.options import MIN_SIZE
 
-MOST_VOXELS, MOST_PIXELS = 64**3, 256**2
-"""Largest patch of volumes and of slices that is suggested: minutes, not hours, without a GPU."""
-MOST_SIDE = 256  # of pictures
+# The largest patch, slice and picture: minutes, not hours, without a GPU.
+MOST_VOXELS, MOST_PIXELS, MOST_SIDE = 64**3, 256**2, 256
 
 
-def suggest_patch(
-    sides: Sequence[float], spacing: Sequence[float] = (), most: int = MOST_VOXELS
-) -> tuple[int, ...]:
+def suggest_patch(sides: Sequence[float], most: int = MOST_VOXELS) -> tuple[int, ...]:
     """Return a patch of sides divisible by 16 that fits into the median case.
 
-    Where that is more than ``most`` voxels, the side that is longest in millimetres gives way.
-
-    >>> suggest_patch((36, 50, 35)), suggest_patch((80, 512, 512), (5, 0.7, 0.7))
-    ((32, 48, 32), (16, 128, 128))
+    >>> suggest_patch((36, 50, 35)), suggest_patch((80, 512, 512))
+    ((32, 48, 32), (64, 64, 64))
     """
     patch = [max(MIN_SIZE, int(side) // MIN_SIZE * MIN_SIZE) for side in sides]
-    size = list(spacing) or [1.0] * len(patch)
-    while np.prod(patch) > most and max(patch) > MIN_SIZE:
-        free = [k for k, side in enumerate(patch) if side > MIN_SIZE]
-        longest = max(free, key=lambda k: patch[k] * size[k])
-        patch[longest] -= MIN_SIZE
+    while np.prod(patch) > most:
+        patch[int(np.argmax(patch))] -= MIN_SIZE
     if max(patch) == MIN_SIZE:
         # The network halves four times, and instance normalisation needs two values then.
         patch[int(np.argmax(sides))] = 2 * MIN_SIZE
@@ -59,12 +51,10 @@ def command_lines(
 def _volume_options(facts: Sequence[Facts], size: int | None) -> list[str]:
     """Return the options for patches in space, or in slices if volumes are too thin for that."""
     sides = np.median([(size,) * 3 if size else fact.shape for fact in facts], axis=0).tolist()
-    known = [fact.spacing for fact in facts if fact.spacing]
-    spacing = [] if size or not known else np.median(known, axis=0).tolist()
     thin = int(np.argmin(sides))
     if sides[thin] >= MIN_SIZE:
         cube = [f"data.size={size}"] if size else []
-        return [*cube, _patch(suggest_patch(sides, spacing))]
+        return [*cube, _patch(suggest_patch(sides))]
     plane = suggest_patch([side for k, side in enumerate(sides) if k != thin], most=MOST_PIXELS)
     # Cases are (slice, row, column), files the other way round.
     axis = [] if thin == 0 else [f"data.axis={2 - thin}"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from feda3i.errors import RecipeError
 from feda3i.registry import Registry
 
@@ -37,12 +35,3 @@ def is_ours(name: str) -> bool:
     """Return whether a data set is built in, or a place on disk: those share their options."""
     known = name == "synthetic" or REGISTRY.canonical(name) in REGISTRY.builtin
     return known or (":" not in name and name not in REGISTRY.names())
-
-
-def refuse_both(name: str) -> None:
-    """Raise ``RecipeError`` if a name is that of a data set and of a folder here."""
-    if Path(name).exists() and REGISTRY.canonical(name) in (*REGISTRY.names(), "synthetic"):
-        raise RecipeError(
-            f"data={name}: there is a data set '{name}' and, in this folder, '{name}' as well; "
-            f"write data=./{name} for the one on disk, data.name={name} for the data set"
-        )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.core.cases import Masks
-from feda3i.errors import DataError
 from feda3i.geometry import FARTHEST, box_around, signed_distance
+from feda3i.reading.volume import simpleitk
 
 Consensus = Literal["majority", "staple"]
 _STEPS = 100  # of STAPLE at most
@@ -20,12 +19,7 @@ _FEWEST = 3  # annotators that STAPLE can tell apart
 
 
 def consensus_of(masks: Sequence[Masks], how: Consensus) -> Masks:
-    """Return the consensus of masks with values 0..C; with fewer than three, the majority.
-
-    >>> a, b = np.array([[1, 1, 0]], np.uint8), np.array([[1, 0, 0]], np.uint8)
-    >>> consensus_of([a, b, a], "majority").tolist()
-    [[1, 1, 0]]
-    """
+    """Return the consensus of masks with values 0..C; with fewer than three, the majority."""
     drawn = np.maximum.reduce(list(masks))
     if not drawn.any() or len(masks) == 1:
         return masks[0]
@@ -52,12 +46,7 @@ def _distance(inside: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _staple(masks: Sequence[Masks]) -> NDArray[np.uint8]:
-    try:
-        sitk: Any = import_module("SimpleITK")
-    except ModuleNotFoundError:
-        raise DataError(
-            "STAPLE needs the package SimpleITK: pip install 'feda3i[volumes]'"
-        ) from None
+    sitk = simpleitk()
     images = [sitk.GetImageFromArray(mask) for mask in masks]
     if max(int(mask.max()) for mask in masks) == 1:
         binary = sitk.STAPLEImageFilter()

@@ -13,7 +13,7 @@ from feda3i.reading.file_list import OUTSIDE, FileEntry, is_inside
 from feda3i.reading.match import Pair
 from feda3i.reading.names import SPLITS, group_of, split_extension
 from feda3i.reading.pairs import kind_of
-from feda3i.reading.problems import Problem
+from feda3i.reading.problems import CaseError, Problem
 
 _DELIMITERS = ",;\t"
 
@@ -33,19 +33,14 @@ def read_table(
         if not any(row.values()):
             continue
         paths = [row["image"], *(part.strip() for part in row["mask"].split("|"))]
-        found = [_find(path, home, allow_outside) for path in paths]
-        files = [file for file in found if isinstance(file, FileEntry)]
         split = row.get("split", "").lower()
-        if len(files) < len(found):
-            path, wrong = next((p, f) for p, f in zip(paths, found, strict=True) if f not in files)
-            kind = "file outside the folder" if OUTSIDE in str(wrong) else "file missing"
-            name = printable(path or "?", 200)
-            problems.append(Problem("error", kind, name, f"line {number}: {wrong}"))
-            continue
-        if split and split not in SPLITS:
-            text = f"line {number}: expected split train, test or validation, found "
-            text += f"'{printable(split, 80)}'"
-            problems.append(Problem("error", "split unknown", files[0].name, text))
+        try:
+            files = [_find(path, home, allow_outside) for path in paths]
+            if split and split not in SPLITS:
+                text = f"expected train, test or validation, found '{printable(split, 80)}'"
+                raise CaseError("split unknown", text)
+        except CaseError as error:
+            problems.append(error.problem(f"line {number}"))
             continue
         stem = split_extension(files[0].name)[0]
         pairs.append(
@@ -68,8 +63,9 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv") and path.is_file()
 
 
-def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
-    """Return the file that a cell names, or what is wrong with it."""
+def _find(path: str, home: Path, allow_outside: bool) -> FileEntry:
+    """Return the file that a cell names."""
+    told = printable(path or "?", 200)
     place = os.path.join(home, os.path.expanduser(path))
     try:
         info = os.stat(place)
@@ -77,9 +73,9 @@ def _find(path: str, home: Path, allow_outside: bool) -> FileEntry | str:
         info = None
     # Reading a pipe would wait for ever.
     if not path or info is None or not stat.S_ISREG(info.st_mode):
-        return f"no such file (relative to {home})"
+        raise CaseError("file missing", f"no file {told} (relative to {home})")
     if not (allow_outside or is_inside(place, str(home))):
-        return f"it lies outside {home}: {OUTSIDE}"
+        raise CaseError("file outside the folder", f"{told} lies outside {home}: {OUTSIDE}")
     inside = os.path.relpath(place, home) if is_inside(place, str(home)) else path
     name = printable(inside.replace("\\", "/"))
     return FileEntry.of(name, place, info)

@@ -94,9 +94,8 @@ def read_volumes(
 ) -> Iterator[RawCase]:
     """Yield one case per slice, or one per volume; axes are ``(slice, row, column)``.
 
-    ``images`` is one file or the slices of a DICOM series. Rows run along the file's second
-    remaining axis and columns along the first, so that pictures lie as viewers show them; nothing
-    is turned or resampled, so a mask has to lie where its image does.
+    ``images`` is one file or the slices of a DICOM series. Rows run along the second remaining axis
+    of the file and columns along the first, as viewers show them; nothing is resampled.
     """
     if any(split_extension(mask)[1] in DICOM for mask in masks):
         text = "masks in DICOM (DICOM-SEG) are not read: convert them to NIfTI or NRRD first"
@@ -149,15 +148,8 @@ def _wanted(case: RawCase, options: Options) -> tuple[int, ...] | None:
         return (options.size,) * case.mask.ndim
     if options.spacing is None:
         return None
-    if len(options.spacing) != case.mask.ndim:
-        raise CaseError(
-            "spacing",
-            f"data.spacing has {len(options.spacing)} sides, the case {case.mask.ndim} dimensions",
-        )
-    if len(case.spacing) != case.mask.ndim:
-        raise CaseError(
-            "spacing",
-            "data.spacing needs the size of the file's pixels in millimetres, found none: leave "
-            "data.spacing out, or correct the file's header",
-        )
+    if not len(options.spacing) == len(case.spacing) == case.mask.ndim:
+        found = by(case.spacing) or "none"
+        text = f"expected {len(options.spacing)} sizes of pixels in mm (data.spacing), found"
+        raise CaseError("spacing", f"{text} {found}: leave it out, or correct the file's header")
     return sides_at(case.mask.shape, case.spacing, options.spacing)

@@ -89,11 +89,7 @@ def unpack_command(name: str, folder: Path) -> str:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a path, links followed, lies in a folder.
-
-    >>> is_inside("/data/a.png", "/data"), is_inside("/data/../etc/passwd", "/data")
-    (True, False)
-    """
+    """Return whether a path, links followed, lies in a folder."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 

@@ -62,9 +62,8 @@ def match(
 ) -> tuple[list[Pair], list[Problem]]:
     """Match stems: exactly, then without the word for a mask, then more loosely.
 
-    ``named``: masks are known by their names alone, because they lie beside the images, so the
-    whole stem of a mask is not tried. ``channels``: several images of one stem are channels, not a
-    mistake.
+    ``named``: masks lie beside the images, so the whole stem of a mask is not tried. ``channels``:
+    several images of one stem are channels.
     """
     owners, problems = _owners(images, masks, named)
     taken: dict[str, list[str]] = defaultdict(list)

@@ -29,8 +29,7 @@ SPLITS = {
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
 }
 
-# BUS-BRA writes case and side (bus_0358-l, bus_0358-r), others the eye (RET002OD, RET002OS): both
-# belong to one patient.
+# One patient: BUS-BRA writes the side (bus_0358-l, bus_0358-r), others the eye (RET002OD).
 GROUP = r"(?P<group>.+)(?:-[lrs]|(?<=\d)O[DS])"
 
 _MASK_WORDS = f"{FOLDERS['masks']}|seg|lesions?|contours?"
@@ -41,11 +40,7 @@ _FREE_WORDS = (re.compile(r"^[A-Za-z]+[-_ .]+"), re.compile(r"[-_ .]+[A-Za-z]+$"
 
 
 def split_extension(name: str) -> tuple[str, str]:
-    """Return stem and lower-case extension; ``.nii.gz`` is one extension.
-
-    >>> split_extension("a/scan.1.NII.gz")
-    ('a/scan.1', '.nii.gz')
-    """
+    """Return stem and lower-case extension; ``.nii.gz`` is one extension."""
     for extension in (*VOLUMES, *PICTURES, *DICOM):
         if name.lower().endswith(extension):
             return name[: -len(extension)], extension
@@ -53,10 +48,7 @@ def split_extension(name: str) -> tuple[str, str]:
 
 
 def mask_keys(stem: str) -> list[str]:
-    """Return what a mask's stem may be without the word that marks it as a mask.
-
-    The word stands at the end, at the beginning or alone (then nothing but the folder is left); a
-    stem without such a word gives an empty list.
+    """Return what a mask's stem may be without the word for a mask at its end, start or alone.
 
     >>> [mask_keys(s) for s in ("ISIC_1_Segmentation", "benign (4)_mask_1", "mask_7", "case7")]
     [['ISIC_1'], ['benign (4)'], ['7', ''], []]
@@ -93,10 +85,8 @@ def group_of(name: str, pattern: str | None = None) -> str:
 def safe_name(name: str) -> str:
     """Return an ASCII name that every file system takes; names that lost letters get a hash.
 
-    >>> safe_name("Muttermal 7"), safe_name("benign (4)")
-    ('Muttermal_7', 'benign_4')
-    >>> safe_name("日本").startswith("case-")
-    True
+    >>> safe_name("Muttermal 7"), safe_name("日本")[:5]
+    ('Muttermal_7', 'case-')
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     safe = re.sub(r"[^A-Za-z0-9.-]+", "_", plain).strip("._-")[:80]
@@ -104,11 +94,7 @@ def safe_name(name: str) -> str:
 
 
 def folder_name(site: str) -> str:
-    """Return a folder name for a site that cannot lead out of the parent folder.
-
-    >>> folder_name("Mercy"), folder_name("../x").startswith("x-")
-    ('Mercy', True)
-    """
+    """Return a folder name for a site that cannot lead out of the parent folder."""
     is_safe = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}", site)
     return site if is_safe else f"{safe_name(site)}-{_hash_tag(site)}"
 
@@ -116,14 +102,8 @@ def folder_name(site: str) -> str:
 def unique_ids(names: Sequence[str], short: Sequence[str] | None = None) -> list[str]:
     """Return one safe id per distinct name, also unique where upper and lower case are the same.
 
-    All members of a clash get a hash of their own name, so an id does not depend on which other
-    file was seen first. Ids are made of the ``short`` names, if there are any.
-
-    >>> unique_ids(["a", "b"])
-    ['a', 'b']
-    >>> ids = unique_ids(["Mole", "mole"])
-    >>> ids[0].startswith("Mole-"), ids[1].startswith("mole-"), ids[0][5:] != ids[1][5:]
-    (True, True, True)
+    All members of a clash get a hash of their own name, whatever the order of the files. Ids are
+    made of the ``short`` names, if there are any.
     """
     return _told_apart([safe_name(name) for name in short or names], names)
 

@@ -67,8 +67,7 @@ def find_pairs(
 ) -> tuple[list[Pair], list[Problem]]:
     """Pair images with masks in every branch of a tree; branches may have different layouts.
 
-    Folders called train, test or validation set the split, all others name the source. Every
-    picture or volume is in a pair or in a problem.
+    Every picture or volume is in a pair or in a problem.
     """
     files, problems = _readable(entries)
     files, slices = _fold_series(files)
@@ -105,11 +104,7 @@ def kind_of(name: str) -> str:
 
 
 def place_of(branch: str) -> tuple[str, str]:
-    """Return source and split that the folders of a branch stand for.
-
-    >>> place_of("train"), place_of("clinic/test"), place_of("busi/images")
-    (('', 'train'), ('clinic', 'test'), ('busi', ''))
-    """
+    """Return source and split that the folders of a branch stand for."""
     parts = [part for part in branch.split("/") if part]
     splits = [SPLITS[part.lower()] for part in parts if part.lower() in SPLITS]
     images = re.compile(FOLDERS["images"], re.IGNORECASE)
@@ -118,13 +113,7 @@ def place_of(branch: str) -> tuple[str, str]:
 
 
 def places_of(name: str) -> list[Place]:
-    """Return all ways to read a file's path, the deepest folder first.
-
-    >>> places_of("north/images/deep/a.png")[0]
-    Place(branch='north', role='images', inner='deep', is_nnunet=False, may_be_case=False)
-    >>> [p.branch for p in places_of("X/labelsTr/a.nii.gz")]
-    ['X/train', 'X/labelsTr']
-    """
+    """Return all ways to read a file's path, the deepest folder first."""
     folder = posixpath.dirname(name)
     folders = folder.split("/") if folder else []
     found = []
@@ -143,10 +132,7 @@ def places_of(name: str) -> list[Place]:
 
 
 def _branches(files: Sequence[FileEntry]) -> dict[str, _Branch]:
-    """Sort files by their folders, or by their names where the folders say nothing.
-
-    A file is read by the deepest of its folders whose branch has both images and masks.
-    """
+    """Sort files by the deepest of their folders whose branch has images and masks, or by name."""
     ways = {entry: places_of(entry.name) for entry in files}
     known = {(place.branch, place.role) for places in ways.values() for place in places}
     branches: dict[str, _Branch] = defaultdict(_Branch)
@@ -195,10 +181,7 @@ def _readable(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[Probl
 
 
 def _fold_series(files: Sequence[FileEntry]) -> tuple[list[FileEntry], dict[str, list[FileEntry]]]:
-    """Let the DICOM slices of a folder stand for one file that is named like the folder.
-
-    A folder that holds the images of many cases (``images/``) holds one case per file.
-    """
+    """Let the DICOM slices of a folder, unless it is ``images/``, stand for one file."""
     held: dict[str, list[FileEntry]] = defaultdict(list)
     for entry in files:
         held[posixpath.dirname(entry.name)].append(entry)
@@ -241,10 +224,9 @@ def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
 
 
 def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
-    """Treat folders that hold one case (or patient) each as cases, not as sites.
+    """Treat folders as cases or patients, not sites, if half of those side by side hold one case.
 
-    If at least half of the folders beside each other hold one case only, they all stand for cases
-    or patients: the folder above names the source, and cases of one folder stay together.
+    The folder above then names the source, and cases of one folder stay together.
     """
     held = Counter(pair.source for pair in pairs)
     sisters: dict[str, list[str]] = defaultdict(list)

@@ -52,7 +52,7 @@ class Decoded:
     notes: tuple[Note, ...] = ()
 
 
-def open_picture(file: IO[bytes]) -> ImageFile.ImageFile:
+def _open(file: IO[bytes]) -> ImageFile.ImageFile:
     """Open a picture and look at its header only; refuse what is too large to decode."""
     with reading("corrupt picture"):
         try:
@@ -74,7 +74,7 @@ def open_picture(file: IO[bytes]) -> ImageFile.ImageFile:
 def is_grey(place: str) -> bool:
     """Return whether a picture has one channel, from its header."""
     with open(place, "rb") as file:
-        return open_picture(file).mode in GREY
+        return _open(file).mode in GREY
 
 
 def read_image(
@@ -85,18 +85,15 @@ def read_image(
     ``upright`` turns it as its EXIF orientation says; ``keep`` keeps the values of grey pictures of
     16 or 32 bits per pixel.
     """
-    picture = open_picture(io.BytesIO(data))
+    picture = _open(io.BytesIO(data))
     notes: list[Note] = []
     if keep and picture.mode in DEEP:
-        return Decoded(_kept(decode(picture, upright, notes), channels), tuple(notes))
-    array = _to_bytes(decode(picture, upright, notes), notes)
+        return Decoded(_kept(_decode(picture, upright, notes), channels), tuple(notes))
+    array = _to_bytes(_decode(picture, upright, notes), notes)
     found = array.shape[-1]
     if channels == 3 and found == 1:
-        notes.append(("grey where colour is due", "the one channel was repeated"))
         array = np.repeat(array, 3, axis=-1)
     elif channels == 1 and found == 3:
-        if (array != array[..., :1]).any():
-            notes.append(("colour where grey is due", "converted to luminance"))
         array = np.asarray(Image.fromarray(array).convert("L"))[..., None]
     return Decoded(np.ascontiguousarray(array), tuple(notes))
 
@@ -110,18 +107,14 @@ def _kept(picture: Image.Image, channels: int | None) -> NDArray[Any]:
 
 
 def as_kept(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as ``int16`` if that holds all of them exactly, else as ``float32``.
-
-    >>> as_kept(np.array([-1000.0, 3000.0])).dtype, as_kept(np.array([0.5])).dtype
-    (dtype('int16'), dtype('float32'))
-    """
+    """Return values as ``int16`` if that holds all of them exactly, else as ``float32``."""
     if values.dtype.kind == "f" and (values != np.rint(values)).any():
         return np.asarray(values, np.float32)
     fits = values.size == 0 or (values.min() >= -(2**15) and values.max() < 2**15)
     return values.astype(np.int16 if fits else np.float32)
 
 
-def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:
+def _decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Image.Image:
     """Read the pixels, rotated by the EXIF orientation if they are to be upright."""
     with reading("corrupt picture"):
         picture.load()
@@ -134,14 +127,11 @@ def decode(picture: ImageFile.ImageFile, upright: bool, notes: list[Note]) -> Im
 def orientation_of(data: bytes) -> int:
     """Return the EXIF orientation of a picture; 1 is upright."""
     with reading("corrupt picture"):
-        return int(open_picture(io.BytesIO(data)).getexif().get(_ORIENTATION, 1))
+        return int(_open(io.BytesIO(data)).getexif().get(_ORIENTATION, 1))
 
 
 def as_stored(upright: NDArray[np.uint8], orientation: int) -> Image.Image:
-    """Return an upright mask in the geometry of a stored picture, with the same EXIF tag.
-
-    So it lies on its picture in programs that heed the tag and in those that ignore it.
-    """
+    """Return an upright mask turned back to lie on its stored picture, with the same EXIF tag."""
     picture = Image.fromarray(upright)
     if orientation in _BACK:
         picture = picture.transpose(_BACK[orientation])
@@ -160,31 +150,20 @@ def _to_bytes(picture: Image.Image, notes: list[Note]) -> NDArray[np.uint8]:
             notes.append(("dark 16-bit image", text))
         return ((values * 255 + 32767) // 65535).astype(np.uint8)[..., None]
     if picture.mode == "P" or "transparency" in picture.info:
-        notes.append(("palette or transparency", "expanded to colours"))
         picture = picture.convert("RGB")
-    if picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-        notes.append(("alpha channel", "dropped"))
-        picture = picture.convert("L" if picture.mode[0] == "L" else "RGB")
-    if picture.mode == "1":
-        picture = picture.convert("L")
-    if picture.mode not in ("L", "RGB"):
-        notes.append(("colour space", f"{picture.mode} converted to RGB"))
-        picture = picture.convert("RGB")
-    array = np.asarray(picture)
+    array = np.asarray(picture.convert("L" if picture.mode in GREY else "RGB"))
     return array[..., None] if array.ndim == 2 else array
 
 
 def read_mask(data: bytes, *, classes: int = 1, upright: bool = True) -> Decoded:
     """Decode a mask to 0 (background) and 1..classes.
 
-    With one class anything above half of the maximum is foreground; files with a few small values
-    such as 0, 1, 2, or with several colours, are refused, because they hold several classes. With
-    several classes the values (of a palette: the indices) 0..classes are taken as they are and any
-    other value is refused.
+    With one class anything above half of the maximum is foreground, and files that hold several
+    classes are refused. With several, values (of a palette: indices) must be 0..classes.
     """
     notes: list[Note] = []
-    picture = decode(open_picture(io.BytesIO(data)), upright, notes)
-    values = _levels(picture, classes, notes)
+    picture = _decode(_open(io.BytesIO(data)), upright, notes)
+    values = _levels(picture, classes)
     made = exact_classes(values, classes) if classes > 1 else binarise(values, notes)
     return Decoded(made, tuple(notes))
 
@@ -208,9 +187,8 @@ def binarise(values: NDArray[Any], notes: list[Note]) -> NDArray[np.uint8]:
             )
         if low > top / 2 and top - low > top / 8:  # more than a full mask that JPEG has smeared
             raise CaseError("mask values", f"expected a dark background, found {low} to {top}")
-        text = (
-            f"{len(found)} values, {between / values.size:.1%} of the pixels between; cut at half"
-        )
+        share = f"{between / values.size:.1%}"
+        text = f"{len(found)} values, {share} of the pixels between; cut at half"
         notes.append(("mask with values between", text))
     return np.asarray(foreground, np.uint8)
 
@@ -226,7 +204,7 @@ def exact_classes(values: NDArray[Any], classes: int) -> NDArray[np.uint8]:
     return values.astype(np.uint8)
 
 
-def _levels(picture: Image.Image, classes: int, notes: list[Note]) -> NDArray[Any]:
+def _levels(picture: Image.Image, classes: int) -> NDArray[Any]:
     """Return a mask's values ``(height, width)``; colours must be shades of one (or of grey)."""
     if picture.mode == "P":
         return np.asarray(picture) if classes > 1 else _from_palette(picture)
@@ -238,7 +216,10 @@ def _levels(picture: Image.Image, classes: int, notes: list[Note]) -> NDArray[An
             picture = picture.convert("RGBA" if picture.mode[-1] in "aA" else "RGB")
         values = np.asarray(picture)
     if picture.mode[-1] == "A":
-        values = _visible(values[..., :-1], values[..., -1:], notes)
+        values, alpha = values[..., :-1], values[..., -1]
+        if (alpha != alpha[0, 0]).any():
+            text = "its alpha channel hides a part: save the mask without it, as 0 and 255"
+            raise CaseError("mask values", text)
     if (values == values[..., :1]).all():
         return np.asarray(values[..., 0])
     if classes > 1:
@@ -252,27 +233,11 @@ def _levels(picture: Image.Image, classes: int, notes: list[Note]) -> NDArray[An
     return np.asarray(top)
 
 
-def _visible(
-    colour: NDArray[np.uint8], alpha: NDArray[np.uint8], notes: list[Note]
-) -> NDArray[np.uint8]:
-    """Return the colours of a mask, or its alpha channel if that alone tells what is drawn."""
-    if (alpha == alpha[0, 0]).all():
-        notes.append(("alpha channel", "dropped"))
-        return colour
-    shown = colour[alpha[..., 0] > alpha.max() / 2]
-    if (shown != shown[0]).any():
-        text = "its alpha channel hides a part: save the mask without it, as 0 and 255"
-        raise CaseError("mask values", text)
-    notes.append(("alpha channel", "the mask was taken from it"))
-    return alpha
-
-
 def _from_palette(picture: Image.Image) -> NDArray[Any]:
     """Return 0 and 1, or grey levels, of a mask with one class that is stored with a palette.
 
-    The index 0 is background and any other one foreground. If all colours are grey it may also be
-    a grey picture, whose bright pixels are foreground: where the two readings differ the file is
-    refused, as only its author knows which is right.
+    Index 0 is background. A palette of greys may also be a grey picture, whose bright pixels are
+    foreground: where the two readings differ the file is refused.
     """
     index = np.asarray(picture)
     used = np.unique(index)

@@ -43,11 +43,7 @@ class CaseError(DataError):
 
 @contextlib.contextmanager
 def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
-    """Turn any error of a decoder into an error about this one case.
-
-    Decoders of foreign formats raise errors of every type on odd bytes, so all are caught: keep
-    nothing but their calls inside.
-    """
+    """Turn any error of a decoder (of any type) into one about this case."""
     try:
         yield
     except DataError:
@@ -58,11 +54,7 @@ def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
 
 
 def by(sides: Iterable[float]) -> str:
-    """Return sizes along the sides of a case as messages show them.
-
-    >>> by((64, 48)), by((2.5, 1.0))
-    ('64 x 48', '2.5 x 1')
-    """
+    """Return sizes along the sides of a case as messages show them: ``64 x 48``."""
     return " x ".join(str(side) if isinstance(side, int) else f"{side:g}" for side in sides)
 
 
@@ -72,11 +64,7 @@ def errors_of(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def report_lines(problems: Sequence[Problem], show: int = 3) -> list[str]:
-    """Return one line per kind of finding, with the first few names.
-
-    >>> report_lines([Problem("error", "mask missing", "a.png", "expected masks/a.png")])
-    ['error  mask missing: 1 (a.png)']
-    """
+    """Return one line per kind of finding, with the first few names."""
     kinds: dict[tuple[str, str], list[str]] = defaultdict(list)
     for problem in sorted(problems):
         kinds[problem.level, problem.kind].append(problem.name)

@@ -16,20 +16,12 @@ _NEUTRAL = (IMAGE, MASK, OTHER, EMPTY, _FOLDERS)
 
 
 def not_used(fates: Counter[str]) -> int:
-    """Return how many pictures and volumes are in no case.
-
-    >>> not_used(Counter({"images": 4, "mask missing": 2}))
-    2
-    """
+    """Return how many pictures and volumes are in no case."""
     return sum(count for fate, count in fates.items() if fate not in _NEUTRAL)
 
 
 def usage_of(fates: Fates) -> dict[str, Counter[str]]:
-    """Count the fates in every folder; many folders of one case side by side are summed up.
-
-    >>> usage_of({"north/a.png": "images", "north/a_mask.png": "masks", "west/": "empty"})
-    {'north': Counter({'images': 1, 'masks': 1}), 'west': Counter({'empty': 1})}
-    """
+    """Count the fates in every folder; many folders of one case side by side are summed up."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for name, fate in fates.items():
         found[posixpath.dirname(name) or "."][fate] += 1

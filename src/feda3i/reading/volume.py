@@ -1,7 +1,7 @@
 """Read and write volumes with SimpleITK: NIfTI, NRRD, MetaImage and series of DICOM slices.
 
-SimpleITK mends or overlooks some damage without a word (numbers that are missing, wrong checksums,
-voxel sizes of 0) and follows headers to other files, so a file has to pass our own checks.
+SimpleITK overlooks missing numbers, wrong checksums and voxel sizes of 0, and follows headers to
+other files, so a file has to pass our own checks.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_volume(places: Sequence[str], axis: int) -> Volume:
         given = _check_nifti(places[0], math.prod(first.GetSize()))
         with _ALONE:
             image = reader.Execute()
-            values = np.asarray(_itk().GetArrayFromImage(image).T, np.float32)
+            values = np.asarray(simpleitk().GetArrayFromImage(image).T, np.float32)
         is_bare = len(places) > 1 and not any(map(first.HasMetaDataKey, _PIXEL_SPACING))
         codes = [first.GetMetaData(c) for c in _PLACE_CODES if first.HasMetaDataKey(c)]
     if not np.isfinite(values).all():
@@ -113,7 +113,7 @@ def count_slices(places: Sequence[str], axis: int) -> int:
 
 def write_like(volume: Volume, mask: NDArray[np.uint8], axis: int) -> bytes:
     """Return a mask ``(slice, row, column)`` as packed NIfTI with the geometry of its image."""
-    itk = _itk()
+    itk = simpleitk()
     made = itk.GetImageFromArray(np.ascontiguousarray(mask.transpose(np.argsort(_order(axis))).T))
     made.CopyInformation(volume.image)
     with tempfile.TemporaryDirectory() as folder:
@@ -150,10 +150,7 @@ def check_beside(image: Volume, mask: Volume) -> None:
 
 
 def check_spacing(spacing: Sequence[float]) -> None:
-    """Raise ``CaseError`` for a voxel size with which no distance can be measured.
-
-    >>> check_spacing((0.8, 0.8))
-    """
+    """Raise ``CaseError`` for a voxel size with which no distance can be measured."""
     if not all(math.isfinite(side) and side > 0 for side in spacing):
         text = f"expected millimetres above 0, found {by(spacing)}: correct the file's header"
         raise CaseError("spacing", text)
@@ -184,8 +181,8 @@ def _check_header(place: str) -> None:
 def _check_nifti(place: str, voxels: int) -> tuple[float, ...]:
     """Check the numbers of a NIfTI file, and return the voxel size that its header gives.
 
-    SimpleITK puts zeros where numbers are missing or not finite, and 1 for a size of 0. Python
-    checks the sum of a packed file when it is read to the end.
+    SimpleITK puts zeros where numbers are missing or not finite, and 1 for a size of 0; reading a
+    packed file to its end checks its sum.
     """
     if _reader_of(place) != "NiftiImageIO":
         return ()
@@ -219,7 +216,7 @@ def _check_nifti(place: str, voxels: int) -> tuple[float, ...]:
 
 def _open(places: Sequence[str]) -> tuple[Any, Any]:
     """Return the reader of a volume, and that of its only or first file, whose header is read."""
-    itk = _itk()
+    itk = simpleitk()
     first = itk.ImageFileReader()
     first.SetImageIO(_reader_of(places[0]))
     first.SetFileName(places[0])
@@ -244,7 +241,7 @@ def _open(places: Sequence[str]) -> tuple[Any, Any]:
 
 def _in_order(places: Sequence[str]) -> list[str]:
     """Return the slices of a series from the lowest to the highest along their normal."""
-    itk, folder = _itk().ImageSeriesReader, os.path.dirname(places[0])
+    itk, folder = simpleitk().ImageSeriesReader, os.path.dirname(places[0])
     found = itk.GetGDCMSeriesIDs(folder)
     if len(found) != 1:
         text = f"expected one series in a folder, found {len(found)}: one folder for each"
@@ -288,12 +285,13 @@ def _in_words() -> Iterator[None]:
         ) from None
 
 
-def _itk() -> Any:
+def simpleitk() -> Any:
+    """Return SimpleITK, quiet; it is installed with the extra ``volumes``."""
     try:
         import SimpleITK
     except ModuleNotFoundError:
         raise DataError(
-            "volumes need the package SimpleITK: pip install 'feda3i[volumes]'"
+            "volumes and STAPLE need the package SimpleITK: pip install 'feda3i[volumes]'"
         ) from None
     itk: Any = SimpleITK
     itk.ProcessObject.SetGlobalWarningDisplay(False)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from feda3i.data.sets import REGISTRY as DATASETS
-from feda3i.data.sets import is_ours, refuse_both
+from feda3i.data.sets import is_ours
 from feda3i.errors import RecipeError, nearest, shown
 from feda3i.methods import REGISTRY as METHODS
 from feda3i.reading.csv_table import is_table
@@ -113,7 +113,6 @@ def _renamed(
         return old
     if section != "data":
         return {**options, "name": name}
-    refuse_both(name)
     is_place = ":" not in name and (Path(name).is_dir() or is_table(Path(name)))
     if is_place and not str(old.get("name", "synthetic")).startswith("synthetic"):
         return {**old, "path": name}

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from PIL import Image
 
 from data_files import lesion, plain_tree, save, save_pair
 from feda3i.data.check_report import report_text, summary_text
 from feda3i.data.checkup import check_data
-from feda3i.data.duplicates import find_duplicates, fingerprint
 
 
 def found(report, level=None):
@@ -64,41 +62,17 @@ def test_every_defect_is_found(clinic):
     assert ("sizes differ between cases", "train/other size") not in found(sized)
 
 
-def test_near_duplicates_within_and_across_the_split(clinic):
-    image, mask = lesion(2)
-    brighter = np.clip(image.astype(int) + 25, 0, 255).astype(np.uint8)
-    save(clinic / "train" / "images" / "copy.png", brighter)
-    save(clinic / "train" / "masks" / "copy.png", mask)
-    save(clinic / "test" / "images" / "leak.jpg", lesion(3)[0], quality=60)
-    save(clinic / "test" / "masks" / "leak.png", lesion(3)[1])
+def test_the_same_image_twice_is_told_and_worse_across_the_split(clinic):
+    for name, number in (("train/copy", 2), ("test/leak", 3)):
+        side, case = name.split("/")
+        save_pair(clinic / side, case, number)
     report = check_data(clinic)
     assert report.is_fit
-    pairs = {frozenset((report.cases[i].name, report.cases[j].name)) for i, j in report.duplicates}
-    assert pairs == {
-        frozenset(("train/case2", "train/copy")),
-        frozenset(("train/case3", "test/leak")),
-    }
-    assert {kind for kind, _ in found(report)} == {
-        "near-duplicates",
-        "near-duplicates across train and test",
+    assert found(report) == {
+        ("same image", "train/case2"),
+        ("same image across train and test", "train/case3"),
     }
     assert "2 pairs, 1 of them across train and test, which flatters" in summary_text(report)
-
-
-def test_duplicates_survive_small_changes_and_strangers_do_not_match():
-    rng = np.random.default_rng(0)
-    prints, expected = [], set()
-    for seed in range(40):
-        image, _ = lesion(seed, 96, 96)
-        prints.append(fingerprint(image))
-        if seed % 4 == 0:
-            small = np.asarray(Image.fromarray(image).resize((60, 60)).resize((96, 96)))
-            noisy = np.clip(small * 0.9 + rng.normal(0, 4, small.shape), 0, 255).astype(np.uint8)
-            expected.add((len(prints) - 1, len(prints)))
-            prints.append(fingerprint(noisy))
-    prints += [fingerprint(np.full((20, 20, 3), v, np.uint8)) for v in (0, 90)]
-    assert set(find_duplicates(prints)) == expected
-    assert find_duplicates([]) == []
 
 
 def test_the_mailed_summary_holds_no_names(clinic, tmp_path, feda3i):

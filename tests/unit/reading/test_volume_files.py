@@ -15,7 +15,7 @@ from feda3i.reading.usage import usage_of
 nibabel = pytest.importorskip("nibabel")
 itk = pytest.importorskip("SimpleITK")
 
-DIM, DATATYPE, OFFSET, PIXDIM, SLOPE = 40, 70, 108, 76, 112  # positions in the header of NIfTI-1
+DIM, DATATYPE, OFFSET, PIXDIM = 40, 70, 108, 76  # positions in the header of NIfTI-1
 SPACING = (0.75, 0.5, 2.0)  # x, y, z
 TURN = (0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 VALUES = np.random.default_rng(0).integers(-900, 3000, (5, 8, 9)).astype(np.int16)  # z, y, x
@@ -48,7 +48,7 @@ def load(root, **options):
 
 
 @pytest.mark.parametrize("ending", [".nii.gz", ".nii", ".nrrd", ".mha"])
-@pytest.mark.parametrize("kind", [np.int16, np.uint16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("kind", [np.int16, np.float32, np.float64])
 def test_voxels_and_spacing_do_not_depend_on_the_format(tmp_path, ending, kind):
     values = np.abs(VALUES).astype(kind) + (kind(0.25) if kind in (np.float32, np.float64) else 0)
     save_case(tmp_path, ending, image_of(values.astype(kind)))
@@ -73,18 +73,6 @@ def put(root, stem, image, mask=None, ending=".nii"):
     for kind, data in (("images", image), ("masks", nifti(MASK.T) if mask is None else mask)):
         (root / kind).mkdir(parents=True, exist_ok=True)
         (root / kind / f"{stem}{ending}").write_bytes(data)
-
-
-def test_the_scale_and_the_unit_of_a_header_are_heeded(tmp_path):
-    files = []
-    for values in (VALUES, MASK):
-        made = nibabel.Nifti1Image(values.T, np.diag([1e-3, 1e-3, 2e-3, 1.0]))
-        made.header.set_xyzt_units("meter")
-        files.append(made.to_bytes())
-    put(tmp_path, "a", header(SLOPE, [0.5, -12.5])(files[0]), files[1])
-    cases = load(tmp_path)
-    np.testing.assert_array_equal(cases.images[0][..., 0], VALUES * 0.5 - 12.5)
-    np.testing.assert_allclose(cases.spacing, [[2.0, 1.0, 1.0]], rtol=1e-6)
 
 
 ODD = {

@@ -94,14 +94,10 @@ def test_a_data_set_and_a_folder_of_one_name(tmp_path, monkeypatch):
     recipe = load(None, [f"data={tmp_path}"])
     assert (recipe.data.name, recipe.data.options()["path"]) == ("folder", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert load("skin_ns", ["data=breast"]).data.name == "breast"
-    for name in ("breast", "synthetic", "demo"):
+    for name in ("breast", "demo"):
         (tmp_path / name).mkdir()
     assert load("demo").title == "demo"
-    for name in ("breast", "synthetic"):
-        with pytest.raises(RecipeError) as caught:
-            load("skin_ns", [f"data={name}"])
-        assert f"write data=./{name} for the one on disk, data.name={name}" in str(caught.value)
+    assert load("own", ["data=breast"]).data.options()["path"] == "breast"
     assert load("skin_ns", ["data=./breast"]).data.options()["path"] == "./breast"
     assert load("skin_ns", ["data.name=synthetic"]).data.name == "synthetic-skin"
     breast = load("skin_ns", ["data.name=breast"]).data
