@@ -2,7 +2,7 @@
 
 Run: python benchmarks/bench_offset.py
 
-Limits: the profile of one case at most 3 ms on a free core, and at most twice the signed distance of
+Limits: the profile of one case at most 3 ms on a free core and at most twice the signed distance of
 its whole frame; a site of 16 cases with its error at most 3 times as many signed distances.
 """
 

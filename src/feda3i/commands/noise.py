@@ -34,18 +34,25 @@ def apply(
         bool, typer.Option(help="mu and sigma are meant at 256 px and scale with the mask.")
     ] = False,
     classes: Annotated[int, typer.Option(min=1, max=255, help="Foreground classes.")] = 1,
-    overwrite: Annotated[bool, typer.Option(help="Write into a folder with files.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw noisy versions of a folder of masks, with Dice and area ratio of each in a CSV."""
     import numpy as np
 
     from feda3i.noise.model import Annotator
-    from feda3i.simulation.noisy_files import Drawing, apply_to_folder
+    from feda3i.simulation.noisy_files import apply_to_folder
 
-    annotator, options = Annotator(mu, sigma), _options(option)
-    drawing = Drawing(annotator, noise, options, seed, site, classes, relative)
-    rows, problems = apply_to_folder(masks, out, drawing, overwrite)
+    rows, problems = apply_to_folder(
+        masks,
+        out,
+        Annotator(mu, sigma),
+        noise,
+        _options(option),
+        seed=seed,
+        site=site,
+        classes=classes,
+        is_relative=relative,
+    )
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)
     if rows and not quiet:
@@ -76,16 +83,11 @@ def pdn(
     draws: Annotated[int, typer.Option(min=10, help="Noisy masks per model.")] = 250,
     radius: Annotated[int, typer.Option(min=5, max=100, help="Of the disc, pixels.")] = 40,
     seed: Seed = 0,
-    csv: Annotated[Path | None, typer.Option(help="Also write the table here.")] = None,
 ) -> None:
     """Test which noise models are pixel-dependent (Definition 1 of the paper)."""
-    from feda3i.noise.pdn import dependence_rows, dependence_text
-    from feda3i.simulation.noisy_files import write_table
+    from feda3i.noise.pdn import dependence_table
 
-    rows = dependence_rows(draws, radius, seed)
-    if csv is not None:
-        write_table(csv, rows)
-    print(dependence_text(rows))
+    print(dependence_table(draws, radius, seed))
 
 
 def _options(texts: list[str] | None) -> dict[str, Any]:

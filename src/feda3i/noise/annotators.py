@@ -58,18 +58,11 @@ def draw_annotators(
     """Draw the annotators of n sites from M(mu_max, mu_min, sigma_max, p_d).
 
     mu is uniform in (0, mu_max) for a site that expands, in (mu_min, 0) for one that shrinks; sigma
-    is uniform in (sigma_max / 2, sigma_max); all in pixels at 256 pixels a side.
+    is uniform in (sigma_max / 2, sigma_max); all in pixels at 256 a side, times ``scale``.
 
-    Parameters
-    ----------
-    p_d
-        Share of sites that expand.
-    draw
-        ``bernoulli``: each site expands with probability p_d (the paper). ``exact``: the number of
-        sites that shrink is n (1 - p_d), rounded down (the published code). ``published``: the
-        same, with the very numbers that the authors drew; ``rng`` is not used.
-    scale
-        Image side / 256: multiplies mu and sigma.
+    ``draw`` is ``bernoulli``: each site expands with probability p_d (the paper); ``exact``: the
+    number of sites that shrink is n (1 - p_d), rounded down (the published code); or ``published``:
+    the same, with the very numbers that the authors drew, without ``rng``.
 
     >>> drawn = draw_annotators(50, 20, -20, 10, 0.2, np.random.default_rng(0))
     >>> sum(a.mu > 0 for a in drawn)

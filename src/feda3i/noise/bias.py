@@ -20,9 +20,8 @@ POINTS, DEGREE = 30, 10  # drawn values (paper: l_sub) and degree of the polynom
 def fit_operator(points: int, degree: int, gap: float) -> Floats:
     """Return the matrix ``(degree + 1, points)`` from drawn values to Chebyshev coefficients.
 
-    Values sit at 0, gap, 2 gap, ... of a contour of length 1; the first is repeated at 1, and both
-    ends weigh ten times the others. The polynomial is the least-squares one; its basis is scaled to
-    [-1, 1], without which degree 10 loses half of its digits.
+    Values sit at 0, gap, 2 gap, ... of a contour of length 1, the first again at 1; both ends weigh
+    ten times the others in the least-squares polynomial.
     """
     places = np.append(np.arange(points) * gap, 1.0)
     weight = np.ones(points + 1)
@@ -50,9 +49,9 @@ def draw_bias(
 ) -> tuple[Floats, int]:
     """Draw how far each of ``length`` contour pixels moves; return also how often it was drawn.
 
-    ``points`` values from Normal(mu, sigma^2), the polynomial of this degree through them, clipped;
-    drawn again until the two ends of the sequence meet. ``gap`` is the distance between drawn
-    values as a share of the contour; by default they are spread evenly.
+    ``points`` values from Normal(mu, sigma^2), the polynomial through them, clipped; again until
+    the ends meet. ``gap`` between values is a share of the contour; by default they are spread
+    evenly.
     """
     clip, scale = model.clip, model.scale
     operator = fit_operator(points, degree, 1.0 / points if gap is None else gap)

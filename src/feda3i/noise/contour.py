@@ -20,22 +20,14 @@ class ContourEvolution(BorderNoise):
 
     30 values from Normal(mu, sigma^2) are spread along the contour (paper: l_sub), a polynomial of
     degree 10 (paper: p) is fitted through them, and each contour pixel moves by its value, by at
-    most 30 pixels at 256.
+    most 30 pixels at 256. mu and sigma are in pixels, a positive mu expands; ``scale`` is image
+    side / 256, ``start`` a ``random`` border pixel or ``fixed``, the first in scan order.
 
-    Parameters
-    ----------
-    mu, sigma
-        Mean and standard deviation of the drawn values, in pixels; positive mu expands.
-    scale
-        Image side / 256: the limits of the algorithm that are lengths grow with it.
-    mode
-        ``robust`` flips the pixels that the moving contour sweeps over, so outlines never cross, an
-        object shrunk past its core leaves its core, small objects and holes are kept, and the frame
-        is not a contour. ``faithful`` is the published algorithm step by step: it fills the moved
-        outline by the even-odd rule, drops components below 15 pixels and holes, lets objects turn
-        inside out when shrunk too far, and loses objects with a contour shorter than 30 pixels.
-    start
-        ``random`` border pixel to begin at, or ``fixed``: the first in scan order.
+    Mode ``robust`` flips the pixels that the moving contour sweeps over, so outlines never cross,
+    an object shrunk past its core leaves its core, small objects and holes are kept, and the frame
+    is not a contour. ``faithful`` is the published algorithm step by step: it fills the moved
+    outline by the even-odd rule, drops components below 15 pixels and holes, lets objects turn
+    inside out when shrunk too far, and loses objects with a contour shorter than 30 pixels.
 
     >>> disc = np.hypot(*(np.mgrid[:256, :256] - 128)) <= 40
     >>> noisy = ContourEvolution(8.0, 0.0)(disc, np.random.default_rng(0))

@@ -63,8 +63,8 @@ def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
 class Annotator(Checked):
     """How one site draws: C(mu, sigma) of the paper.
 
-    ``mu`` and ``sigma`` are mean and standard deviation of the distance from the clean contour, in
-    pixels of the site's images, positive outside; ``scale`` is the size of these images / 256.
+    mu and sigma of the distance from the clean contour are in pixels of the site's images, positive
+    outside; ``scale`` is the size of these images / 256.
     """
 
     mu: Number
@@ -159,9 +159,8 @@ def noise_by_class(
 ) -> Mask:
     """Apply a change of C-contiguous binary masks (0, 1) to each class of a label map in turn.
 
-    Classes are changed in ascending order, each from its own clean region, and painted in that
-    order: where two overlap the higher value wins (a structure inside another usually has the
-    higher one). A mask without foreground stays as it is. ``is_nested``: a hole of a class that
+    Each class is changed from its own clean region; where two overlap the higher value wins (a
+    structure inside another usually has the higher one). ``is_nested``: a hole of a class that
     holds higher classes alone is not a hole, so that no background opens between two that shrink.
     """
     check_mask(mask, dimensions)

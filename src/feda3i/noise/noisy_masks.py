@@ -68,8 +68,7 @@ class NoisyMasks:
 class DrawnAtSize:
     """A noise model that enlarges a mask by a factor, changes it there, and brings it back.
 
-    The paper's noise is made for pictures of 256 px. Its published form drops objects below 15
-    pixels and contours shorter than 30, so in pictures of 48 px it would lose every tenth mask.
+    The published noise drops contours shorter than 30 pixels: every tenth mask of 48 px a side.
     """
 
     model: NoiseModel
@@ -88,8 +87,7 @@ def build_model(
     """Return the noise model of this name for an annotator.
 
     A plug-in without ``for_annotator`` is called with ``mu``, ``sigma`` and the options. The option
-    ``drawn_at`` belongs to no model: masks are enlarged to that many pixels a side, changed there,
-    and brought back.
+    ``drawn_at`` is for every model: masks are enlarged to that many pixels a side for it.
 
     >>> build_model("contour", Annotator(-5.0, 1.0), {"mode": "faithful"}).mode
     'faithful'
@@ -169,16 +167,10 @@ def apply_noise(
     options: Mapping[str, Any] | None = None,
     spacing: NDArray[np.float64] | None = None,
 ) -> NoisyMasks:
-    """Return the masks of all cases as the annotators of their sites would draw them.
+    """Return the masks ``(case, *space)`` of all cases as the annotators of their sites draw them.
 
-    Parameters
-    ----------
-    masks
-        Clean masks ``(case, *space)``; cases of no site are copied.
-    sites, annotators
-        By name of a site, the positions of its cases and its annotator.
-    spacing
-        ``(case, dimension)`` size of a voxel along each axis; ``None`` if all sides are equal.
+    ``sites`` has the positions of each site's cases (those of no site are copied), ``spacing`` is
+    ``(case, dimension)``, the size of a voxel along each axis, ``None`` if all sides are equal.
     """
     noisy, rows = masks.copy(), []
     for site in sorted(sites):

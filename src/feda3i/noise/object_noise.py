@@ -123,12 +123,7 @@ def _place(mask: Mask, value: int, shape: Region, rng: np.random.Generator) -> N
 
 @dataclass(frozen=True)
 class Swap(NoiseOptions):
-    """Give each object with rate ``objects`` another class, all others alike.
-
-    >>> mask = np.zeros((20, 20), int); mask[2:8, 2:8] = 1
-    >>> int(Swap(objects=1.0, classes=2)(mask, np.random.default_rng(0)).max())
-    2
-    """
+    """Give each object with rate ``objects`` another class, all others alike."""
 
     OPTIONS = ("objects", "classes")
 

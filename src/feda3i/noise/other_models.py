@@ -38,10 +38,9 @@ BLOCK = 16  # steps after which the examined part of the frame is chosen again
 class ClassConditional(NoiseOptions):
     """Flip background pixels with rate ``rho_01`` and foreground pixels with rate ``rho_10``.
 
-    No spatial term: near and far from the contour alike. A mask without foreground stays empty, as
-    for every model here. An annotator's mu decides which class is hit: rate |mu| / 100 (at 256
-    pixels) on background pixels if positive, on foreground pixels if negative; sigma adds sigma /
-    200 to both. So mu = 20 gives the customary rate of 0.2. Rates end at 0.5.
+    Near and far from the contour alike; a mask without foreground stays empty. An annotator's rate
+    is |mu| / 100 (at 256) on background pixels if mu is positive, on foreground pixels if negative;
+    sigma / 200 is added to both. So mu = 20 gives the customary 0.2. Rates end at 0.5.
 
     >>> mask = np.zeros((4, 4), np.uint8); mask[1:3, 1:3] = 1
     >>> bool((ClassConditional(1.0, 1.0)(mask, np.random.default_rng(0)) == 1 - mask).all())
@@ -72,15 +71,10 @@ class ClassConditional(NoiseOptions):
 class MorphologicalNoise(NoiseOptions):
     """Dilate with probability ``p_dilate``, else erode: one coin and one distance h per class.
 
-    All pixels closer to the object than h join it, or all pixels of it closer to the background
-    than h leave it. h is uniform in [low, high], in pixels (as in SpatialCorrection). Of an
-    annotator, P(dilate) is the probability that Normal(mu, sigma^2) is positive, and h is uniform
-    in |mu| - sigma to |mu| + sigma, not below 0.
-
-    >>> disc = np.hypot(*(np.mgrid[:128, :128] - 64)) <= 40
-    >>> noisy = MorphologicalNoise(p_dilate=1.0, low=7.0, high=7.0)(disc, np.random.default_rng(0))
-    >>> round(float(noisy.sum() / disc.sum()), 2)
-    1.35
+    Pixels closer to the object than h join it, or pixels of it closer to the background leave it; h
+    is uniform in [low, high], in pixels (as in SpatialCorrection). Of an annotator, P(dilate) is
+    the probability that Normal(mu, sigma^2) is positive, and h lies in |mu| - sigma to |mu| +
+    sigma.
     """
 
     p_dilate: Rate = 0.5
@@ -125,27 +119,13 @@ def shift_border(mask: Binary, h: float, is_dilated: bool) -> Binary:
 
 @dataclass(frozen=True)
 class MarkovNoise(NoiseOptions):
-    """Markov noise: ``steps`` random steps of the border, then flips everywhere, then a blur.
+    """Markov noise: random ``steps`` (paper: T) of the border, then flips everywhere, then a blur.
 
-    Of an annotator, the border ends mu pixels away on average: it advances about 1.97 theta2
-    (2 theta1 - 1) pixels a step, so theta1 follows from mu; where even theta1 = 1 is too slow the
-    number of steps grows. sigma is not used: the spread of the walk is its own.
-
-    Parameters
-    ----------
-    steps
-        Number of steps (paper: T).
-    theta1
-        Probability that a step grows the object; else it shrinks.
-    theta2
-        Probability that a pixel of the rim is flipped in a step.
-    theta3
-        Probability that any pixel is flipped after the last step.
-
-    >>> disc = np.hypot(*(np.mgrid[:64, :64] - 32)) <= 15
-    >>> grown = MarkovNoise(50, theta1=1.0).walk(disc.view(np.uint8), np.random.default_rng(0))
-    >>> bool((grown[disc] == 1).all())
-    True
+    A step grows the object with probability ``theta1``, else shrinks it, and flips each pixel of
+    the rim with ``theta2``; after the last, any pixel is flipped with ``theta3``. Of an annotator,
+    the border ends mu pixels away on average: it advances about 1.97 theta2 (2 theta1 - 1) pixels a
+    step, so theta1 follows from mu; where even theta1 = 1 is too slow there are more steps. sigma
+    is not used: the spread of the walk is its own.
     """
 
     steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = 200

@@ -1,8 +1,7 @@
 """Is a noise model pixel-dependent? The paper's Definition 1 (PDN) as a test that can be run.
 
 PDN-1: pixels near the clean contour are flipped more often than pixels far from it.
-PDN-2: pixels at the same distance from the contour have different flip probabilities, depending on
-where along the contour they are.
+PDN-2: at one distance from the contour, flip probabilities depend on the place along it.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,50 +41,34 @@ SECTORS = 16  # by angle around the centre of the object
 class PixelDependence:
     """Both conditions with their statistics; standard errors are across draws."""
 
-    near: float
-    """Mean flip probability within 10 pixels of the contour."""
-    far: float
-    """Mean flip probability beyond."""
-    z: float
-    """Their difference in standard errors."""
-    sectors: Floats
-    """``(sector,)`` mean flip probability 3 px outside the contour, by angle."""
-    chi_square: float
-    """Sum of squared standardised differences of the sectors from their common mean."""
-    p_chi_square: float
-    """Probability of a larger value if sectors were independent."""
+    near: float  # mean flip probability within 10 pixels of the contour
+    far: float  # and beyond
+    z: float  # their difference in standard errors
+    sectors: Floats  # ``(sector,)`` mean flip probability 3 px outside the contour, by angle
+    chi_square: float  # sum of squared standardised differences of the sectors from their mean
+    p_chi_square: float  # probability of a larger value if sectors were independent
     p_rotation: float
-    """The same without that assumption: share of data sets as extreme after turning every draw by a
-    random number of sectors. Neighbouring sectors of one draw are correlated, which this keeps."""
+    """The same without that assumption, which neighbours in one draw break: share of data sets as
+    extreme after turning every draw by a random number of sectors."""
 
-    def meets_first(self) -> bool:
-        """Tell whether flips are more frequent near the contour, by three standard errors."""
-        return self.z > 3.0
+    def meets(self) -> tuple[bool, bool]:
+        """Tell for both conditions whether the model meets them.
 
-    def meets_second(self) -> bool:
-        """Tell whether the sectors differ: both p-values are below 0.01.
-
-        The chi-square alone would mistake the chance of one draw for structure if draws are
-        correlated along the contour; the rotation test alone sees the pixel lattice, since noise
-        that is equal in all sectors leaves nothing else to see.
+        PDN-1: flips are more frequent near the contour, by three standard errors. PDN-2: both
+        p-values are below 0.01. The chi-square alone mistakes the chance of correlated draws for
+        structure, the rotation test alone sees the pixel lattice.
         """
-        return self.p_chi_square < 0.01 and self.p_rotation < 0.01
+        return self.z > 3.0, self.p_chi_square < 0.01 and self.p_rotation < 0.01
 
 
 def pixel_dependence(
     noise: NoiseModel, mask: Mask, draws: int, rng: Draws, rotations: int = 999
 ) -> PixelDependence:
-    """Draw noisy masks of one clean 2-D mask and test both conditions of PDN.
+    """Draw noisy masks of a clean binary 2-D mask and test both conditions of PDN.
 
-    Parameters
-    ----------
-    mask
-        ``(row, column)``, binary. On a disc PDN-2 says something about the noise alone; on other
-        shapes curvature and thickness differ between sectors as well.
-    draws
-        Number of noisy masks; 250 or more make the test powerful enough.
-    rotations
-        Number of random turns for ``p_rotation``.
+    On a disc PDN-2 says something about the noise alone; elsewhere sectors differ in curvature,
+    too. 250 ``draws`` or more make the test powerful enough; ``rotations`` are the turns for
+    ``p_rotation``.
     """
     from scipy.special import chdtrc
 
@@ -150,31 +132,17 @@ def _turn(by_sector: Floats, rng: np.random.Generator) -> Floats:
     return np.take_along_axis(by_sector, places, axis=1)
 
 
-# -- the table of ``feda3i noise pdn`` -------------------------------------------------------------
-
-
-def dependence_rows(draws: int, radius: float, seed: int) -> list[dict[str, Any]]:
-    """Test every model on a disc of this radius; one row of plain values per model."""
+def dependence_table(draws: int, radius: float, seed: int) -> str:
+    """Test every model on a disc of this radius; return a Markdown table, one line per model."""
     side = 3 * math.ceil(radius) + 80
     clean = (np.hypot(*(np.mgrid[:side, :side] - side // 2)) <= radius).view(np.uint8)
-    table = []
+    head = ["noise", "flips near / far", "PDN-1", "p of equal sectors", "p rotation", "PDN-2"]
+    lines = [head, ["---"] * len(head)]
     for name, model in MODELS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
             found = pixel_dependence(model, clean, draws, rng(seed, "pdn", name))
-        row = {"model": name, **asdict(found)}
-        row |= {"pdn_1": found.meets_first(), "pdn_2": found.meets_second()}
-        del row["sectors"]
-        table.append(row)
-    return table
-
-
-def dependence_text(rows: list[dict[str, Any]]) -> str:
-    """Return the rows as a Markdown table."""
-    head = ["noise", "flips near / far", "PDN-1", "p of equal sectors", "p rotation", "PDN-2"]
-    lines = [head, ["---"] * len(head)]
-    for row in rows:
-        first, second = ("yes" if row[key] else "no" for key in ("pdn_1", "pdn_2"))
-        flips, p = f"{row['near']:.3f} / {row['far']:.4f}", f"{row['p_chi_square']:.2g}"
-        lines.append([row["model"], flips, first, p, f"{row['p_rotation']:.3f}", second])
+        first, second = ("yes" if is_met else "no" for is_met in found.meets())
+        flips, p = f"{found.near:.3f} / {found.far:.4f}", f"{found.p_chi_square:.2g}"
+        lines.append([name, flips, first, p, f"{found.p_rotation:.3f}", second])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

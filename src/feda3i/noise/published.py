@@ -1,11 +1,8 @@
 """The published way to move a contour, step by step, for all contour pixels at once.
 
-The comments number the steps of the published algorithm. ``naive_contour.py`` among the tests does
-the same one pixel at a time and gives the same bits.
-
-Departures, both of them repairs: the column of a probe is limited by the number of columns (the
-published code uses the rows, so it fails on images that are not square), and the number of redraws
-is limited.
+The comments number the steps of the published algorithm; ``naive_contour.py`` among the tests
+does the same pixel by pixel, with the same bits. Two repairs: the column of a probe is limited by
+the number of columns (the published code uses the rows), and the number of redraws is limited.
 """
 
 from __future__ import annotations
@@ -84,10 +81,9 @@ def split_components(mask: Binary) -> list[tuple[Binary, Points]]:
 
 
 def line_normals(contour: Points) -> tuple[Floats, Floats]:
-    """Return the unit normals (down, right) of straight lines through windows of 41 pixels.
+    """Return unit normals (down, right) of straight lines through windows of 41 pixels (step 8).
 
-    Step 8. Sums over a window are differences of running sums of whole numbers, which float64
-    holds exactly.
+    Sums over a window are differences of running sums, which float64 holds exactly.
     """
     around = np.concatenate([contour[-REACH - 1 :], contour, contour[:REACH]])
     terms = np.empty((5, len(around)))

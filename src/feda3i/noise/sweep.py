@@ -1,10 +1,8 @@
 """The robust way to move a contour: flip the pixels that each piece of it sweeps over.
 
-The published way fills the moved outline. Where the outline crosses itself (concave places that
-grow, thin or small places that shrink) the even-odd rule then punches holes, and an object shrunk
-past its core turns inside out and grows again. Here the contour is cut into short pieces; the band
-between a piece and where it goes is added to the object or removed from it. Bands may overlap, so
-nothing crosses and nothing turns over.
+Filling a moved outline by the even-odd rule punches holes where it crosses itself, and turns an
+object inside out that shrinks past its core. Here the band between each short piece and where it
+goes is added to the object or removed from it: nothing crosses and nothing turns over.
 """
 
 from __future__ import annotations
@@ -145,8 +143,8 @@ def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.G
 def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:
     """Return the object plus the bands its contour crosses outwards, less those inwards.
 
-    A pixel that moves inwards by b leaves a contour at depth b, so it removes what is shallower:
-    its band ends one pixel before the new contour.
+    A pixel that moves inwards by b leaves a contour at depth b: its band ends one pixel before
+    that.
     """
     side = np.sign(np.rint(outwards))
     shift = normals.T * np.where(side < 0, outwards + 1.0, outwards)
@@ -165,9 +163,8 @@ def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Fl
 def _pieces(side: Floats, normals: Floats) -> list[tuple[int, int]]:
     """Cut a contour so that no band folds onto itself; leave out what does not move.
 
-    Cuts are where the side changes, where the normal turns into another quadrant (at a sharp tip
-    the bands of both flanks overlap, which the even-odd rule would undo) and at regular distances.
-    Each piece ends with the first pixel of the next, so that no gap is left between bands.
+    Cuts are where the side changes, where the normal turns into another quadrant (at a tip bands
+    overlap) and at regular distances. A piece ends with the first pixel of the next: no gaps.
     """
     down, right = normals.T > 0
     is_cut = side[1:] != side[:-1]

@@ -3,11 +3,7 @@
 >>> import numpy as np
 >>> from feda3i.noise import ContourEvolution
 >>> masks = np.zeros((2, 1, 64, 64), np.float32); masks[..., 16:48, 16:48] = 1
->>> shrink = ContourEvolution(mu=-3, sigma=1)
->>> bool(noisy(masks, shrink, 0).sum() < masks.sum())
-True
->>> case = {"image": np.zeros((1, 64, 64)), "label": masks[0], "id": "case-7"}
->>> bool(NoisyMaskd("label", shrink, case="id")(case)["label"].sum() < masks[0].sum())
+>>> bool(noisy(masks, ContourEvolution(mu=-3, sigma=1), 0).sum() < masks.sum())
 True
 """
 
@@ -26,9 +22,9 @@ from feda3i.noise.model import NoiseModel
 def noisy(masks: Any, noise: NoiseModel, seed: seeding.Draws, dimensions: int = 2) -> Any:
     """Return masks as another annotator would have drawn them, of the same kind and type.
 
-    ``masks`` is an array or tensor ``(..., *space)`` of whole numbers of any type, also floats; 0
-    is background. Each mask of a batch or channel has draws of its own. ``dimensions`` of the space
-    are 2 for pictures, 3 for volumes.
+    ``masks`` is an array or tensor ``(..., *space)`` of whole numbers, also as floats; each mask of
+    a batch or channel has draws of its own. ``dimensions`` of the space: 2 for pictures, 3 for
+    volumes.
     """
     if hasattr(masks, "detach"):
         import torch
@@ -50,10 +46,9 @@ def noisy(masks: Any, noise: NoiseModel, seed: seeding.Draws, dimensions: int = 
 class NoisyMaskd:
     """Replace masks in a dictionary, as a step of MONAI's ``Compose`` or of any pipeline.
 
-    ``keys`` are the entries that hold masks, ``case`` the entry that names the case: the draws
-    depend on ``seed``, key and this name only, so that each case has one noisy mask in all epochs
-    and worker processes, as a real annotator's. Lengths of the noise model are in pixels of the
-    mask as it is at this place of the pipeline.
+    ``keys`` are the entries that hold masks, ``case`` the entry that names the case: draws depend
+    on ``seed``, key and this name only, so that each case has one noisy mask in all epochs and
+    worker processes. Lengths are in pixels of the mask as it is at this place of the pipeline.
     """
 
     def __init__(

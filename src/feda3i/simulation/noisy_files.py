@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,48 +20,36 @@ from feda3i.reading.picture import read_mask
 MASK_FILES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg", ".npy")
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Which noise to draw: model, options, seed, site, and how to read mu, sigma and the masks.
-
-    ``is_relative``: mu and sigma are given at 256 pixels and scale with each mask's longer side.
-    """
-
-    annotator: Annotator
-    name: str
-    options: Mapping[str, Any]
-    seed: int
-    site: str
-    classes: int
-    is_relative: bool
-
-    def draw(self, mask: NDArray[Any], case: str) -> tuple[NDArray[Any], NoisyCase]:
-        """Return the noisy mask and what was done to it."""
-        scale = max(mask.shape) / SIDE if self.is_relative else 1
-        annotator = self.annotator.scaled(scale)
-        model = build_model(self.name, annotator, self.options)
-        return noisy_case(model, annotator, mask, self.seed, self.site, case)
-
-
 def apply_to_folder(
-    masks: Path, out: Path, drawing: Drawing, overwrite: bool = False
+    masks: Path,
+    out: Path,
+    annotator: Annotator,
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    seed: int,
+    site: str,
+    classes: int,
+    is_relative: bool,
 ) -> tuple[list[NoisyCase], list[str]]:
     """Draw noisy versions of all masks of a folder; write them and ``noise.csv`` to another.
 
-    Masks are pictures, or ``.npy`` arrays of two or three dimensions. The draws of a mask depend on
+    Masks are pictures, or ``.npy`` arrays of two or three dimensions. ``is_relative``: mu and sigma
+    are given at 256 pixels and scale with each mask's longer side. The draws of a mask depend on
     the seed, the site and the file's stem. Returns a row per mask and a sentence per file that was
     left out.
     """
     files = find_masks(masks)
-    build_model(drawing.name, drawing.annotator, drawing.options)  # wrong options: before any file
-    if out.is_dir() and out.resolve() in {masks.resolve(), masks.resolve().parent}:
-        raise RecipeError(f"expected another folder than that of the clean masks, found '{out}'")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise RecipeError(f"'{out}' is not empty: choose another folder, or add --overwrite")
+    build_model(name, annotator, options)  # wrong options: before any file
+    if out.is_dir() and any(out.iterdir()):
+        raise RecipeError(f"'{out}' is not empty: choose a new folder")
     rows, problems = [], []
     for file in files:
         try:
-            noisy, row = drawing.draw(read_mask_file(file, drawing.classes), file.stem)
+            mask = read_mask_file(file, classes)
+            own = annotator.scaled(max(mask.shape) / SIDE if is_relative else 1)
+            model = build_model(name, own, options)
+            noisy, row = noisy_case(model, own, mask, seed, site, file.stem)
         except DataError as error:
             problems.append(f"{file}: {error}")
             continue
@@ -69,11 +57,15 @@ def apply_to_folder(
         if file.suffix.lower() == ".npy":
             write_array(out / f"{file.stem}.npy", noisy)
         else:
-            shown = noisy * np.uint8(255) if drawing.classes == 1 else noisy
+            shown = noisy * np.uint8(255) if classes == 1 else noisy
             write_png(out / f"{file.stem}.png", shown, compression=1)
     if rows:
-        table = [{**asdict(row), "seed": drawing.seed, "noise": drawing.name} for row in rows]
-        write_table(out / "noise.csv", table)
+        table = [{**asdict(row), "seed": seed, "noise": name} for row in rows]
+        cells = [
+            {key: f"{v:.6g}" if isinstance(v, float) else v for key, v in line.items()}
+            for line in table
+        ]
+        write_csv(out / "noise.csv", list(table[0]), cells)
     return rows, problems
 
 
@@ -103,9 +95,3 @@ def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"cannot be read as an array: {error}") from None
     return array
-
-
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of the same columns as CSV, numbers with six digits."""
-    cells = [{k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]
-    write_csv(path, list(rows[0]), cells)

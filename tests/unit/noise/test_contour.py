@@ -34,32 +34,21 @@ def drawn(model: ContourEvolution, mask: np.ndarray, seed: int = 0) -> np.ndarra
     return model(mask, np.random.default_rng(seed))
 
 
-# -- areas, also as measured on the published code ------------------------------------------------
-
-
-# Measured on the published code: area ratio of discs in 256 x 256, C(8, ~0), C(-8, ~0), C(-15, ~0).
-CONSTANT = {70: (1.24, 0.78, 0.62), 40: (1.44, 0.64, 0.39), 20: (1.97, 0.36, 0.07)}
-
-
-@pytest.mark.parametrize("radius", CONSTANT)
-def test_area_ratios_of_the_published_code_and_of_the_shifted_disc(radius: int) -> None:
-    for mu, expected in zip((8, -8, -15), CONSTANT[radius], strict=True):
-        shifted = pytest.approx(((radius + mu) / radius) ** 2, abs=0.03)
-        assert ratio(ContourEvolution(mu, 0), disc(radius)) == shifted
-        found = ratio(faithful(mu, 1e-3), disc(radius), 3)
-        assert found == pytest.approx(expected, abs=0.03)
+# Means of 20 draws of the published code, discs in 256 x 256: by radius, (mu, sigma): area ratio.
+AREAS = {
+    70: {(8, 5): 1.25, (-8, 5): 0.79, (20, 10): 1.67, (-20, 10): 0.52},
+    40: {(8, 5): 1.45, (-8, 5): 0.65, (20, 10): 2.28, (-20, 10): 0.28},
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("radius", "expected"),
-    [(70, (1.25, 0.79, 1.67, 0.52)), (40, (1.45, 0.65, 2.28, 0.28))],
-)
-def test_area_ratios_with_spread(mode, radius: int, expected: tuple[float, ...]) -> None:
-    """Means of 20 draws of the published code."""
-    for (mu, sigma), value in zip(((8, 5), (-8, 5), (20, 10), (-20, 10)), expected, strict=True):
+@pytest.mark.parametrize("radius", AREAS)
+def test_area_ratios_of_the_published_code(mode, radius: int) -> None:
+    for (mu, sigma), value in AREAS[radius].items():
         found = ratio(ContourEvolution(mu, sigma, mode=mode), disc(radius), 150)
         assert found == pytest.approx(value, abs=0.03)
+    shifted = pytest.approx(((radius + 8) / radius) ** 2, abs=0.03)
+    assert ratio(ContourEvolution(8, 0, mode=mode), disc(radius)) == shifted
 
 
 @pytest.mark.parametrize("side", [128, 64])
@@ -71,10 +60,7 @@ def test_scaled_noise_does_the_same_to_a_smaller_image(side: int) -> None:
         assert ratio(model, disc(60 * factor, side), 80) == pytest.approx(expected, rel=0.05)
 
 
-# -- the bias -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("mu", "sigma"), [(5, 2), (-8, 5), (0, 6), (20, 10), (-20, 10)])
+@pytest.mark.parametrize(("mu", "sigma"), [(-8, 5), (0, 6), (20, 10)])
 @pytest.mark.parametrize("length", [59, 119, 330])
 def test_the_mean_of_the_bias_is_mu(mu: float, sigma: float, length: int) -> None:
     rng = np.random.default_rng(length)
@@ -92,21 +78,14 @@ def test_the_spread_is_sigma_at_the_start_and_half_of_it_elsewhere() -> None:
     assert biases.std(axis=1).mean() / 4 == pytest.approx(0.55, abs=0.12)
 
 
-@pytest.mark.parametrize("length", [30, 45, 59, 119, 299, 330])
-def test_no_tail_oscillation_and_few_redraws(length: int) -> None:
+@pytest.mark.parametrize("length", [30, 59, 119, 330])
+def test_the_ends_meet_after_few_redraws(length: int) -> None:
     rng = np.random.default_rng(length)
     found = [draw_bias(ContourEvolution(5, 5), length, rng) for _ in range(200)]
     assert max(np.abs(bias).max() for bias, _ in found) < 30
     # The last pixel of a short contour is a larger share of it away from the closing value.
     assert np.mean([tries for _, tries in found]) < (3 if length > 100 else 8)
     assert all(abs(bias[0] - bias[-1]) < 3 for bias, _ in found)
-
-
-def test_the_tail_of_an_awkward_contour_oscillates_and_redraws_end() -> None:
-    """As published: of 59 contour pixels the last 30 lie beyond the drawn values."""
-    bias, tries = draw_bias(ContourEvolution(5, 2), 59, np.random.default_rng(0), gap=1 / 59)
-    assert tries == 200
-    assert (np.abs(bias) == 30).mean() > 0.2
 
 
 # -- faithful -------------------------------------------------------------------------------------
@@ -131,7 +110,7 @@ def test_same_bits_as_the_oracle(block: int, monkeypatch) -> None:
     assert moved >= 20
 
 
-def test_artefacts_of_the_published_algorithm_that_the_robust_mode_does_not_have() -> None:
+def test_artefacts_of_the_published_algorithm_and_its_repair() -> None:
     inside_out = [ratio(faithful(mu, 0), disc(10)) for mu in (-8, -15)]
     assert inside_out[0] < inside_out[1], "shrunk past its core an object grows again"
     robust = [ratio(ContourEvolution(mu, 0), disc(10)) for mu in (-5, -8, -15, -30)]
@@ -144,9 +123,6 @@ def test_artefacts_of_the_published_algorithm_that_the_robust_mode_does_not_have
     mask[5:8, 5:9] = 1  # 12 pixels
     assert not drawn(faithful(0, 0), mask)[:20, :20].any(), "small components vanish"
     assert drawn(faithful(2, 0), mask)[64, 64] == 1, "and so do holes"
-
-
-def test_columns_are_limited_by_columns() -> None:
     wide = np.zeros((60, 200), np.uint8)
     wide[15:45, 120:170] = 1  # columns beyond the number of rows
     for mask in (wide, np.ascontiguousarray(wide.T)):
@@ -185,29 +161,15 @@ def test_a_constant_bias_never_reaches_farther_than_it_says(seed: int, mu: float
     assert shrunk[deep].all()
 
 
-def test_two_lobes_grow_into_each_other_without_a_hole() -> None:
+def test_two_lobes_join_without_a_hole_and_part_without_debris() -> None:
     mask = disc(40, 256, (128, 78)) | disc(40, 256, (128, 178))
     mask[122:135, 78:178] = 1
     grown = drawn(ContourEvolution(20, 0), mask)
     np.testing.assert_array_equal(grown, ndimage.binary_fill_holes(grown))
     shrunk = drawn(ContourEvolution(-12, 0), mask)
     assert ndimage.label(shrunk)[1] == 2  # the bridge is gone, no debris is left
-
-
-def test_a_sharp_tip_leaves_no_debris() -> None:
-    wedge = np.zeros((120, 220), np.uint8)
-    for col in range(10, 200):
-        half = (col - 10) // 5
-        wedge[60 - half : 61 + half, col] = 1
-    shrunk = drawn(ContourEvolution(-8, 0), wedge)
-    assert ndimage.label(shrunk, np.ones((3, 3)))[1] == 1
-
-
-def test_small_objects_grow_by_one_distance_and_leave_their_core() -> None:
-    dot = np.zeros((64, 64), np.uint8)
-    dot[32, 32] = 1
-    assert drawn(ContourEvolution(8, 0), dot).sum() == pytest.approx(np.pi * 8.5**2, rel=0.05)
-    np.testing.assert_array_equal(drawn(ContourEvolution(-8, 2), dot), dot)
+    wedge = np.triu(np.ones((200, 200), np.uint8), 20)  # a sharp tip
+    assert ndimage.label(drawn(ContourEvolution(-8, 0), wedge), np.ones((3, 3)))[1] == 1
 
 
 def test_holes_move_against_the_object_and_tiny_ones_stay() -> None:
@@ -221,7 +183,7 @@ def test_holes_move_against_the_object_and_tiny_ones_stay() -> None:
     assert closed[128, 128] == 1
 
 
-def test_the_frame_is_not_a_contour() -> None:
+def test_the_frame_is_not_a_contour_and_a_dot_has_one() -> None:
     half = np.zeros((100, 120), np.uint8)
     half[:, :60] = 1
     shrunk = drawn(ContourEvolution(-10, 0), half)
@@ -229,6 +191,10 @@ def test_the_frame_is_not_a_contour() -> None:
     assert shrunk[0, 0] == shrunk[-1, 0] == 1
     full = np.ones((50, 60), np.uint8)
     np.testing.assert_array_equal(drawn(ContourEvolution(-10, 3), full), full)
+    dot = np.zeros((64, 64), np.uint8)
+    dot[32, 32] = 1
+    assert drawn(ContourEvolution(8, 0), dot).sum() == pytest.approx(np.pi * 8.5**2, rel=0.05)
+    np.testing.assert_array_equal(drawn(ContourEvolution(-8, 2), dot), dot)
 
 
 def test_label_maps_keep_their_classes_and_the_higher_value_wins() -> None:
@@ -242,19 +208,13 @@ def test_label_maps_keep_their_classes_and_the_higher_value_wins() -> None:
     assert drawn(ContourEvolution(-6, 0), mask)[60, 60] == 0  # claimed by neither
 
 
-# -- mistakes -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"sigma": -1.0}, "sigma: input should be greater than or equal to 0, found -1.0"),
-        ({"sigma": float("nan")}, "sigma"),
         ({"mu": "5"}, "mu"),
         ({"mu": 31.0}, "mu: expected at most 30 pixels"),
         ({"mode": "fancy"}, "'robust' or 'faithful'"),
-        ({"start": "first"}, "start"),
-        ({"scale": 0.0}, "scale"),
     ],
 )
 def test_wrong_parameters_are_named(options: dict[str, object], text: str) -> None:

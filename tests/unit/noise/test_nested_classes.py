@@ -15,14 +15,12 @@ def nested(inner=14, outer=40, size=128):
     return mask
 
 
-@pytest.mark.parametrize("sigma", [0.0, 2.0])
 @pytest.mark.parametrize(
     "kind",
     [ContourEvolution, partial(ContourEvolution, mode="faithful"), SignedDistanceEvolution],
-    ids=["robust", "faithful", "levelset"],
 )
-def test_no_ring_of_background_between_shrunk_classes(kind, sigma):
-    noisy = kind(-5.0, sigma)(nested(), np.random.default_rng(0))
+def test_no_ring_of_background_between_shrunk_classes(kind):
+    noisy = kind(-5.0, 2.0)(nested(), np.random.default_rng(0))
     assert (noisy == 2).sum() < (nested() == 2).sum()
     assert (noisy > 0).sum() < (nested() > 0).sum()
     assert (noisy[disc(25, 128) != 0] > 0).all()
@@ -40,15 +38,10 @@ def test_holes_that_hold_background_stay_holes():
     assert (noisy[64, 64 + 11 : 64 + 19] == 0).all()
 
 
-def test_what_reaches_the_frame_is_not_nested():
+def test_what_reaches_the_frame_is_not_nested_and_a_lower_class_inside_is_not_painted_over():
     mask = np.full((64, 64), 2, np.uint8)
     mask[disc(20, 64) != 0] = 1
-    noisy = SignedDistanceEvolution(-3.0, 0.0)(mask, np.random.default_rng(0))
-    assert 0 < (noisy == 1).sum() < (mask == 1).sum()
-
-
-def test_a_lower_class_inside_a_higher_one_is_not_painted_over():
-    mask = disc(40, 128).astype(np.uint8) * 2
-    mask[disc(14, 128) != 0] = 1
     for model in (ContourEvolution(0.0, 0.0), SignedDistanceEvolution(0.0, 0.0)):
-        np.testing.assert_array_equal(model(mask, np.random.default_rng(0)), mask)
+        np.testing.assert_array_equal(model(mask, 0), mask)
+    noisy = SignedDistanceEvolution(-3.0, 0.0)(mask, 0)
+    assert 0 < (noisy == 1).sum() < (mask == 1).sum()

@@ -12,7 +12,7 @@ from scipy import ndimage
 from feda3i.errors import RecipeError
 from feda3i.geometry import signed_distance
 from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
-from feda3i.noise.other_models import blur_and_threshold, shift_border
+from feda3i.noise.other_models import shift_border
 from noise_shapes import blobs, disc
 
 
@@ -59,23 +59,13 @@ def test_markov_walk_on_a_disc(theta1: float, expected: float) -> None:
     assert far < 0.003
 
 
-def test_markov_walk_one_way() -> None:
+def test_markov_walk_one_way_and_the_blur() -> None:
     clean, rng = disc(20, 96), np.random.default_rng(0)
+    blurred = cv2.GaussianBlur(clean.astype(np.float32) * 255, (5, 5), 2.0) > 127.5
     assert (MarkovNoise(60, 1.0).walk(clean, rng) >= clean).all()
     assert (MarkovNoise(60, 0.0).walk(clean, rng) <= clean).all()
     for model in (MarkovNoise(0, theta3=0.0), MarkovNoise(50, theta2=0.0, theta3=0.0)):
-        np.testing.assert_array_equal(model(clean, rng), blur_and_threshold(clean))
-
-
-def test_markov_walk_flips_whole_rims_when_certain() -> None:
-    clean, rng = disc(9, 40), np.random.default_rng(0)
+        np.testing.assert_array_equal(model(clean, rng), blurred)
+    clean = disc(9, 40)
     grown = MarkovNoise(3, theta1=1.0, theta2=1.0).walk(clean, rng)
     np.testing.assert_array_equal(grown, ndimage.binary_dilation(clean, iterations=3))
-    gone = MarkovNoise(40, theta1=0.0, theta2=1.0).walk(clean, rng)
-    assert not gone.any()
-
-
-def test_the_blur_is_opencvs() -> None:
-    mask = blobs(np.random.default_rng(5))
-    expected = cv2.GaussianBlur(mask.astype(np.float32) * 255, (5, 5), 2.0) > 127.5
-    np.testing.assert_array_equal(blur_and_threshold(mask), expected)

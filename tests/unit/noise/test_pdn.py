@@ -31,23 +31,14 @@ DISC = disc(40, 140)
         (MorphologicalNoise(), True, False),
         (MarkovNoise(30, 0.5, 0.3, 0.0), True, False),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
 )
 def test_conditions_by_model(model: object, first: bool, second: bool) -> None:
     found = pixel_dependence(model, DISC, 200, np.random.default_rng(3), rotations=199)
-    assert found.meets_first() is first
-    assert found.meets_second() is second
-    assert found.sectors.shape == (16,)
-
-
-def test_published_figures_of_the_contour_model() -> None:
-    """Measured on the published code: 0.14 near, below 0.001 far, sectors 0.16..0.37."""
-    model = ContourEvolution(0, 6, mode="faithful", start="fixed")
-    found = pixel_dependence(model, DISC, 250, np.random.default_rng(0), rotations=99)
-    assert found.near == pytest.approx(0.14, abs=0.02)
-    assert found.far < 0.001
-    assert found.sectors.max() - found.sectors.min() > 0.12
-    assert 50 < found.chi_square < 160
+    assert found.meets() == (first, second)
+    if second and model.mode == "faithful":  # on the published code: .14, < .001, .16 to .37
+        assert found.near == pytest.approx(0.14, abs=0.02)
+        assert found.far < 0.001
+        assert np.ptp(found.sectors) > 0.12
 
 
 def test_a_model_with_known_answers() -> None:
@@ -60,8 +51,7 @@ def test_a_model_with_known_answers() -> None:
         return mask | (grown & outside) if rng.random() < 0.5 else mask
 
     found = pixel_dependence(model, DISC, 200, np.random.default_rng(0), rotations=199)
-    assert found.meets_first()
-    assert found.meets_second()
+    assert found.meets() == (True, True)
     assert found.sectors.min() == 0
     assert found.sectors.max() == pytest.approx(0.5, abs=0.11)
     assert found.far == 0
