@@ -20,7 +20,7 @@ from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
-from feda3i.engine.workers import devices_of, open_shared, share
+from feda3i.engine.workers import devices_of, shared
 from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.pool import Pool, cores, worker_number
@@ -99,10 +99,10 @@ class LocalTransport:
             self._desk = Desk(job, federation, memory)
             return
         self._cache = make_private(folder / "cache").absolute()
-        shared = share(federation, self._cache)
+        light = shared(federation, self._cache)
         devices = devices_of(job.recipe.engine.device)
         # A new job: what this one has made already (a network, a plug-in) stays here.
-        tool = partial(_open_desk, replace(job), shared, memory, devices)
+        tool = partial(_open_desk, replace(job), light, memory, devices)
         self._pool: Pool[Any, Any] = Pool(_do, count, tool)
 
     def sites(self) -> dict[str, int]:
@@ -149,14 +149,12 @@ class LocalTransport:
             self._pool.close()
 
 
-def _open_desk(
-    job: Job, shared: tuple[bytes, list[Path]], memory: Path, devices: Sequence[str]
-) -> Desk:
+def _open_desk(job: Job, federation: Federation, memory: Path, devices: Sequence[str]) -> Desk:
     """Return what a worker process answers with, on its device."""
     device = {"device": devices[worker_number() % len(devices)]}
     engine = job.recipe.engine.model_copy(update=device)
     own = Job(job.recipe.model_copy(update={"engine": engine}), job.format)
-    return Desk(own, open_shared(*shared), memory)
+    return Desk(own, federation, memory)
 
 
 def _do(request: tuple[Path, Any], desk: Desk) -> Reply | Missing | list[Row]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import pickle
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i.core.cases import Federation
+from feda3i.core.ragged import Ragged
 
-_SMALL = 1 << 16  # bytes of an array that is worth no file of its own
+_SMALL = 1 << 16  # bytes of an array that needs no file of its own
 
 
 def devices_of(wanted: str, gpus: int | None = None) -> list[str]:
@@ -30,34 +31,33 @@ def devices_of(wanted: str, gpus: int | None = None) -> list[str]:
     return [f"cuda:{k}" for k in range(gpus)] if wanted in ("auto", "cuda") else [wanted]
 
 
-class _Pickler(pickle.Pickler):
-    """A pickler that hands every array to the buffers, mapped ones and parts of others, too."""
+class _InFile(np.memmap[Any, Any]):
+    """An array in a file: another process maps the file instead of getting a copy."""
 
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return np.ascontiguousarray(value).__reduce_ex__(5)
-        return NotImplemented
+    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
+        return _open, (self.filename,)
 
 
-def share(federation: Federation, folder: Path) -> tuple[bytes, list[Path]]:
-    """Write a federation's arrays to files for worker processes; return how they open it."""
-    files: list[Path] = []
-
-    def keep(buffer: pickle.PickleBuffer) -> bool:
-        """Write a large array; return whether it is small and stays in the pickle."""
-        raw = buffer.raw()
-        if raw.nbytes < _SMALL:
-            return True
-        files.append((folder / f"array-{len(files)}.bin").absolute())
-        files[-1].write_bytes(raw)
-        return False
-
-    stream = io.BytesIO()
-    _Pickler(stream, 5, buffer_callback=keep).dump(replace(federation, notes={}))
-    return stream.getvalue(), files
+def _open(file: str) -> NDArray[Any]:
+    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
-def open_shared(data: bytes, files: list[Path]) -> Federation:
-    """Return the federation that ``share`` wrote; its large arrays are mapped to memory."""
-    federation: Federation = pickle.loads(data, buffers=[np.memmap(f, mode="r") for f in files])
-    return federation
+def shared(federation: Federation, folder: Path) -> Federation:
+    """Return a federation that is cheap to send to processes: its pixels lie in files for all."""
+
+    def put(stack: Any) -> Any:
+        if isinstance(stack, Ragged):
+            return Ragged(put(stack.flat), stack.shapes, stack.starts)
+        if stack is None or stack.nbytes < _SMALL:
+            return stack
+        handle, name = tempfile.mkstemp(".npy", dir=folder.absolute())
+        with open(handle, "wb") as file:
+            np.save(file, stack, allow_pickle=False)
+        return np.load(name, mmap_mode="r", allow_pickle=False).view(_InFile)
+
+    train, test = (
+        replace(cases, images=put(cases.images), masks=put(cases.masks))
+        for cases in (federation.train, federation.test)
+    )
+    clean = put(federation.clean_masks)
+    return replace(federation, train=train, test=test, clean_masks=clean, notes={})

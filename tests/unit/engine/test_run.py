@@ -3,13 +3,17 @@
 import json
 import socket
 from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 from feda3i.engine.events import read_events
 from feda3i.engine.run import run
+from feda3i.engine.workers import shared
 from feda3i.errors import DataError, RunError
+from feda3i.testing import tiny_federation
+from stepping import discs_of_sizes
 
 
 def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
@@ -21,6 +25,17 @@ def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
         for name in ("1", "2")
     ]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("made", [discs_of_sizes(count=20), tiny_federation(size=96)])
+def test_worker_processes_map_the_same_pixels(made, tmp_path):
+    sent = ForkingPickler.dumps(shared(made, tmp_path))  # as concurrent.futures does
+    assert len(sent) < 2**17
+    got = ForkingPickler.loads(sent)
+    assert got.train.digest() == made.train.digest()
+    assert got.digest_of_sites() == made.digest_of_sites()
+    for stack in (got.train.images, got.train.masks, got.clean_masks):
+        assert not stack[0].flags.writeable  # a copy would be
 
 
 def test_a_run_opens_no_connection(tiny_recipe, tmp_path, monkeypatch):
