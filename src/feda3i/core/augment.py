@@ -46,13 +46,7 @@ class Preset:
     part: float = 0.3  # of the cases that each of elastic, blur, noise and gamma changes
 
 
-_SCANNED = Preset(
-    elastic=0.02,
-    brightness=0.1,
-    contrast=(0.75, 1.33),
-    gamma=(0.7, 1.5),
-    noise=0.05,
-)
+_SCANNED = Preset(elastic=0.02, brightness=0.1, contrast=(0.75, 1.33), gamma=(0.7, 1.5), noise=0.05)
 PRESETS: Mapping[str, Preset] = {
     # A lesion has no up and down, and lamps, lenses and skin differ.
     "dermoscopy": Preset(

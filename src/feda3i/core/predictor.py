@@ -37,11 +37,7 @@ class Predictor:
     """
 
     def __init__(
-        self,
-        network: nn.Module,
-        layout: Layout,
-        format: Format,
-        device: torch.device | None = None,
+        self, network: nn.Module, layout: Layout, format: Format, device: torch.device | None = None
     ) -> None:
         self.layout = layout
         self.format = format

@@ -241,9 +241,7 @@ class Site:
         self.predictor.load(params)
 
     def train(
-        self,
-        step: Callable[[Batch], Tensor],
-        order: Callable[[int], Index] | None = None,
+        self, step: Callable[[Batch], Tensor], order: Callable[[int], Index] | None = None
     ) -> Numbers:
         """Run the recipe's epochs of ``step`` and its optimiser; return the last epoch's loss.
 

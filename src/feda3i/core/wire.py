@@ -13,11 +13,7 @@ OFFSETS = ("offset", "offset_error", "offset_cases", "offset_radius")
 """What a site tells of its contours, by class: pixels at 256, and a number of cases."""
 MOVE = "move"
 """The engine's own setting: by how many pixels at 256 a site moves its contours, by class."""
-ALWAYS: dict[Task, tuple[str, ...]] = {
-    "offsets": OFFSETS,
-    "fit": ("loss",),
-    "survey": (),
-}
+ALWAYS: dict[Task, tuple[str, ...]] = {"offsets": OFFSETS, "fit": ("loss",), "survey": ()}
 """Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
 MAX_CASES = 10**9
 """Cases that a site can have."""

@@ -24,8 +24,7 @@ def some_params(layout, count, seed=0):
     draw = rng(seed, "params")
     return [
         Params(
-            draw.normal(size=layout.size).astype(np.float32),
-            draw.integers(0, 9, layout.integers),
+            draw.normal(size=layout.size).astype(np.float32), draw.integers(0, 9, layout.integers)
         )
         for _ in range(count)
     ]

@@ -14,10 +14,7 @@ def overlap(before: int, after: int) -> np.ndarray:
     return np.clip(shared, 0, None) * after / before
 
 
-@given(
-    arrays(np.uint8, st.tuples(st.integers(4, 20), st.integers(4, 20))),
-    st.integers(1, 4),
-)
+@given(arrays(np.uint8, st.tuples(st.integers(4, 20), st.integers(4, 20))), st.integers(1, 4))
 def test_shrinking_an_image_is_the_mean_over_the_area(image, side):
     exact = overlap(image.shape[0], side) @ image @ overlap(image.shape[1], side).T
     found = resize_image(image[..., None], (side, side))[..., 0]

@@ -14,15 +14,7 @@ from torch import nn
 from feda3i import losses
 from feda3i.core.messages import Order, Replies, Reply
 from feda3i.engine.run import job_of
-from feda3i.methods.adele import (
-    Curve,
-    at_scale,
-    bend,
-    correct,
-    fit_curve,
-    flat_head,
-    has_bent,
-)
+from feda3i.methods.adele import Curve, at_scale, bend, correct, fit_curve, flat_head, has_bent
 from feda3i.methods.corrected import current_masks
 from feda3i.testing import Subject, outcome_of, tiny_federation
 
@@ -245,11 +237,7 @@ def test_bend_of_an_exponential():
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=15),
-    st.integers(1, 20),
-    st.booleans(),
-)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=15), st.integers(1, 20), st.booleans())
 def test_any_curve_gives_a_decision(values, rounds, trim):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

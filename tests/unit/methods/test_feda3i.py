@@ -39,11 +39,7 @@ def drawn():
     return federation.with_masks(masks)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"t1": 1, "weighting": "fedavg"}, {"t1": 3}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", [{"t1": 1, "weighting": "fedavg"}, {"t1": 3}], ids=str)
 def test_without_quality_it_is_fedavg_bit_by_bit(federation, options):
     ours, plain = play(federation, **options), fedavg(federation)
     assert np.array_equal(ours.values, plain.values)

@@ -33,9 +33,7 @@ WRONG = {
     },
     "elr": {"beta": (1, -0.1), "lam": (-1,)},
     "feda3i": {"t1": (0,), "r": (-0.1, 1.5), "power": (0,)},
-    "fedcorr": {
-        **{"t1": (-1,), "beta": (-1,), "pi": (1.5,), "theta": (0.4, 1.1), "kappa": (2,)},
-    },
+    "fedcorr": {**{"t1": (-1,), "beta": (-1,), "pi": (1.5,), "theta": (0.4, 1.1), "kappa": (2,)}},
     "feddm": {"ratio": (1.0, -0.1), "stop": (0,), "probes": (0,)},
     "fedmix": {"lam": (-1, "much"), "beta": (-0.1, float("nan"))},
     "fednoro": {"s1": (0,), "a": (-0.1, 1.1), "end": (0,)},

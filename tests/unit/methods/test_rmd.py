@@ -10,14 +10,7 @@ from at_site import PLAIN, final_values, site_of, station_of
 from feda3i import losses
 from feda3i.core.messages import Order
 from feda3i.methods.base import make_method
-from feda3i.methods.rmd import (
-    TwoNetworks,
-    Warp,
-    distil,
-    exchange,
-    rotation_and_zoom,
-    warp_each,
-)
+from feda3i.methods.rmd import TwoNetworks, Warp, distil, exchange, rotation_and_zoom, warp_each
 from feda3i.models.unet import UNet
 from feda3i.testing import tiny_federation
 
@@ -180,10 +173,7 @@ def test_each_learns_where_the_other_has_a_small_loss():
     a, b, y = logits(1, shape), logits(2, shape), masks(shape)
     loss_a, loss_b = (losses.pixel_cross_entropy(z, y).mean(1).flatten() for z in (a, b))
     count = int(0.7 * 128)
-    expected = (
-        loss_a[loss_b.argsort()[:count]].mean(),
-        loss_b[loss_a.argsort()[:count]].mean(),
-    )
+    expected = (loss_a[loss_b.argsort()[:count]].mean(), loss_b[loss_a.argsort()[:count]].mean())
     for found, wanted in zip(exchange([a, b], y, 0.7), expected, strict=True):
         torch.testing.assert_close(found, wanted)
 
