@@ -97,10 +97,5 @@ def bits_of(name: str) -> str:
     return sha.hexdigest()[:16]
 
 
-def read_bits() -> dict[str, str]:
-    """Return the expected hashes."""
-    return json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
-
-
 if __name__ == "__main__":
     EXPECTED.write_text(json.dumps({name: bits_of(name) for name in THINGS}, indent=1) + "\n")

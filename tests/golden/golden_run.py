@@ -53,7 +53,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "feda3i, two classes": ("feda3i", {"t1": 1}, 2),
 }
 """Method, options and foreground classes of each row."""
-
+VOID = (".0.bias", ".3.bias")
+"""Biases before BatchNorm, which takes them out again: Adam makes steps of their rounding."""
 UNTOLD = ("seconds", "round", "said")
 """Of an event: how long it took, and sentences made of numbers that are there, too."""
 
@@ -101,17 +102,19 @@ def row_of(name: str, jitter: float = 0.0) -> Row:
     with float64(), tempfile.TemporaryDirectory(prefix="feda3i-golden-") as folder:
         rounds = ROUNDS.get(name, 3)
         steps = Steps(Path(folder), method, options, federation(classes), rounds=rounds)
-        _prepare(steps, jitter)
+        steps.values[:] *= 1 + jitter * np.random.default_rng(0).normal(size=steps.values.shape)
+        for entry in steps.server.layout.floats:
+            if entry.name.endswith("outc.bias"):
+                steps.values[entry.start : entry.stop] += LIFT
         start = steps.values.copy()
         for number in range(1, rounds + 1):
             event = steps.play()
             told = {k: v for k, v in event.items() if not k.endswith(UNTOLD)}
             found |= dict(_numbers(str(number), told))
             found |= dict(_numbers(f"{number}.model", _moved_by(steps, start)))
-        station, images = steps.station(), steps.federation.test.images
-        found |= dict(
-            _numbers("end.test", station.predictor.probabilities(images, steps.server.params))
-        )
+        predictor, images = steps.station().predictor, steps.federation.test.images
+        seen = predictor.probabilities(images, steps.server.params)
+        found |= dict(_numbers("end.test", seen))
         models = steps.method.models(steps.server)
         if len(models) > 1:
             waves = {site: wave(params.values - start) for site, params in models.items()}
@@ -119,13 +122,6 @@ def row_of(name: str, jitter: float = 0.0) -> Row:
         for site in steps.federation.names():
             found |= dict(_numbers(f"end.memory.{site}", steps.memory(site)))
     return found
-
-
-def _prepare(steps: Steps, jitter: float) -> None:
-    steps.values[:] *= 1 + jitter * np.random.default_rng(0).normal(size=steps.values.shape)
-    for entry in steps.server.layout.floats:
-        if entry.name.endswith("outc.bias"):
-            steps.values[entry.start : entry.stop] += LIFT
 
 
 def _moved_by(steps: Steps, start: np.ndarray) -> dict[str, Any]:
@@ -137,7 +133,7 @@ def _moved_by(steps: Steps, start: np.ndarray) -> dict[str, Any]:
         part = moved[entry.start : entry.stop]
         if not entry.is_trained:
             statistics.append(part)
-        elif not _is_void(entry.name):
+        elif not entry.name.endswith(VOID):
             stages[entry.stage].append(part)
     return {
         "stages": [float(np.linalg.norm(np.concatenate(parts))) for parts in stages],
@@ -145,14 +141,6 @@ def _moved_by(steps: Steps, start: np.ndarray) -> dict[str, Any]:
         "statistics": float(np.linalg.norm(np.concatenate(statistics))),
         "counts": int(steps.server.params.counts.sum()),
     }
-
-
-def _is_void(name: str) -> bool:
-    """Return whether this is a convolution's bias before BatchNorm, which takes it out again.
-
-    Its gradient is rounding and nothing else, and Adam makes steps of that.
-    """
-    return name.endswith((".0.bias", ".3.bias"))
 
 
 def wave(values: np.ndarray) -> float:
@@ -191,17 +179,12 @@ def distance(found: Any, expected: Any) -> float:
 
 def compare(found: Row, expected: Row) -> dict[str, tuple[float, Any, Any]]:
     """Return the entries that moved, farthest first: ``path -> (distance, expected, found)``."""
-    moved = {
-        path: (distance(found.get(path), expected.get(path)), expected.get(path), found.get(path))
-        for path in sorted({*found, *expected})
-    }
-    far = {path: entry for path, entry in moved.items() if not entry[0] <= TOLERANCE}
-    return dict(sorted(far.items(), key=lambda item: -item[1][0]))
-
-
-def read_rows() -> dict[str, Row]:
-    """Return the expected numbers of every row."""
-    return json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
+    moved = {}
+    for path in sorted({*found, *expected}):
+        ours, theirs = found.get(path), expected.get(path)
+        if not (far := distance(ours, theirs)) <= TOLERANCE:
+            moved[path] = far, theirs, ours
+    return dict(sorted(moved.items(), key=lambda item: -item[1][0]))
 
 
 def as_expected(row: Row) -> Row:
@@ -210,7 +193,7 @@ def as_expected(row: Row) -> Row:
 
 
 if __name__ == "__main__":
-    rows = read_rows()
+    rows = json.loads(EXPECTED.read_text("utf-8"))
     for chosen in sys.argv[1:] or VARIANTS:
         keys = [key for key in VARIANTS if chosen in (key, VARIANTS[key][0])]
         rows |= {key: as_expected(row_of(key)) for key in keys}

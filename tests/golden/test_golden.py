@@ -10,8 +10,7 @@ from feda3i import testing
 from feda3i.methods import REGISTRY
 from short import SHORT
 
-ROWS = golden_run.read_rows()
-BITS = golden_bits.read_bits()
+ROWS = plant.ROWS
 
 
 def test_every_method_has_a_row():
@@ -48,7 +47,7 @@ def test_a_whole_run_learns(name):
 
 @pytest.mark.parametrize("name", golden_bits.THINGS)
 def test_bits_are_as_expected(name):
-    assert golden_bits.bits_of(name) == BITS[name]
+    assert golden_bits.bits_of(name) == plant.BITS[name]
 
 
 @pytest.mark.slow

@@ -65,9 +65,6 @@ def test_several_classes_are_the_mean_over_classes(name):
     torch.testing.assert_close(LOSSES[name](logits, targets), torch.stack(alone).mean())
 
 
-# -- GCE ------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=50, deadline=None)
 @given(z=st.floats(-50, 50), y=st.sampled_from([0.0, 1.0]), q=st.floats(0.01, 1.0))
 def test_gce_limits_gradient_and_symmetry(z, y, q):
@@ -88,9 +85,6 @@ def test_gce_lies_between_cross_entropy_and_the_mean_absolute_error():
     torch.testing.assert_close(losses.gce(logits, targets, 1.0), expected)
     ce = losses.cross_entropy(logits, targets)
     torch.testing.assert_close(losses.gce(logits, targets, 1e-6), ce, rtol=0, atol=2e-6)
-
-
-# -- SCE ------------------------------------------------------------------------------------------
 
 
 def test_sce_is_the_formula_with_clamped_masks():
@@ -115,9 +109,6 @@ def test_reverse_cross_entropy_is_bounded_and_linear_in_p():
         )
     wrong = losses.sce(torch.tensor([[[1e4]]]), torch.zeros(1, 1, 1), alpha=0.0)
     assert wrong.item() == pytest.approx(11.512925, abs=1e-5)
-
-
-# -- NR-Dice --------------------------------------------------------------------------------------
 
 
 def test_nr_dice_lies_between_a_dice_loss_and_an_absolute_error():
@@ -146,9 +137,6 @@ def test_nr_dice_guard_is_per_class():
     p = torch.sigmoid(logits[:, 1])
     torch.testing.assert_close(parts[1], (p**1.5).sum() / (p.sum() + 1e-5))
     torch.testing.assert_close(losses.nr_dice(logits, targets), torch.stack(parts).mean())
-
-
-# -- parts of ELR, ADELE and RMD -----------------------------------------------------------------
 
 
 def test_kl_equals_torch_distributions():

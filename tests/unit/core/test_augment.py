@@ -133,9 +133,6 @@ def test_blur_has_the_variance_it_says():
         assert float((blurred.sum(0) * places**2).sum()) == pytest.approx(sigma**2, rel=1e-4)
 
 
-# -- at a site ------------------------------------------------------------------------------------
-
-
 def batches_of(site, epoch=0):
     return list(site.augmented(site.batches(epoch), epoch))
 

@@ -40,20 +40,11 @@ def test_remembered_masks_replace_the_given_ones_case_by_case(tmp_path):
     assert torch.equal(site.batch(np.arange(4)).masks, given_masks)
 
 
-# -- relabelling: which instances, and where confidence allows it ----------------------------------
-
-
-def draw(seed=0):
-    random = torch.Generator().manual_seed(seed)
-    logits = 3 * torch.randn(2, 2, 6, 6, generator=random)
-    masks = torch.rand(2, 2, 6, 6, generator=random) > 0.5
-    chosen = torch.rand(2, 2, 6, 6, generator=random) > 0.5
-    return masks, logits, chosen
-
-
 @pytest.mark.parametrize("theta", [0.5, 0.7, 0.99])
 def test_only_chosen_and_sure_pixels_change(theta):
-    masks, logits, chosen = draw()
+    torch.manual_seed(0)
+    logits = 3 * torch.randn(2, 2, 6, 6)
+    masks, chosen = (torch.rand(2, 2, 6, 6) > 0.5 for _ in range(2))
     p = torch.sigmoid(logits)
     may = chosen & (torch.maximum(p, 1 - p) > theta)
     found = relabel(masks, logits, chosen, theta)

@@ -69,13 +69,10 @@ def test_the_units_of_the_unet_are_convolutions_with_their_norm():
     layout = Layout.of(network, find_stages(network))
     groups = groups_of(layout)
     assert len(groups) == 19
-    assert groups[0][0] == 0
-    assert groups[-1][1] == layout.size
-    assert [a[1] for a in groups[:-1]] == [b[0] for b in groups[1:]]
+    assert [0, *(stop for _, stop in groups)] == [*(start for start, _ in groups), layout.size]
     inside = [
         {e.name.rpartition(".")[0] for e in layout.floats if start <= e.start < stop}
         for start, stop in groups
     ]
-    assert inside[0] == {"inc.0", "inc.1"}
-    assert inside[-1] == {"outc"}
+    assert (inside[0], inside[-1]) == ({"inc.0", "inc.1"}, {"outc"})
     assert all(len(modules) == 2 for modules in inside[:-1])

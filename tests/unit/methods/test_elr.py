@@ -5,7 +5,6 @@ import torch
 from at_site import site_of
 
 from feda3i import losses
-from feda3i.testing import tiny_federation
 
 
 def test_the_step_is_the_formula_with_two_running_targets(tmp_path):
@@ -26,12 +25,3 @@ def test_the_step_is_the_formula_with_two_running_targets(tmp_path):
             torch.autograd.grad(value, site.network.outc.weight)[0] for value in (loss, expected)
         )
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
-
-
-def test_every_epoch_visits_every_case_of_the_site(tmp_path):
-    site = site_of(tmp_path, "elr", train={"epochs": 3}, federation=tiny_federation(classes=2))
-    numbers = site.method.fit(site)
-    assert set(numbers) == {"loss"}
-    assert site.memory["visits"].tolist() == [3, 3, 3, 3]
-    assert site.memory["t1"].shape == (4 * 2 * 32 * 32,)
-    assert site.memory["t1"].dtype == np.float32

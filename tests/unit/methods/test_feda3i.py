@@ -1,23 +1,16 @@
 """FedA3I as a whole: schedule, weights per stage, ablations, late sites, event log."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from feda3i import quality, testing
-from feda3i.engine.redrawing import tell
 
 
-def play(federation, rounds=3, change=None, **options):
-    """Run the paper's own rule unless told otherwise."""
-    subject = testing.Subject("feda3i", {**options})
-    return testing.outcome_of(subject.recipe(rounds=rounds), federation, change=change)
-
-
-def fedavg(federation, rounds=3):
-    return testing.outcome_of(testing.Subject("fedavg", {}).recipe(rounds=rounds), federation)
+def play(federation, rounds=3, change=None, name="feda3i", **options):
+    recipe = testing.Subject(name, options).recipe(rounds=rounds)
+    return testing.outcome_of(recipe, federation, change=change)
 
 
 def rounds_of(outcome):
@@ -41,7 +34,7 @@ def drawn():
 
 @pytest.mark.parametrize("options", [{"t1": 1, "weighting": "fedavg"}, {"t1": 3}], ids=str)
 def test_without_quality_it_is_fedavg_bit_by_bit(federation, options):
-    ours, plain = play(federation, **options), fedavg(federation)
+    ours, plain = play(federation, **options), play(federation, name="fedavg")
     assert np.array_equal(ours.values, plain.values)
 
 
@@ -106,27 +99,3 @@ def test_auto_starts_when_the_loss_has_settled_or_at_half_time(drawn, monkeypatc
     soon = rounds_of(play(drawn, rounds=8, t1="auto"))
     assert soon[2]["t1_reason"] == "settled"
     assert "survey" in soon[3]
-
-
-def test_edges_are_measured_in_volumes_of_several_sizes():
-    def away(side):
-        grid = np.indices((side, side + 2, side)) - side / 2
-        return np.sqrt((grid**2).sum(axis=0))
-
-    images = [(200 - 100 * (away(20 + k) < 7))[..., None].astype(np.int16) for k in range(8)]
-    masks = [(away(20 + k) < 8).astype(np.uint8) for k in range(8)]
-    site = SimpleNamespace(
-        cases=SimpleNamespace(images=images),
-        index=np.arange(8),
-        given_masks=lambda: masks,
-        classes=1,
-        voxels=lambda: np.ones((8, 3)),
-        predictor=SimpleNamespace(
-            format=SimpleNamespace(normalise=lambda image: image, shape=(27, 29, 27))
-        ),
-        shapes=[mask.shape for mask in masks],
-        is_patched=False,
-    )
-    assert tell(site)["offset"][0] == pytest.approx(256 / 29, abs=3)
-    site.is_patched = True  # then relative to the median case, whose longest side is 25.5
-    assert tell(site)["offset"][0] == pytest.approx(256 / 25.5, abs=3)

@@ -38,13 +38,10 @@ def test_weights_are_finite_for_any_loss(loss, exponent):
 
 def test_the_loss_is_soft_dice_per_case():
     method = make_method("fedmix", {})
-    logits = torch.randn(
-        3, 2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
-    )
-    masks = (torch.rand(3, 2, 5, 4, generator=torch.Generator().manual_seed(1)) > 0.5).double()
-    p = 1 / (1 + np.exp(-logits.numpy()))
-    y = masks.numpy()
-    over = (2, 3)
+    torch.manual_seed(0)
+    logits = torch.randn(3, 2, 5, 4, dtype=torch.float64)
+    masks = (torch.rand(3, 2, 5, 4) > 0.5).double()
+    p, y, over = 1 / (1 + np.exp(-logits.numpy())), masks.numpy(), (2, 3)
     dice = (2 * (p * y).sum(over) + 1e-4) / (p.sum(over) + y.sum(over) + 1e-4)
     assert float(method.criterion(logits, masks)) == pytest.approx((1 - dice).mean(), abs=1e-12)
 

@@ -43,9 +43,6 @@ def test_the_teachers_share_as_printed():
     assert make_method("fednoro", {"s1": 60}).teacher_share(60) == 0.8
 
 
-# -- over rounds ----------------------------------------------------------------------------------
-
-
 def test_all_clean_is_fedavg_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "feda3i.methods.fednoro.vote_high_group", lambda numbers: np.zeros(len(numbers), bool)

@@ -24,9 +24,6 @@ def masks_in(memory, name, shapes):
     return unpack_cases(memory[name], range(len(shapes)), shapes)
 
 
-# -- patches that hold a whole case ----------------------------------------------------------------
-
-
 def noisy():
     return with_noisy(tiny_federation(sites=2), "site-2")
 
@@ -45,22 +42,6 @@ def test_patches_as_large_as_the_cases_train_as_whole_cases_do(name, tmp_path):
         values.append(steps.values)
     np.testing.assert_array_equal(*values)
     assert {"elr": steps.memory("site-1"), **steps.server.state}[REACHED[name]]
-
-
-@pytest.mark.parametrize(("name", "rounds"), [("adele", 4), ("fedcorr", 3)])
-def test_patches_as_large_as_the_cases_correct_the_same_pixels(name, rounds, tmp_path):
-    """Cases are predicted one by one, which may change the last bits of a prediction."""
-    found = []
-    for train in ({}, WHOLE):
-        steps = Steps(tmp_path / str(len(train)), name, SHORT[name], noisy(), rounds=4, **train)
-        steps.play(rounds)
-        found.append(steps.memory("site-2")["masks"])
-    assert found[0].shape == found[1].shape
-    same = np.unpackbits(found[0]) == np.unpackbits(found[1])
-    assert same.mean() > 0.99
-
-
-# -- cases of several sizes ------------------------------------------------------------------------
 
 
 def uneven_site(folder, name="fedavg", **train):
@@ -138,9 +119,6 @@ def test_elr_remembers_the_pixels_that_it_has_seen(tmp_path):
     assert any((one == 0).any() and (one > 1).any() for one in expected)
     flat = np.concatenate([one.reshape(-1) for one in expected])
     np.testing.assert_array_equal(site.memory["visits"], flat)
-
-
-# -- offsets --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.uint8), (1e-4, np.float32)])
