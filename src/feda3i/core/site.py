@@ -157,8 +157,6 @@ class Site:
         """Return a torch generator (CPU) for this site, round and scope."""
         return torch_rng(self.seed, *scope, self.name, self.round)
 
-    # -- cases ------------------------------------------------------------------------------------
-
     def given_masks(self, positions: Sequence[int] | Index | None = None) -> Any:
         """Return the given masks ``(case, *space)`` with values 0..C; copies."""
         where = np.arange(len(self)) if positions is None else np.asarray(positions)
@@ -233,8 +231,6 @@ class Site:
         """Return ``(case, dimension)`` relative sizes of voxels; ``None`` where sides are equal."""
         sizes = self.cases.voxels()
         return None if sizes is None else sizes[self.index]
-
-    # -- network ----------------------------------------------------------------------------------
 
     def load(self, params: Params) -> None:
         """Put parameters into the network."""

@@ -47,10 +47,8 @@ from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 from feda3i.methods.corrected import current_masks, remember_masks
 
-FEWEST = 4
-"""Three parameters need at least one point more."""
-STEEP = 0.1
-"""An increase of the IoU that ends a flat head."""
+FEWEST = 4  # points of a curve of three parameters
+STEEP = 0.1  # an increase of the IoU that ends a flat head
 SMALLEST = 32
 """Sides below this are not made smaller: a U-Net cannot train on a single smaller image."""
 
@@ -80,8 +78,6 @@ class ADELE(Method):
         settings=("correct",),
         per_class=("predicted", "annotated", "both"),
     )
-
-    # -- server -----------------------------------------------------------------------------------
 
     def start(self, server: Server) -> None:
         """Begin with an empty curve and no switch for each class."""
@@ -113,8 +109,6 @@ class ADELE(Method):
             return {"correction of masks": self.points + 1}
         first = [round for round in state["first"] if round is not None]
         return {"correction of masks": min(first, default=None)}
-
-    # -- site -------------------------------------------------------------------------------------
 
     def fit(self, site: Site) -> Numbers:
         """Look at the cases with the received network, correct masks if asked, then train."""
@@ -181,15 +175,11 @@ def _counts(predicted: Tensor, annotated: Tensor) -> NDArray[Any]:
     return np.stack([s.transpose(0, 1).flatten(1).sum(-1).cpu().numpy() for s in sets])
 
 
-def scaled_shape(shape: Sequence[int], scale: float) -> tuple[int, ...]:
-    """Return a size in space at a scale, rounded down (0.7 * 30 is 20.999...)."""
-    return tuple(max(int(side * scale + 1e-9), min(side, SMALLEST)) for side in shape)
-
-
 def at_scale(network: nn.Module, images: Tensor, scale: float) -> Tensor:
     """Return the logits ``(case, class, *space)`` of images seen at a scale, at their own size."""
     shape = tuple(images.shape[2:])
-    size = scaled_shape(shape, scale)
+    # Rounded down, though 0.7 * 30 is 20.999...
+    size = tuple(max(int(side * scale + 1e-9), min(side, SMALLEST)) for side in shape)
     if size == shape:
         logits: Tensor = network(images)
         return logits
@@ -204,10 +194,6 @@ class Curve(NamedTuple):
     a: float
     b: float
     c: float
-
-    def value(self, x: Floats) -> Floats:
-        """Return f(x)."""
-        return np.asarray(-self.a * np.expm1(-(x**self.b) / self.c))
 
     def slope(self, x: Floats) -> Floats:
         """Return f'(x); a small shift keeps it finite at zero, where b < 1 makes it steep."""
@@ -230,7 +216,8 @@ def fit_curve(values: Sequence[float]) -> Curve | None:
     error = np.geomspace(1.0, 0.1, len(y))
 
     def residuals(parameters: Floats) -> Floats:
-        return (Curve(*parameters).value(x) - y) / error
+        a, b, c = parameters
+        return np.asarray((-a * np.expm1(-(x**b) / c) - y) / error)
 
     bounds = ([0.0, 0.0, 1e-12], [1.0, 1.0, np.inf])
     found = least_squares(residuals, (1.0, 1.0, 1.0), bounds=bounds, method="trf")

@@ -70,8 +70,9 @@ class Method(BaseModel):
         return gathered.combine(weights)
 
     def models(self, server: Server) -> dict[str, Params]:
-        """Return the models to score, by name; one global model by default."""
-        return {"global": server.params}
+        """Return the models to score, by name: those in ``server.state["models"]``, else one."""
+        kept: dict[str, Params] = server.state.get("models", {})
+        return dict(sorted(kept.items())) or {"global": server.params}
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> Mapping[str, int | None]:
         """Return from which round on each part of the method acts; empty if all do from the first.

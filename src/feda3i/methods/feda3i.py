@@ -86,8 +86,6 @@ class FedA3I(Method):
             raise ValueError("weighting = 'intra' means r = 'share'; another r has no effect")
         return self
 
-    # -- server -----------------------------------------------------------------------------------
-
     def plan(self, server: Server, round: int) -> Plan:
         """Warm up; then survey whom it does not know yet, and weigh by quality."""
         t1 = server.state.get("t1") if self.t1 == "auto" else self.t1
@@ -156,8 +154,6 @@ class FedA3I(Method):
         if self.weighting == "fedavg":
             return {}  # asked for: an ablation without quality
         return {"weighting by quality (FedA3I is FedAvg before)": first}
-
-    # -- site -------------------------------------------------------------------------------------
 
     def survey(self, site: Site) -> Numbers:
         """Return the site's learning difficulty inside and outside its contours (Eq. 3, 4)."""

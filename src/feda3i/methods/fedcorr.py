@@ -82,8 +82,6 @@ class FedCorr(Method):
         """Return the phase of a round: 1, 2 or 3."""
         return 1 if round <= self.t1 else 2 if round <= self.t1 + self.t2 else 3
 
-    # -- server -----------------------------------------------------------------------------------
-
     def start(self, server: Server) -> None:
         """Nobody is known to be noisy."""
         server.state.update(sums={}, estimates={}, levels={}, noisy=[], pending={})
@@ -100,11 +98,8 @@ class FedCorr(Method):
             survey=tuple(site for site in waiting if site not in trains),
             settings={"phase": phase, "noise_level": 0.0, "relabel": "nothing"},
             site_settings={
-                site: {
-                    "noise_level": levels.get(site, 0.0),
-                    "relabel": pending.get(site, "nothing"),
-                }
-                for site in server.sites
+                s: {"noise_level": levels.get(s, 0.0), "relabel": pending.get(s, "nothing")}
+                for s in server.sites
             },
         )
 
@@ -142,19 +137,14 @@ class FedCorr(Method):
         means = np.array([total / rounds for total, rounds in (state["sums"][s] for s in sites)])
         seed = int(server.rng("fedcorr", replies.round).integers(2**31))
         is_noisy = high_group(min_max(means), seed)
-        state["noisy"] = [site for site, noisy in zip(sites, is_noisy, strict=True) if noisy]
-        state["levels"] = {
-            site: state["estimates"][site] if noisy else 0.0
-            for site, noisy in zip(sites, is_noisy, strict=True)
-        }
+        state["noisy"] = noisy = [site for site, n in zip(sites, is_noisy, strict=True) if n]
+        state["levels"] = {s: state["estimates"][s] if s in noisy else 0.0 for s in sites}
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when phases 2 and 3 begin."""
         second, third = self.t1 + 1, self.t1 + self.t2 + 1
         phase_2 = {"phase 2 (clean sites alone)": second} if self.t2 else {}
         return {**phase_2, "phase 3 (training on corrected masks)": third}
-
-    # -- site -------------------------------------------------------------------------------------
 
     def fit(self, site: Site) -> Numbers:
         """Make corrections, train, and in phase 1 look at the result."""
@@ -187,7 +177,9 @@ class FedCorr(Method):
         anchor = [w.detach().clone() for w in weights] if pull > 0 else []
 
         def step(batch: Batch) -> Tensor:
-            loss = self._mixed(site, batch, draw)
+            lam, masks = float(draw.beta(1.0, 1.0)), current_masks(site, batch)
+            partner = torch.from_numpy(draw.permutation(len(batch))).to(batch.images.device)
+            loss = self.mixed_loss(site.network, batch.images, masks, lam, partner)
             if pull > 0:
                 square = squared_distance(weights, anchor)
                 # The small number gives the root a gradient of 0 at the start, where it has none.
@@ -195,11 +187,6 @@ class FedCorr(Method):
             return loss
 
         return site.train(step)
-
-    def _mixed(self, site: Site, batch: Batch, draw: np.random.Generator) -> Tensor:
-        lam = float(draw.beta(1.0, 1.0))
-        partner = torch.from_numpy(draw.permutation(len(batch))).to(batch.images.device)
-        return self.mixed_loss(site.network, batch.images, current_masks(site, batch), lam, partner)
 
     def mixed_loss(
         self, network: nn.Module, images: Tensor, targets: Tensor, lam: float, partner: Tensor

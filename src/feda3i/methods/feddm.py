@@ -67,8 +67,6 @@ class FedDM(Method):
 
     wire: ClassVar[Wire] = Wire(settings=("keep",), networks=("near", "far"))
 
-    # -- server -----------------------------------------------------------------------------------
-
     def plan(self, server: Server, round: int) -> Plan:
         """Send every site its two peers, once they are known, and the share to trust."""
         peers: dict[str, list[str]] = server.state.get("peers", {})
@@ -92,8 +90,7 @@ class FedDM(Method):
             self._update_peers(server, replies.sites, gathered)
         share = np.full(len(replies), 1 / len(replies))
         server.record(weights=dict(zip(replies.sites, share.tolist(), strict=True)))
-        merged = gathered.combine(share)
-        return self._deconflicted(server, gathered, merged)
+        return self._deconflicted(server, gathered, gathered.combine(share))
 
     def _update_peers(self, server: Server, sites: list[str], gathered: Gathered) -> None:
         """Vote among those who answered; the others keep their peers, in their newest version."""
@@ -136,29 +133,24 @@ class FedDM(Method):
         peers = {"calibration by peers": 2} if self.ratio > 0 else {}
         return {**peers, "merging without conflict": 2}
 
-    # -- site -------------------------------------------------------------------------------------
-
     def fit(self, site: Site) -> Numbers:
         """Train on calibrated masks, or on the given ones without peers or doubt."""
         keep = float(site.settings["keep"])
         if keep >= 1 or not site.networks:
             return super().fit(site)
-        near = self._trusted_by(site, site.networks["near"], keep)
-        far = self._trusted_by(site, site.networks["far"], keep)
+        of_peers = []
+        for peer in ("near", "far"):
+            site.load(site.networks[peer])
+            of_peers.append(foresee(site, lambda batch, z: trusted(z, batch.masks, keep)))
         site.load(site.received)
-        return site.train(lambda batch: self._calibrated(site, batch, near, far, keep))
 
-    def _trusted_by(self, site: Site, peer: Params, keep: float) -> NDArray[np.bool_]:
-        """Return ``(epoch, case, class, *space)``: the foreground that a peer trusts."""
-        site.load(peer)
-        return foresee(site, lambda batch, z: trusted(z, batch.masks, keep))
+        def step(batch: Batch) -> Tensor:
+            logits: Tensor = site.network(batch.images)
+            own = trusted(logits.detach(), batch.masks, keep)
+            near, far = (batch.follow(foreseen(one, batch)) for one in of_peers)
+            return self.partial_loss(logits, *calibrate_masks(batch.masks, own, near, far))
 
-    def _calibrated(self, site: Site, batch: Batch, near: Any, far: Any, keep: float) -> Tensor:
-        logits: Tensor = site.network(batch.images)
-        own = trusted(logits.detach(), batch.masks, keep)
-        peers = [batch.follow(foreseen(one, batch)) for one in (near, far)]
-        targets, kept = calibrate_masks(batch.masks, own, *peers)
-        return self.partial_loss(logits, targets, kept)
+        return site.train(step)
 
     def partial_loss(self, logits: Tensor, targets: Tensor, kept: Tensor) -> Tensor:
         """Return the loss over the kept pixels; 0 where a batch keeps none."""
@@ -234,11 +226,8 @@ def _images(server: Server, numbers: range) -> Tensor:
 
 def _answers(gathered: Gathered, predictor: Predictor, images: Tensor) -> NDArray[np.float32]:
     """Return the probabilities ``(site, image, class, *space)`` of all networks."""
-    answers: list[NDArray[np.float32]] = []
-    for k in range(len(gathered)):
-        logits = predictor.load(gathered.params(k)).logits(images)
-        answers.append(torch.sigmoid(logits).cpu().numpy())
-    return np.stack(answers)
+    networks = (predictor.load(gathered.params(k)) for k in range(len(gathered)))
+    return np.stack([torch.sigmoid(one.logits(images)).cpu().numpy() for one in networks])
 
 
 METHOD = FedDM

@@ -61,8 +61,7 @@ def mixed_weights(cases: Floats, loss: Floats, exponent: float, lam: float) -> F
     # Scaled to a largest loss of one: no power overflows, and zero has a finite logarithm.
     power = exponent * np.log(np.maximum(loss / loss.max(), 1e-12))
     part = np.exp(power - power.max())
-    mixed: Floats = (share + lam * part / part.sum()) / (1 + lam)
-    return mixed
+    return np.asarray((share + lam * part / part.sum()) / (1 + lam))
 
 
 METHOD = FedMix

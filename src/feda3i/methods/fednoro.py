@@ -64,8 +64,6 @@ class FedNoRo(Method):
         per_class=("foreground", "background"),
     )
 
-    # -- server -----------------------------------------------------------------------------------
-
     def plan(self, server: Server, round: int) -> Plan:
         """Train as FedAvg, then survey, then send flags and weigh by distance."""
         if round <= self.s1:
@@ -102,26 +100,23 @@ class FedNoRo(Method):
         server.record(noisy=noisy, losses=known)
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
-        """Return distance-aware weights (DaAgg)."""
+        """Return weights by ``n_i * exp(-D_i / max D)`` (DaAgg); FedAvg's if all D are 0."""
         noisy, known = set(server.state["noisy"]), server.state["losses"]
         is_noisy = np.array([site in noisy for site in replies.sites])
         is_clean = np.array([site in known and site not in noisy for site in replies.sites])
         spans = [(entry.start, entry.stop) for entry in server.layout.floats]
         distances = distances_to_clean(gathered.rows, spans, is_noisy, is_clean)
-        return distance_weights(replies.cases, distances)
+        part = replies.cases * np.exp(-distances / (distances.max() or 1.0))
+        return np.asarray(part / part.sum())
 
     def phases(self, rounds: int, state: Mapping[str, Any]) -> dict[str, int | None]:
         """Return when noisy sites are treated apart: after the warm-up, if there are any."""
-        found = state.get("noisy")
-        first = None if found == [] else self.s1 + 1
+        first = None if state.get("noisy") == [] else self.s1 + 1
         return {"treating noisy sites apart (FedNoRo is FedAvg before)": first}
-
-    # -- site -------------------------------------------------------------------------------------
 
     def survey(self, site: Site) -> Numbers:
         """Return the mean loss of the received network on foreground and background pixels."""
-        sums = np.zeros((2, site.classes))
-        counts = np.zeros((2, site.classes))
+        sums, counts = np.zeros((2, 2, site.classes))
         for batch, logits in site.predict():
             pixels = losses.pixel_cross_entropy(logits, batch.masks).flatten(2)
             masks = batch.masks.flatten(2)
@@ -139,15 +134,14 @@ class FedNoRo(Method):
         # Before the first step the network is still the received one: the teacher.
         taught = foresee(site, lambda _, logits: logits)
         taught /= TEMPERATURE
-        return site.train(lambda batch: self._taught_step(site, batch, taught, share))
 
-    def _taught_step(
-        self, site: Site, batch: Batch, taught: NDArray[np.float32], share: float
-    ) -> Tensor:
-        logits = site.network(batch.images)
-        teacher = batch.follow(foreseen(taught, batch), smooth=True)
-        own = self.criterion(logits, batch.masks)
-        return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
+        def step(batch: Batch) -> Tensor:
+            logits = site.network(batch.images)
+            teacher = batch.follow(foreseen(taught, batch), smooth=True)
+            own = self.criterion(logits, batch.masks)
+            return share * losses.bernoulli_kl(teacher, logits).mean() + (1 - share) * own
+
+        return site.train(step)
 
 
 def distances_to_clean(
@@ -171,15 +165,6 @@ def distances_to_clean(
             total += np.sqrt(np.einsum("kv,kv->k", gap, gap, dtype=np.float64))
         distances[i] = total.min()
     return distances
-
-
-def distance_weights(cases: Floats, distances: Floats) -> Floats:
-    """Return weights proportional to ``n_i * exp(-D_i / max D)``; FedAvg's if all D are 0."""
-    largest = distances.max()
-    scaled = distances / largest if largest > 0 else distances
-    part = cases * np.exp(-scaled)
-    weights: Floats = part / part.sum()
-    return weights
 
 
 METHOD = FedNoRo

@@ -78,16 +78,14 @@ class FedSelect(Method):
         lists={"phi": SIZE, "moments": MOMENTS},
     )
 
-    # -- server -----------------------------------------------------------------------------------
-
     def start(self, server: Server) -> None:
         """Begin with an untrained V and the same weight for every site."""
         server.state.update(phi=first_phi(server.rng("fedselect")), moments=np.zeros(MOMENTS))
         server.state.update(steps=0, g={}, proxies=[])
 
-    def warm_rounds(self, rounds: int) -> int:
-        """Return how many rounds draw evenly."""
-        return max(1, int(self.warm_up * rounds))
+    def is_even(self, server: Server, round: int) -> bool:
+        """Return whether sites and images are drawn evenly in a round."""
+        return round <= max(1, int(self.warm_up * server.rounds))
 
     def plan(self, server: Server, round: int) -> Plan:
         """Draw the sites of the round; let the one with the largest g move V before."""
@@ -98,10 +96,7 @@ class FedSelect(Method):
         return Plan(
             sites=self.drawn(server, round),
             survey=survey,
-            settings={
-                "phi": state["phi"].tolist(),
-                "even": round <= self.warm_rounds(server.rounds),
-            },
+            settings={"phi": state["phi"].tolist(), "even": self.is_even(server, round)},
             site_settings=dict.fromkeys(survey, moments),
         )
 
@@ -111,9 +106,8 @@ class FedSelect(Method):
         count = len(sites) if len(sites) <= FEW_SITES else max(1, int(self.ratio * len(sites)))
         if count == len(sites):
             return None
-        g = np.array([server.state["g"].get(site, 1.0) for site in sites])
-        if round <= self.warm_rounds(server.rounds):
-            g = np.ones(len(sites))
+        known = {} if self.is_even(server, round) else server.state["g"]
+        g = np.array([known.get(site, 1.0) for site in sites])
         draw = server.rng("fedselect", "sites", round)
         chosen = draw.choice(len(sites), count, replace=False, p=g / g.sum())
         return tuple(sites[k] for k in sorted(chosen))
@@ -132,8 +126,6 @@ class FedSelect(Method):
         state["proxies"] = sorted({*state["proxies"], *replies.sites})
         spread = np.stack([replies.number(name) for name in ("g", *SPREAD)], axis=1)
         server.record(image_weights=dict(zip(replies.sites, spread.tolist(), strict=True)))
-
-    # -- site -------------------------------------------------------------------------------------
 
     def fit(self, site: Site) -> Numbers:
         """Weigh the images, train on drawn ones, and see whose loss has fallen most."""
@@ -232,8 +224,7 @@ def weight_slopes(losses: Callable[[float], Floats], norm: float, lr: float) -> 
         return np.zeros(len(losses(0.0)))
     eps = 0.01 / norm
     ahead, behind = losses(eps), losses(-eps)
-    slopes: Floats = -lr / len(ahead) * (ahead - behind) / (2 * eps)
-    return slopes
+    return np.asarray(-lr / len(ahead) * (ahead - behind) / (2 * eps))
 
 
 def scaled(values: Floats) -> Floats:
@@ -286,8 +277,7 @@ def _move(params: list[nn.Parameter], direction: list[Tensor] | None, by: float)
 
 
 def _numbers(losses: Tensor) -> Floats:
-    found: Floats = losses.detach().double().cpu().numpy()
-    return found
+    return np.asarray(losses.detach().double().cpu())
 
 
 METHOD = FedSelect

@@ -59,10 +59,5 @@ class IOPFL(Method):
         values = self.alpha * personal.values + (1 - self.alpha) * trained.values
         return Params(np.asarray(values, trained.values.dtype), trained.counts)
 
-    def models(self, server: Server) -> dict[str, Params]:
-        """Return the personal models of all sites that have trained so far."""
-        kept: dict[str, Params] = server.state["models"]
-        return dict(sorted(kept.items())) or super().models(server)
-
 
 METHOD = IOPFL

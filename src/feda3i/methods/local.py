@@ -52,10 +52,5 @@ class Local(Method):
         kept.update((name, gathered.params(k)) for k, name in enumerate(replies.sites))
         return super().merge(server, replies, gathered)
 
-    def models(self, server: Server) -> dict[str, Params]:
-        """Return the networks of all sites that have trained so far."""
-        kept: dict[str, Params] = server.state["models"]
-        return dict(sorted(kept.items())) or super().models(server)
-
 
 METHOD = Local
