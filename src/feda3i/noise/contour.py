@@ -23,12 +23,6 @@ class ContourEvolution(BorderNoise):
     most 30 pixels at 256. mu and sigma are in pixels, a positive mu expands; ``scale`` is image
     side / 256, ``start`` a ``random`` border pixel or ``fixed``, the first in scan order.
 
-    Mode ``robust`` flips the pixels that the moving contour sweeps over, so outlines never cross,
-    an object shrunk past its core leaves its core, small objects and holes are kept, and the frame
-    is not a contour. ``faithful`` is the published algorithm step by step: it fills the moved
-    outline by the even-odd rule, drops components below 15 pixels and holes, lets objects turn
-    inside out when shrunk too far, and loses objects with a contour shorter than 30 pixels.
-
     >>> disc = np.hypot(*(np.mgrid[:256, :256] - 128)) <= 40
     >>> noisy = ContourEvolution(8.0, 0.0)(disc, np.random.default_rng(0))
     >>> round(float(noisy.sum() / disc.sum()), 2)
@@ -38,6 +32,11 @@ class ContourEvolution(BorderNoise):
     OPTIONS = ("mode",)
 
     mode: Literal["robust", "faithful"] = "robust"
+    """robust flips the pixels that the moving contour sweeps over, so outlines never cross, an
+    object shrunk past its core leaves its core, small objects and holes are kept, and the frame is
+    not a contour. faithful is the published algorithm step by step: it fills the moved outline by
+    the even-odd rule, drops components below 15 pixels and holes, lets objects turn inside out when
+    shrunk too far, and loses objects with a contour shorter than 30 pixels."""
     start: Literal["random", "fixed"] = "random"
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:
