@@ -7,6 +7,7 @@ before the merge and leaves out the site whose update stood out most in it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from feda3i.core.messages import Floats, Missing, Reply
 from feda3i.core.server import Gathered, Server
-from feda3i.engine.events import read_events
+from feda3i.engine.events import Event, read_events
 from feda3i.errors import RunError
 
 _BLOCK = 1 << 16
@@ -46,14 +47,21 @@ class Guard:
         """Return the guard as it was after the last event of a log."""
         guard = cls(factor)
         for event in read_events(events) if events.exists() else ():
-            if event["event"] == "undone":
-                guard.barred[event["site"]] = event["reason"]
-            elif event["event"] == "round":
-                guard.loss = float(np.median(list(event["site_loss"].values())))
-                left_out = event.get("guarded", {})
-                ratios = event.get("guard", {})
-                guard.ratios = {name: r for name, r in ratios.items() if name not in left_out}
+            guard.take(event)
         return guard
+
+    def take(self, event: Event) -> None:
+        """Learn from an event: the losses and the updates of a round, or who was left out."""
+        if event["event"] == "undone":
+            self.barred[event["site"]] = event["reason"]
+        elif event["event"] == "round":
+            self.loss = float(np.median(list(event["site_loss"].values())))
+            left_out = event.get("guarded", {})
+            self.ratios = {
+                site: math.inf if ratio is None else ratio  # JSON knows no infinity
+                for site, ratio in event.get("guard", {}).items()
+                if site not in left_out
+            }
 
     def check(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
         """Raise ``UnsoundError`` if the loss exploded at half of the sites that trained."""
@@ -61,7 +69,8 @@ class Guard:
             return
         most = EXPLODED * max(self.loss, 1.0)
         diverged = sum(miss.has_diverged for miss in missing)
-        exploded = diverged + int((reported_losses(kept) > most).sum())
+        losses = np.array([reply.numbers["loss"] for reply in kept], dtype=np.float64)
+        exploded = diverged + int((losses > most).sum())
         trained = diverged + len(kept)
         if exploded and 2 * exploded >= trained:
             raise UnsoundError(
@@ -76,17 +85,15 @@ class Guard:
         names = [reply.site for reply in kept]
         found = norm_ratios(gathered.rows, server.params.values, server.layout.trained())
         far = far_off(found, self.factor)
-        ratios = {name: round(r, 3) for name, r in zip(names, found.tolist(), strict=True)}
-        server.record(guard=ratios)
-        rest = [k for k in range(len(kept)) if k not in far]
-        self.ratios = {names[k]: ratios[names[k]] for k in rest}
-        self.loss = float(np.median(reported_losses(kept)))
+        ratios = zip(names, found.tolist(), strict=True)
+        server.record(guard={name: round(ratio, 3) for name, ratio in ratios})
         if not far:
             return list(kept), []
         reasons = {
             names[k]: f"its update is {found[k]:.3g} times the median of the round" for k in far
         }
         server.record(guarded={site: f"left out: {why}" for site, why in reasons.items()})
+        rest = [k for k in range(len(kept)) if k not in far]
         gathered.keep(rest)
         out = [Missing(site, f"left out by the guard: {why}") for site, why in reasons.items()]
         return [kept[k] for k in rest], out
@@ -104,11 +111,6 @@ class Guard:
             f"left out: its update was {self.ratios[site]:.3g} times the median before {error}"
         )
         return site, self.barred[site]
-
-
-def reported_losses(kept: Sequence[Reply]) -> Floats:
-    """Return the loss of every reply to a fit."""
-    return np.array([reply.numbers["loss"] for reply in kept], dtype=np.float64)
 
 
 def norm_ratios(

@@ -27,7 +27,6 @@ from feda3i.engine.scoring import Row, mean_of
 from feda3i.engine.transport import Transport
 from feda3i.engine.validation import BestWatch
 from feda3i.errors import DivergedError, RunError, WireError
-from feda3i.methods.base import Method
 from feda3i.metrics import SCORES
 
 
@@ -44,21 +43,18 @@ class Round:
     interrupt: Interrupt = field(default_factory=Interrupt)
     guard: Guard | None = None
 
-    @property
-    def method(self) -> Method:
-        """Return the method that plans and merges."""
-        return self.job.method
-
     def run(self) -> dict[str, Any]:
         """Do all of it; ``server.params`` and ``server.state`` are then those after it."""
         started = time.perf_counter()
         self.server.facts = {}
         if redrawing.is_wanted(self.job.recipe):
-            self._redraw()
-        plan = self.method.plan(self.server, self.number)
+            self._learn_moves()
+        plan = self.job.method.plan(self.server, self.number)
         if plan.survey is None or plan.survey:
-            self._survey(plan)
-            plan = self.method.plan(self.server, self.number)
+            params = plan.survey_params or self.server.params
+            told = self._ask_all("survey", self._sites_of(plan.survey), plan, params)
+            self.job.method.digest(self.server, told)
+            plan = self.job.method.plan(self.server, self.number)
         replies, params = self._fit(plan)
         try:
             self.server.layout.check(params)
@@ -66,23 +62,21 @@ class Round:
             kind = RunError if self.guard is None else UnsoundError
             raise kind(f"round {self.number}: of the merged network, {error}") from None
         self.server.params = params
-        self.method.digest(self.server, replies)
-        share = replies.share_of_cases()
+        self.job.method.digest(self.server, replies)
         loss = replies.number("loss")
         return {
             "round": self.number,
             "asked": len(replies) + len(replies.missing),
             "answered": len(replies),
             "missing": {miss.site: miss.reason for miss in replies.missing},
-            "loss": float(share @ loss),
+            "loss": float(replies.share_of_cases() @ loss),
             "site_loss": dict(zip(replies.sites, loss.tolist(), strict=True)),
             "site_seconds": {reply.site: round(reply.seconds, 3) for reply in replies},
             "seconds": round(time.perf_counter() - started, 3),
             **self.server.facts,
         }
 
-    def _redraw(self) -> None:
-        """Ask new sites how far they draw outside the borders, and say who moves by how much."""
+    def _learn_moves(self) -> None:
         if "redraw" not in self.server.state:
             redrawing.begin(self.server, self.job.recipe)
         if new := redrawing.unasked(self.server):
@@ -90,37 +84,31 @@ class Round:
             for line in redrawing.take(self.server, told, self.job.recipe):
                 self.listener.note(line)
 
-    def _survey(self, plan: Plan) -> None:
-        sites = self.sites_of(plan.survey)
-        params = plan.survey_params or self.server.params
-        self.method.digest(self.server, self._ask_all("survey", sites, plan, params))
-
     def _fit(self, plan: Plan) -> tuple[Replies, Params]:
-        sites = self.who_trains(plan)
+        sites = self._who_trains(plan)
         cases = np.array([self.server.sites[site] for site in sites], dtype=np.float64)
         share = dict(zip(sites, (cases / cases.sum()).tolist(), strict=True))
         engine = self.job.recipe.engine
         gathered = Gathered(self.server.layout, len(sites), self.scratch, engine.max_share)
         kept: list[Reply] = []
         missing: list[Missing] = []
-        for answer in self.ask("fit", sites, plan, self.server.params):
+        for answer in self._ask("fit", sites, plan, self.server.params):
             if isinstance(answer, Missing):
                 missing.append(answer)
                 continue
             assert answer.params is not None  # the check of the wire has seen to it
             gathered.add(answer.params)
-            # The parameters are in the buffer; a reply must not keep them alive.
-            kept.append(replace(answer, params=None))
+            kept.append(replace(answer, params=None))  # they are in the buffer
             self.listener.site(len(kept), len(sites))
         if self.guard is not None:
             self.guard.check(kept, missing)
-        self.check_quorum(kept, missing)
+        self._check_quorum(kept, missing)
         if self.guard is not None:
             kept, left_out = self.guard.leave_out(self.server, kept, gathered)
             missing += left_out
         replies = Replies("fit", self.number, tuple(kept), tuple(missing), engine.max_share)
         if plan.gather:
-            return replies, self.method.merge(self.server, replies, gathered)
+            return replies, self.job.method.merge(self.server, replies, gathered)
         if engine.max_share < 1:
             weights = replies.share_of_cases()  # the method asked for the plain average
             self.server.record(weights=dict(zip(replies.sites, weights.tolist(), strict=True)))
@@ -130,24 +118,24 @@ class Round:
 
     def _ask_all(self, task: Task, sites: Sequence[str], plan: Plan, params: Params) -> Replies:
         """Return the answers to a task that sends no networks; who is missing is recorded."""
-        answers = list(self.ask(task, sites, plan, params))
+        answers = list(self._ask(task, sites, plan, params))
         kept = tuple(answer for answer in answers if isinstance(answer, Reply))
         missing = tuple(answer for answer in answers if isinstance(answer, Missing))
         if missing:
             self.server.record(**{f"{task}_missing": {miss.site: miss.reason for miss in missing}})
         return Replies(task, self.number, kept, missing)
 
-    def ask(
+    def _ask(
         self, task: Task, sites: Sequence[str], plan: Plan, params: Params
     ) -> Iterator[Reply | Missing]:
         """Yield the sites' answers; one that breaks the wire's rules is a ``Missing``."""
-        layout, wire = self.server.layout, self.method.wire
+        wire = self.job.method.wire
         orders = []
         barred = {} if self.guard is None else self.guard.barred
         yield from (Missing(site, barred[site]) for site in sites if site in barred)
         for site in (site for site in sites if site not in barred):
-            settings = {**plan.settings, **plan.site_settings.get(site, {})}
-            settings |= redrawing.move_of(self.server, site)
+            own = plan.site_settings.get(site, {})
+            settings = {**plan.settings, **own, **redrawing.move_of(self.server, site)}
             networks = dict(plan.networks.get(site, {})) if task == "fit" else {}
             orders.append(Order(task, self.number, site, params, settings, networks))
             check_order_names(orders[-1], wire)
@@ -157,27 +145,26 @@ class Round:
                 yield answer
                 continue
             try:
-                check_reply(answer, wire, layout, self.server.format.classes)
+                check_reply(answer, wire, self.server.layout, self.server.format.classes)
                 _check_answer(answer, order, self.server.sites[order.site])
             except WireError as error:
                 yield Missing(order.site, str(error), isinstance(error, DivergedError))
             else:
                 yield answer
 
-    def who_trains(self, plan: Plan) -> list[str]:
+    def _who_trains(self, plan: Plan) -> list[str]:
         """Return the plan's sites; a share of all, drawn for this round, if it names none."""
-        sites = self.sites_of(plan.sites)
+        sites = self._sites_of(plan.sites)
         count = math.ceil(self.job.recipe.engine.fraction * len(sites) - 1e-9)
         if plan.sites is not None or count == len(sites):
             return sites
         drawn = self.server.rng("fraction", self.number).permutation(len(sites))[: max(count, 1)]
         return [sites[k] for k in sorted(drawn)]
 
-    def sites_of(self, wanted: tuple[str, ...] | None) -> list[str]:
-        """Return the sites that a plan names, sorted."""
+    def _sites_of(self, wanted: tuple[str, ...] | None) -> list[str]:
         return sorted(self.server.sites if wanted is None else wanted)
 
-    def check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
+    def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
         """Raise ``RunError`` if too few sites answered for the round to count."""
         barred = set() if self.guard is None else set(self.guard.barred)
         asked = len(kept) + sum(miss.site not in barred for miss in missing)
@@ -209,22 +196,20 @@ class Round:
         rows = self._rows("test", recipe.evaluate.distances or is_last)
         seconds = round(time.perf_counter() - started, 3)
         log.write("score", round=self.number, split="test", rows=rows, seconds=seconds)
-        if is_last:
-            rows_at_sites = self._rows("train", False)
-            if rows_at_sites:
-                log.write("score", round=self.number, split="train", rows=rows_at_sites)
-        self.listener.scored(dice_by_class(rows), note_of_masks(rows))
+        if is_last and (at_sites := self._rows("train", False)):
+            log.write("score", round=self.number, split="train", rows=at_sites)
+        classes = sorted({row["class"] for row in rows})
+        dice = {k: mean_of([row for row in rows if row["class"] == k], "dice") for k in classes}
+        self.listener.scored(dice, note_of_masks(rows))
         return summarise_scores(rows)
 
     def _rows(self, split: str, distances: bool) -> list[Row]:
-        models = self.method.models(self.server)
-        if len(models) == 1:
-            return self.transport.score(next(iter(models.values())), split, distances)
-        return [
-            {**row, "model": name}
-            for name, params in models.items()
-            for row in self.transport.score(params, split, distances)
-        ]
+        rows = []
+        models = self.job.method.models(self.server)
+        for name, params in models.items():
+            label = {"model": name} if len(models) > 1 else {}
+            rows += [{**row, **label} for row in self.transport.score(params, split, distances)]
+        return rows
 
 
 def _check_answer(reply: Reply, order: Order, bound: int) -> None:
@@ -233,12 +218,6 @@ def _check_answer(reply: Reply, order: Order, bound: int) -> None:
         raise WireError(f"expected an answer to {expected}, found one to {found}")
     if reply.cases != bound:
         raise WireError(f"it reported {reply.cases} cases, but had registered {bound}")
-
-
-def dice_by_class(rows: Sequence[Row]) -> dict[int, float]:
-    """Return the mean Dice of each class over cases."""
-    classes = sorted({row["class"] for row in rows})
-    return {k: mean_of([row for row in rows if row["class"] == k], "dice") for k in classes}
 
 
 def summarise_scores(rows: Sequence[Row]) -> dict[str, float]:

@@ -33,12 +33,13 @@ def notes_before(method: Method, rounds: int) -> list[str]:
 
 
 def notes_after(
-    method: Method, rounds: int, state: Mapping[str, Any], losses: Sequence[float], rows: list[Row]
+    method: Method, state: Mapping[str, Any], losses: Sequence[float], rows: list[Row]
 ) -> list[str]:
     """Return what must be known before the result is believed.
 
     ``losses`` are the mean training losses of all rounds, ``rows`` the last scores of test cases.
     """
+    rounds = len(losses)
     notes = [
         f"{phase} never acted: the run ended after round {rounds}"
         for phase, first in method.phases(rounds, state).items()

@@ -24,6 +24,7 @@ from feda3i.engine.tracking import Tracker
 from feda3i.engine.transport import LocalTransport, Transport, one_thread
 from feda3i.engine.validation import Best, BestWatch
 from feda3i.errors import RunError
+from feda3i.files import write_file
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe.trust import check_trust
 from feda3i.simulation.annotation import annotators_of
@@ -53,21 +54,13 @@ def run(
 ) -> Result:
     """Run a recipe in a new folder.
 
-    Parameters
-    ----------
-    recipe
-        What to run.
-    path
-        The run folder to make.
-    listener
-        Receives progress messages; none by default.
-    federation
-        The cases, if already at hand; by default they are made from the recipe.
+    ``listener`` receives progress messages, ``federation`` are cases that are at hand already; by
+    default they are made from the recipe.
     """
     path, listener = Path(path), listener or Silent()
     check_new(path)
     with one_thread():
-        # What cannot work fails before a folder is made.
+        # What cannot work fails here, before a folder is made.
         if federation is None:
             listener.doing("reading the cases")
             given = clean_federation(recipe)
@@ -79,11 +72,11 @@ def run(
             annotators = {}
         job = job_of(recipe, given)
         job.check_memory(max(len(index) for index in given.sites.values()))
-        _ = job.layout, job.device()  # both fail here, if at all
+        _ = job.layout, job.device()
         if annotators:
             listener.doing("drawing the masks of the noisy annotators")
         else:
-            as_trained(given, recipe.method.name)  # fails here, if at all
+            as_trained(given, recipe.method.name)
         given = noisy_federation(given, recipe, annotators)
         with closing(RunFolder.create(path, recipe, {"data": describe(given)})) as folder:
             return _run_here(folder, job, given, listener)
@@ -136,9 +129,8 @@ def _run_here(
 
 
 def finished(folder: RunFolder) -> Result:
-    """Return the result of a run that is done; all that is left is to check that it is."""
+    """Return the result of a run that is done, if its model is the one that it made."""
     digest = folder.check_model()
-    folder.drop_cache()
     scores = summarise_scores(last_rows(folder.events))
     return Result(folder.path, digest, scores, final_notes(folder.events), folder.best())
 
@@ -183,10 +175,8 @@ def run_rounds(
     listener.begin(f"{name}, {recipe.method.name}, seed {recipe.seed}", recipe.rounds, number - 1)
     unproven = b""
     try:
-        for line in changed:
+        for line in [*changed, *(f"NOTE: {n}" for n in notes_before(job.method, recipe.rounds))]:
             listener.note(line)
-        for note in notes_before(job.method, recipe.rounds):
-            listener.note(f"NOTE: {note}")
         if number == 1:
             write_start(log, job, server.stages)
         if changed:
@@ -212,21 +202,22 @@ def run_rounds(
                     unproven = b""
                     continue
                 if unproven:
-                    folder.write(unproven)
+                    write_file(folder.checkpoint, unproven)
                 event |= round.validate(log, watch)
                 scores = round.score(log, watch.is_over)
-                log.write("round", **event, **scores, **transport.facts())
+                told = log.write("round", **event, **scores, **transport.facts())
+                if guard is not None:
+                    guard.take(told)
                 log.sync()
                 unproven = folder.packed(number, server.params, server.state, watch.best)
                 if guard is None or watch.is_over or number == recipe.rounds:
-                    folder.write(unproven)
+                    write_file(folder.checkpoint, unproven)
                 listener.round({**event, **scores})
                 number += 1
         log.sync()
         losses, rows = losses_of(folder.events), last_rows(folder.events)
-        played = len(losses)
-        notes = watch.notes(played, recipe.rounds)
-        for note in [*notes, *notes_after(job.method, played, server.state, losses, rows)]:
+        notes = watch.notes(len(losses), recipe.rounds)
+        for note in [*notes, *notes_after(job.method, server.state, losses, rows)]:
             log.write("note", text=note, is_result=True)
         log.sync()
         folder.finish(job, server.params, watch.best)

@@ -55,7 +55,6 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.best_model = path / "best.safetensors"
         self.done = path / "DONE"
-        self.cache = path / "cache"
         self._lock: BinaryIO | None = None
 
     @classmethod
@@ -88,7 +87,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path, *, to_write: bool = False) -> RunFolder:
-        """Open an existing run folder and check that this version can read it."""
+        """Open an existing run folder that this version can read."""
         folder = cls(path)
         check_text(path.name, f"the run folder '{path}'")
         if not path.is_dir():
@@ -129,19 +128,19 @@ class RunFolder:
 
     @property
     def is_run(self) -> bool:
-        """Return whether there is a run to go on with."""
+        """Whether there is a run to go on with."""
         return (self.path / "manifest.json").is_file()
 
     @property
     def is_done(self) -> bool:
-        """Return whether the run came to its end."""
+        """Whether the run came to its end."""
         return self.done.exists()
 
     # -- checkpoint -------------------------------------------------------------------------------
 
     def save(self, round: int, params: Params, state: dict[str, Any]) -> None:
         """Write the checkpoint after a round; the events so far must be on disk before."""
-        self.write(self.packed(round, params, state))
+        write_file(self.checkpoint, self.packed(round, params, state))
 
     def packed(
         self, round: int, params: Params, state: dict[str, Any], best: Best | None = None
@@ -150,10 +149,6 @@ class RunFolder:
         tree = {"round": round, "params": params, "state": state, "events": self._log_size()}
         tree |= {} if best is None else {"best": dict(best)}
         return seal(pack(tree))
-
-    def write(self, packed: bytes) -> None:
-        """Write a checkpoint that was packed."""
-        write_file(self.checkpoint, packed)
 
     def load(self) -> dict[str, Any] | None:
         """Return the last checkpoint, or ``None`` if the run had not begun."""
@@ -189,19 +184,17 @@ class RunFolder:
 
     # -- the end ----------------------------------------------------------------------------------
 
-    def finish(self, job: Job, params: Params, best: Best | None = None) -> str:
-        """Write the models and DONE, and drop the pixels; return the last model's SHA-256."""
+    def finish(self, job: Job, params: Params, best: Best | None = None) -> None:
+        """Write the models and DONE, and drop the pixels that processes shared."""
         facts: dict[str, Any] = {}
         if best is not None:
             digest = _write_hashed(self.best_model, model_bytes(job, best.params))
-            about = BestModel(round=best.round, score=best.shown_score, sha256=digest)
-            facts["best"] = about.model_dump()
+            facts["best"] = {"round": best.round, "score": round(best.score, 6), "sha256": digest}
         digest = _write_hashed(self.model, model_bytes(job, params))
         facts["events_sha256"] = hash_file(self.events)
         _write_manifest(self.path, {**self.manifest(), **facts})
-        self.drop_cache()
+        shutil.rmtree(self.path / "cache", ignore_errors=True)
         write_file(self.done, f"{digest}\n".encode())
-        return digest
 
     def check_model(self) -> str:
         """Return the SHA-256 of the finished model; ``RunError`` unless it is the one of DONE."""
@@ -231,10 +224,6 @@ class RunFolder:
             )
         _check_hash(self.best_model, best.sha256)
 
-    def drop_cache(self) -> None:
-        """Remove the pixels that processes shared."""
-        shutil.rmtree(self.cache, ignore_errors=True)
-
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
@@ -254,8 +243,7 @@ def check_new(path: Path) -> None:
         )
     if path.is_dir() and any(path.iterdir()):
         raise RunError(
-            f"'{path}' already holds something that no run made; choose a new or empty folder with "
-            f"--out"
+            f"'{path}' holds something that no run made; choose a new or empty folder with --out"
         )
 
 

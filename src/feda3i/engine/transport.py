@@ -1,7 +1,8 @@
 """How orders reach sites on this machine: in this process, or in worker processes of one thread.
 
 Whatever the number of workers, replies come back in the order of the orders, and every site's
-answer depends on its order alone: the result of a run is the same to the bit.
+answer depends on its order alone: the result of a run is the same to the bit. Workers share the
+pixels: their pages are those of files in the run folder.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases, Federation, Index
 from feda3i.core.messages import Missing, Order, Params, Reply
+from feda3i.core.ragged import Ragged
 from feda3i.core.trees import pack, unpack
 from feda3i.engine.job import Job
 from feda3i.engine.scoring import Row, join_slices, score_cases, site_means
-from feda3i.engine.workers import devices_of, shared
 from feda3i.errors import DivergedError, RunError, WireError
 from feda3i.files import make_private, write_file
 from feda3i.pool import Pool, cores, worker_number
@@ -28,6 +31,7 @@ from feda3i.pool import Pool, cores, worker_number
 _ELSEWHERE = Params(np.empty(0, np.float32), np.empty(0, np.int64))
 """Stands in an order for parameters that lie in a file."""
 _SCORE_CHUNK = 16
+_SMALL = 1 << 16  # bytes of an array that needs no file of its own
 
 
 class Transport(Protocol):
@@ -43,16 +47,10 @@ class Transport(Protocol):
         """Yield one answer per order, in the order of the orders."""
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
-        """Return the scores of every case of the split ``"test"`` or ``"train"``.
-
-        Of ``"validation"`` the means of each site by class, as ``site_means`` gives them.
-        """
+        """Return the scores of every case; of ``"validation"`` the means of each site."""
 
     def facts(self) -> dict[str, Any]:
         """Return what the engine adds to a round's event, e.g. bytes sent; then forget it."""
-
-    def close(self) -> None:
-        """Release processes and files."""
 
 
 class Desk:
@@ -94,23 +92,22 @@ class LocalTransport:
         self._sent: tuple[Params, Path] | None = None
         self._number = 0
         self._desk: Desk | None = None
-        count, memory = worker_count(job, len(federation.sites)), (folder / "memory").absolute()
-        if count == 1:
+        workers, memory = worker_count(job, len(federation.sites)), (folder / "memory").absolute()
+        if workers == 1:
             self._desk = Desk(job, federation, memory)
             return
         self._cache = make_private(folder / "cache").absolute()
-        light = shared(federation, self._cache)
-        devices = devices_of(job.recipe.engine.device)
+        light, devices = shared(federation, self._cache), devices_of(job.recipe.engine.device)
         # A new job: what this one has made already (a network, a plug-in) stays here.
         tool = partial(_open_desk, replace(job), light, memory, devices)
-        self._pool: Pool[Any, Any] = Pool(_do, count, tool)
+        self._pool: Pool[Any, Any] = Pool(_do, workers, tool)
 
     def sites(self) -> dict[str, int]:
         """Return every site of the federation."""
         return {name: len(self.federation.sites[name]) for name in self.federation.names()}
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
-        """Yield the sites' answers; a failure at one site is a ``Missing`` with the reason."""
+        """Yield one answer per order, in the order of the orders."""
         if self._desk is not None:
             return map(self._desk.answer, orders)
         return self._pool.map(
@@ -118,7 +115,7 @@ class LocalTransport:
         )
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
-        """Score all cases; train cases against the clean masks where they are known."""
+        """Return the scores of every case; of ``"validation"`` the means of each site."""
         if self._desk is not None:
             rows = self._desk.score(params, split, slice(None), distances)
         else:
@@ -165,6 +162,38 @@ def _do(request: tuple[Path, Any], desk: Desk) -> Reply | Missing | list[Row]:
     return desk.score(params, *asked)
 
 
+class _InFile(np.memmap[Any, Any]):
+    """An array in a file: another process maps the file instead of getting a copy."""
+
+    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
+        return _open, (self.filename,)
+
+
+def _open(file: Path) -> NDArray[Any]:
+    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+
+
+def shared(federation: Federation, folder: Path) -> Federation:
+    """Return a federation that is cheap to send to processes: its pixels lie in files for all."""
+    number = count()
+
+    def put(stack: Any) -> Any:
+        if isinstance(stack, Ragged):
+            return Ragged(put(stack.flat), stack.shapes, stack.starts)
+        if stack is None or stack.nbytes < _SMALL:
+            return stack
+        file = folder.absolute() / f"array-{next(number)}.npy"
+        np.save(file, stack, allow_pickle=False)
+        return np.load(file, mmap_mode="r", allow_pickle=False).view(_InFile)
+
+    train, test = (
+        replace(cases, images=put(cases.images), masks=put(cases.masks))
+        for cases in (federation.train, federation.test)
+    )
+    clean = put(federation.clean_masks)
+    return replace(federation, train=train, test=test, clean_masks=clean, notes={})
+
+
 def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
     """Return the cases to score by split, and where: with the best masks known, named by site.
 
@@ -183,6 +212,21 @@ def scored_cases(federation: Federation) -> dict[str, tuple[Cases, Index]]:
         "test": (federation.test, np.arange(len(federation.test))),
         "validation": (given, kept_at),
     }
+
+
+def devices_of(wanted: str, gpus: int | None = None) -> list[str]:
+    """Return the devices that workers take in turn, of ``engine.device`` and the number of GPUs.
+
+    >>> devices_of("auto", 2), devices_of("cuda:1", 2), devices_of("auto", 0)
+    (['cuda:0', 'cuda:1'], ['cuda:1'], ['cpu'])
+    """
+    if gpus is None:
+        import torch
+
+        gpus = torch.cuda.device_count()
+    if wanted == "cpu" or gpus == 0:
+        return ["cpu"]
+    return [f"cuda:{k}" for k in range(gpus)] if wanted in ("auto", "cuda") else [wanted]
 
 
 def worker_count(job: Job, sites: int) -> int:

@@ -28,11 +28,6 @@ class Best(Record):
     params: InstanceOf[Params]
     waited: int = 0
 
-    @property
-    def shown_score(self) -> float:
-        """Return the score as log and manifest have it."""
-        return round(self.score, 6)
-
 
 @dataclass
 class BestWatch:

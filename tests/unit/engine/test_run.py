@@ -10,7 +10,7 @@ import pytest
 
 from feda3i.engine.events import read_events
 from feda3i.engine.run import run
-from feda3i.engine.workers import shared
+from feda3i.engine.transport import shared
 from feda3i.errors import DataError, RunError
 from feda3i.testing import tiny_federation
 from stepping import discs_of_sizes
