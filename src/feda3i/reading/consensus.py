@@ -36,13 +36,10 @@ def _majority(masks: Sequence[Masks]) -> NDArray[np.uint8]:
     scores = []
     for value in range(int(max(mask.max() for mask in masks)) + 1):
         votes = np.sum([mask == value for mask in masks], axis=0)
-        depth = -np.sum([_distance(mask == value) for mask in masks], axis=0)
+        far = [np.clip(signed_distance(mask == value), -FARTHEST, FARTHEST) for mask in masks]
+        depth = -np.sum(far, axis=0, dtype=np.float64)
         scores.append(votes + 0.5 * depth / (1 + np.abs(depth)))
     return np.asarray(np.argmax(scores, axis=0), np.uint8)
-
-
-def _distance(inside: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return np.clip(signed_distance(inside).astype(np.float64), -FARTHEST, FARTHEST)
 
 
 def _staple(masks: Sequence[Masks]) -> NDArray[np.uint8]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import stat
 from pathlib import Path
 
 from feda3i.errors import DataError, printable
@@ -67,18 +66,12 @@ def _find(path: str, home: Path, allow_outside: bool) -> FileEntry:
     """Return the file that a cell names."""
     told = printable(path or "?", 200)
     place = os.path.join(home, os.path.expanduser(path))
-    try:
-        info = os.stat(place)
-    except (OSError, ValueError):
-        info = None
-    # Reading a pipe would wait for ever.
-    if not path or info is None or not stat.S_ISREG(info.st_mode):
+    if not path or not os.path.isfile(place):  # reading a pipe would wait for ever
         raise CaseError("file missing", f"no file {told} (relative to {home})")
     if not (allow_outside or is_inside(place, str(home))):
         raise CaseError("file outside the folder", f"{told} lies outside {home}: {OUTSIDE}")
     inside = os.path.relpath(place, home) if is_inside(place, str(home)) else path
-    name = printable(inside.replace("\\", "/"))
-    return FileEntry.of(name, place, info)
+    return FileEntry.of(printable(inside.replace("\\", "/")), place, os.stat(place))
 
 
 def _rows(table: bytes) -> list[dict[str, str]]:

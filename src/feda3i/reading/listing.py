@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
@@ -78,15 +79,25 @@ def list_cases(
         problems += wrong + _archives(root, entries)
     if not pairs and not problems:
         raise DataError(f"found no image with a mask in '{root}': {LAYOUT}")
-    if options.volumes is None:
-        _need_pictures(root, pairs, entries)
+    volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
+    volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
+    if volumes and options.volumes is None:
+        raise DataError(
+            f"'{root}' holds volumes ({volumes[0]}): 'feda3i check {root}' prints the command to "
+            "train on them (feda3i run own-volumes ...); they are read with data.volumes=whole or "
+            "data.volumes=slices"
+        )
     options = _settle(options.reading(), entries, pairs)
     ids = unique_ids([pair.name for pair in pairs], [pair.short for pair in pairs])
     named = (replace(pair, id=name) for name, pair in zip(ids, pairs, strict=True))
     cases = sorted(
         (c for pair in named for c in _cut(pair, options, problems)), key=attrgetter("id")
     )
-    fates = _fates(entries, pairs, problems) | ({} if is_list else _empty_folders(root, entries))
+    fates = _fates(entries, pairs, problems)
+    if not is_list:
+        held = {entry.name.split("/")[0] for entry in entries}
+        found = (item.name for item in root.iterdir() if item.is_dir() and item.name[0] != ".")
+        fates |= {f"{name}/": EMPTY for name in found if name not in held}
     if options.unused == "allow":
         problems = [replace(p, level="note") if p.kind in UNUSED else p for p in problems]
     return Listing(home, tuple(cases), options, fates), problems
@@ -135,12 +146,6 @@ def _fates(
     return fates | dict.fromkeys(images, IMAGE) | dict.fromkeys(masks, MASK)
 
 
-def _empty_folders(root: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
-    held = {entry.name.split("/")[0] for entry in entries}
-    found = (item.name for item in root.iterdir() if item.is_dir() and item.name[0] != ".")
-    return {f"{name}/": EMPTY for name in found if name not in held}
-
-
 def _cut(case: Pair, options: Options, problems: list[Problem]) -> list[Pair]:
     """Return the slices of a volume as cases, or the case itself."""
     if case.kind == "picture" or options.whole:
@@ -171,17 +176,6 @@ def _slices(pair: Pair, options: Options) -> tuple[RawCase, ...]:
     return tuple(_decoded(pair, options))
 
 
-def _need_pictures(root: Path, pairs: Sequence[Pair], entries: Sequence[FileEntry]) -> None:
-    volumes = [pair.images[0].name for pair in pairs if pair.kind != "picture"]
-    volumes += [entry.name for entry in entries if split_extension(entry.name)[1] in DICOM]
-    if volumes:
-        raise DataError(
-            f"'{root}' holds volumes ({volumes[0]}): 'feda3i check {root}' prints the command to "
-            "train on them (feda3i run own-volumes ...); they are read with data.volumes=whole or "
-            "data.volumes=slices"
-        )
-
-
 def _settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair]) -> Options:
     """Fill in what the options leave to the files: classes, and the number of channels."""
     if not options.classes:
@@ -200,9 +194,7 @@ def _settle(options: Options, entries: Sequence[FileEntry], pairs: Sequence[Pair
 def _is_colour(pairs: Sequence[Pair]) -> bool:
     """Return whether any picture has colour, by the headers of the files."""
     for pair in pairs:
-        try:
+        with suppress(CaseError, OSError):  # named when it is read
             if pair.kind == "picture" and not is_grey(pair.images[0].place):
                 return True
-        except (CaseError, OSError):
-            continue  # named when it is read
     return False

@@ -13,8 +13,7 @@ from feda3i.reading.file_list import FileEntry
 from feda3i.reading.names import image_keys, mask_keys
 from feda3i.reading.problems import Problem
 
-Files = dict[str, list[FileEntry]]
-"""Files by their stems, perhaps with folders before them."""
+Files = dict[str, list[FileEntry]]  # by their stems, perhaps with folders before them
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,8 @@ class Pair:
     split: str = ""  # ``"train"``, ``"test"``, ``"validation"`` or ``""`` (to be drawn)
     group: str = ""  # cases of one group stay on the same side of the split
     kind: str = "picture"  # ``"picture"``, ``"volume"`` or ``"series"`` (of DICOM slices)
-    annotators: tuple[tuple[str, tuple[FileEntry, ...]], ...] = ()
-    """Who has drawn it, and the masks of each."""
-    consensus: Literal["", "majority", "staple"] = ""
-    """How the masks of all annotators become one."""
+    annotators: tuple[tuple[str, tuple[FileEntry, ...]], ...] = ()  # and the masks of each
+    consensus: Literal["", "majority", "staple"] = ""  # how their masks become one
     id: str = ""  # a safe name, given when all cases are known
     part: int | None = None  # which slice of its volume the case is
 

@@ -14,7 +14,6 @@ from feda3i.reading.file_list import FileEntry, read_file
 from feda3i.reading.match import Files
 from feda3i.reading.problems import CaseError, Problem
 
-DESCRIPTION = "dataset.json"
 _CHANNEL = re.compile(r"(?P<case>.+)_(?P<channel>\d{4})")
 
 
@@ -36,8 +35,8 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
     for case, channels in found.items():
         files = [file for channel in sorted(channels) for file in channels[channel]]
         if tuple(sorted(channels)) != usual or len(files) != len(channels):
-            found_names = ", ".join(posixpath.basename(file.name) for file in files)
-            text = f"expected the channels {', '.join(usual)}, found {found_names}"
+            names = ", ".join(posixpath.basename(file.name) for file in files)
+            text = f"expected the channels {', '.join(usual)}, found {names}"
             problems.append(Problem("error", "channels differ", files[0].name, text))
             masks.pop(case, None)
         else:
@@ -47,11 +46,8 @@ def join_channels(images: Files, masks: Files) -> tuple[Files, list[Problem]]:
 
 def nnunet_classes(entries: Sequence[FileEntry]) -> tuple[str, ...]:
     """Return the classes that the ``dataset.json`` files name; none if there is no such file."""
-    found: dict[str, tuple[str, ...]] = {}
-    for entry in entries:
-        if posixpath.basename(entry.name) == DESCRIPTION:
-            found[entry.name] = _classes(entry)
-    named = {name: classes for name, classes in found.items() if classes}
+    files = [entry for entry in entries if posixpath.basename(entry.name) == "dataset.json"]
+    named = {entry.name: found for entry in files if (found := _classes(entry))}
     if len(set(named.values())) > 1:
         (one, a), (other, b) = sorted(named.items())[:2]
         raise DataError(

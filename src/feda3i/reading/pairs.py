@@ -43,8 +43,7 @@ _FOLDERS = {
 class Place:
     """One way to read the folders of a file."""
 
-    branch: str
-    """The folders that images and masks have in common: they name site or source, and split."""
+    branch: str  # folders that images and masks have in common: site or source, and split
     role: Role
     inner: str = ""  # folders below the one that says the role
     is_nnunet: bool = False
@@ -92,7 +91,10 @@ def find_pairs(
             )
             for pair in found
         ]
-    pairs = _free_of_split(pairs, {place_of(b)[0] for b, own in branches.items() if own.is_nnunet})
+    # nnU-Net sets without labelsTs have all masks in Tr: their test cases are drawn.
+    free = {place_of(b)[0] for b, own in branches.items() if own.is_nnunet}
+    free -= {pair.source for pair in pairs if pair.split == "test"}
+    pairs = [replace(pair, split="") if pair.source in free else pair for pair in pairs]
     loose = {place_of(b)[0] for b, own in branches.items() if own.may_be_case}
     return _unfold_series(_fold_case_folders(pairs, loose), problems, slices)
 
@@ -217,12 +219,6 @@ def _unfold_series(
     return whole, told
 
 
-def _free_of_split(pairs: Sequence[Pair], sources: set[str]) -> list[Pair]:
-    """Let test cases be drawn in nnU-Net sets without ``labelsTs``: all masks are in Tr."""
-    free = sources - {pair.source for pair in pairs if pair.split == "test"}
-    return [replace(pair, split="") if pair.source in free else pair for pair in pairs]
-
-
 def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
     """Treat folders as cases or patients, not sites, if half of those side by side hold one case.
 
@@ -238,11 +234,14 @@ def _fold_case_folders(pairs: Sequence[Pair], loose: set[str]) -> list[Pair]:
         if len(found) > 1 and 2 * sum(held[s] == 1 for s in found) >= len(found)
         for source in found
     }
-    return [_folded(pair, held) if pair.source in cases else pair for pair in pairs]
-
-
-def _folded(pair: Pair, held: Mapping[str, int]) -> Pair:
-    name = pair.name if held[pair.source] > 1 else posixpath.dirname(pair.name)
-    return replace(
-        pair, name=name, source=posixpath.dirname(pair.source), group=pair.source or pair.group
-    )
+    return [
+        replace(
+            pair,
+            name=pair.name if held[pair.source] > 1 else posixpath.dirname(pair.name),
+            source=posixpath.dirname(pair.source),
+            group=pair.source,
+        )
+        if pair.source in cases
+        else pair
+        for pair in pairs
+    ]
