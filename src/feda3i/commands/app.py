@@ -21,8 +21,7 @@ TrustCode = Annotated[
     typer.Option("--trust-code", help="Load the plug-ins that the file names: they run as you."),
 ]
 BestModel = Annotated[
-    bool,
-    typer.Option("--best", help="Take the best model of the validation, not the last."),
+    bool, typer.Option("--best", help="Take the best model of the validation, not the last.")
 ]
 AllowUnused = Annotated[
     bool, typer.Option("--allow-unused", help="Accept pictures that belong to no case.")

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def audit(
     source: Annotated[
-        str,
-        typer.Argument(help="Folder of sites (or CSV table), a run folder, or a recipe."),
+        str, typer.Argument(help="Folder of sites (or CSV table), a run folder, or a recipe.")
     ],
     overrides: Overrides = None,
     model: Annotated[

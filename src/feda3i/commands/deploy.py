@@ -24,8 +24,7 @@ def init(
         str, typer.Option(help="host:port at which sites reach the server's proxy.")
     ] = "localhost:8443",
     server: Annotated[
-        Path | None,
-        typer.Option(help="Where server/ will be in use; default: where it is now."),
+        Path | None, typer.Option(help="Where server/ will be in use; default: where it is now.")
     ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="Folder of run folders on the server; default: OUT/runs.")
@@ -64,9 +63,7 @@ def add(
 
 
 @app.command()
-def check(
-    folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path("."),
-) -> None:
+def check(folder: Annotated[Path, typer.Argument(help="This site's folder.")] = Path(".")) -> None:
     """Verify data, key, versions, clock and connection of this site before round 1."""
     need_flower()
     from feda3i.flower.deploy_check import check_site

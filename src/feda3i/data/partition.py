@@ -22,9 +22,7 @@ TEST_SHARE = 0.2  # 8:2, as the paper divides BREAST
 
 
 def split_cases(
-    sources: Sequence[str],
-    groups: Sequence[str],
-    given: Sequence[str] | None = None,
+    sources: Sequence[str], groups: Sequence[str], given: Sequence[str] | None = None
 ) -> list[str]:
     """Return ``"train"`` or ``"test"`` for every case.
 

@@ -15,14 +15,7 @@ from feda3i.reading.file_list import read_file
 from feda3i.reading.match import Pair
 from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.options import Options
-from feda3i.reading.picture import (
-    Note,
-    as_kept,
-    binarise,
-    exact_classes,
-    read_image,
-    read_mask,
-)
+from feda3i.reading.picture import Note, as_kept, binarise, exact_classes, read_image, read_mask
 from feda3i.reading.problems import CaseError, by
 from feda3i.reading.volume import check_beside, check_spacing, read_volume, window_to_bytes
 
