@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,8 +41,7 @@ def check(
     """Check a site's folder before training (exit code 1: not fit), or a method of your own."""
     from feda3i.data.check_report import report_text, summary_text
     from feda3i.data.checkup import check_data
-    from feda3i.files import write_file
-    from feda3i.reading.problems import write_problems
+    from feda3i.files import write_csv, write_file
 
     if names[0] == "method":
         check_method(names[1:])
@@ -62,7 +62,8 @@ def check(
         write_file(mail, f"{summary_text(report)}\n".encode())
         print(f"\nsafe to mail: {mail}")
     if problems is not None:
-        write_problems(problems, report.problems)
+        columns = ("level", "kind", "name", "text")
+        write_csv(problems, columns, [asdict(problem) for problem in report.problems])
         print(f"all findings: {problems}")
     if not report.is_fit:
         raise typer.Exit(1)

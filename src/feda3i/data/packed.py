@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -182,7 +182,11 @@ def _write(
     return {
         "shapes": shapes,
         "dtype": types.pop().str,
-        **{name: _known(own, len(shapes[0]) - 1) for name, own in sizes.items()},
+        **{
+            # of all cases, or nothing if that of any is unknown
+            name: own if all(len(size) == len(shapes[0]) - 1 for size in own) else None
+            for name, own in sizes.items()
+        },
         "mended": mended,
     }
 
@@ -196,8 +200,3 @@ def _read(listing: Listing) -> Iterator[RawCase | Problem]:
 
     batch, readers = (1, min(_READERS, cores())) if listing.options.whole else (_BATCH, None)
     return ordered_map(read, listing.cases, readers, batch)
-
-
-def _known(sizes: Sequence[tuple[float, ...]], dimensions: int) -> list[tuple[float, ...]] | None:
-    """Return the sizes of all cases' pixels, or nothing if that of any case is unknown."""
-    return list(sizes) if all(len(size) == dimensions for size in sizes) else None

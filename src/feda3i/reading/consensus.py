@@ -46,13 +46,7 @@ def _staple(masks: Sequence[Masks]) -> NDArray[np.uint8]:
     sitk = simpleitk()
     images = [sitk.GetImageFromArray(mask) for mask in masks]
     if max(int(mask.max()) for mask in masks) == 1:
-        binary = sitk.STAPLEImageFilter()
-        binary.SetForegroundValue(1)
-        binary.SetMaximumIterations(_STEPS)
-        found = sitk.GetArrayFromImage(binary.Execute(images)) > 0.5
-    else:
-        several = sitk.MultiLabelSTAPLEImageFilter()
-        several.SetLabelForUndecidedPixels(0)
-        several.SetMaximumNumberOfIterations(_STEPS)
-        found = sitk.GetArrayFromImage(several.Execute(images))
-    return np.asarray(found, np.uint8)
+        share = sitk.STAPLE(images, 1.0, 1.0, _STEPS)  # weight, foreground
+        return np.asarray(sitk.GetArrayFromImage(share) > 0.5, np.uint8)
+    found = sitk.MultiLabelSTAPLE(images, 0, 1e-5, _STEPS)  # undecided, least update
+    return np.asarray(sitk.GetArrayFromImage(found), np.uint8)

@@ -111,20 +111,27 @@ def read_volumes(
     )
     kept = as_kept(image.values) if options.keep_values else window_to_bytes(image.values)
     pixels = np.repeat(kept[..., None], 3 if options.channels == 3 else 1, axis=-1)
-    told = tuple(dict.fromkeys(notes))
+    whole = RawCase(pixels, labels, spacing=image.spacing, notes=tuple(dict.fromkeys(notes)))
     if options.whole:
-        yield RawCase(pixels, labels, spacing=image.spacing, notes=told)
+        yield whole
         return
     for plane, one in zip(pixels, labels, strict=True):
-        yield RawCase(plane, one, spacing=image.spacing[1:], notes=told)
+        yield replace(whole, image=plane, mask=one, spacing=image.spacing[1:])
 
 
 def resize_case(case: RawCase, options: Options) -> RawCase:
     """Return the case at the size that the options ask for."""
     shape = case.mask.shape
-    size = _wanted(case, options)
-    if size is None:
+    if options.size is not None:
+        size: tuple[int, ...] = (options.size,) * len(shape)
+    elif options.spacing is None:
         return replace(case, shape=shape)
+    elif len(options.spacing) == len(case.spacing) == len(shape):
+        size = sides_at(shape, case.spacing, options.spacing)
+    else:
+        found = by(case.spacing) or "none"
+        text = f"expected {len(options.spacing)} sizes of pixels in mm (data.spacing), found"
+        raise CaseError("spacing", f"{text} {found}: leave it out, or correct the file's header")
     image = resize_image(case.image, size)
     mask = resize_mask(case.mask, size)
     notes = case.notes
@@ -133,16 +140,3 @@ def resize_case(case: RawCase, options: Options) -> RawCase:
     spacing = resize_spacing(case.spacing, shape, size) if case.spacing else ()
     zoom = resize_spacing(case.zoom or (1.0,) * len(shape), shape, size)
     return RawCase(image, mask, shape, spacing, notes, zoom)
-
-
-def _wanted(case: RawCase, options: Options) -> tuple[int, ...] | None:
-    """Return the size that the options ask for; nothing if cases keep their own."""
-    if options.size is not None:
-        return (options.size,) * case.mask.ndim
-    if options.spacing is None:
-        return None
-    if not len(options.spacing) == len(case.spacing) == case.mask.ndim:
-        found = by(case.spacing) or "none"
-        text = f"expected {len(options.spacing)} sizes of pixels in mm (data.spacing), found"
-        raise CaseError("spacing", f"{text} {found}: leave it out, or correct the file's header")
-    return sides_at(case.mask.shape, case.spacing, options.spacing)

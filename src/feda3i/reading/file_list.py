@@ -14,7 +14,6 @@ from feda3i.reading.problems import CaseError, Problem
 UNPACK = {".zip": "unzip '{}' -d '{}'"} | dict.fromkeys(
     (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz"), "tar -xf '{}' -C '{}'"
 )
-"""Endings of archives, and the command that unpacks each."""
 MAX_FILE_BYTES = 2 * 1024**3  # a file is read whole into memory
 OUTSIDE = "data.allow_outside=true (--allow-outside) if you mean it"
 _JUNK = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
@@ -41,9 +40,6 @@ def list_files(root: Path, allow_outside: bool = False) -> tuple[list[FileEntry]
     problems: list[Problem] = []
     seen: set[str] = set()
 
-    def refuse(path: str, kind: str, text: str) -> None:
-        problems.append(Problem("error", kind, _name(path, root), text))
-
     def is_wanted(path: str) -> bool:
         name = os.path.basename(path)
         if name.startswith(".") or name in _JUNK:
@@ -51,11 +47,12 @@ def list_files(root: Path, allow_outside: bool = False) -> tuple[list[FileEntry]
         if allow_outside or not os.path.islink(path) or is_inside(path, str(root)):
             return True
         text = f"it leads to {printable(os.path.realpath(path))}: {OUTSIDE}"
-        refuse(path, "link outside the folder", text)
+        problems.append(Problem("error", "link outside the folder", _name(path, root), text))
         return False
 
     def unreadable(error: OSError) -> None:
-        refuse(error.filename, "unreadable file", f"{error.strerror}: repair or remove it")
+        name, text = _name(error.filename, root), f"{error.strerror}: repair or remove it"
+        problems.append(Problem("error", "unreadable file", name, text))
 
     for folder, below, names in os.walk(root, onerror=unreadable, followlinks=True):
         real = os.path.realpath(folder)

@@ -19,8 +19,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from feda3i.reading.problems import CaseError, reading
 
 Note = tuple[str, str]  # kind, text
-MAX_PIXELS = 80_000_000
-"""Of a picture, by its header. The largest of ISIC 2017 has 30 million; 20,000 x 20,000 has 400."""
+MAX_PIXELS = 80_000_000  # by the header of a picture; the largest of ISIC 2017 has 30 million
 GREY = frozenset({"1", "L", "I;16", "I;16B", "I;16L", "I", "F", "LA", "La"})
 DEEP = frozenset({"I;16", "I;16B", "I;16L", "I", "F"})
 _ORIENTATION = 0x0112
@@ -85,25 +84,21 @@ def read_image(
     ``upright`` turns it as its EXIF orientation says; ``keep`` keeps the values of grey pictures of
     16 or 32 bits per pixel.
     """
-    picture = _open(io.BytesIO(data))
     notes: list[Note] = []
+    picture = _decode(_open(io.BytesIO(data)), upright, notes)
     if keep and picture.mode in DEEP:
-        return Decoded(_kept(_decode(picture, upright, notes), channels), tuple(notes))
-    array = _to_bytes(_decode(picture, upright, notes), notes)
+        values = np.asarray(picture)
+        if not np.isfinite(values).all():
+            raise CaseError("image values", "found pixels that are not finite: correct the file")
+        array = as_kept(values)[..., None]
+    else:
+        array = _to_bytes(picture, notes)
     found = array.shape[-1]
     if channels == 3 and found == 1:
         array = np.repeat(array, 3, axis=-1)
     elif channels == 1 and found == 3:
         array = np.asarray(Image.fromarray(array).convert("L"))[..., None]
     return Decoded(np.ascontiguousarray(array), tuple(notes))
-
-
-def _kept(picture: Image.Image, channels: int | None) -> NDArray[Any]:
-    """Return the values of a deep grey picture ``(height, width, channel)``."""
-    values = np.asarray(picture)
-    if not np.isfinite(values).all():
-        raise CaseError("image values", "found pixels that are not finite: correct the file")
-    return np.repeat(as_kept(values)[..., None], 3 if channels == 3 else 1, axis=-1)
 
 
 def as_kept(values: NDArray[Any]) -> NDArray[Any]:

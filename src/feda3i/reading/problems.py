@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from feda3i.errors import DataError
-from feda3i.files import write_csv
 
 Level = Literal["error", "note"]
 
@@ -73,12 +72,6 @@ def report_lines(problems: Sequence[Problem], show: int = 3) -> list[str]:
         more = ", ..." if len(names) > show else ""
         lines.append(f"{level:5}  {kind}: {len(names)} ({', '.join(names[:show])}{more})")
     return lines
-
-
-def write_problems(path: Path, problems: Iterable[Problem]) -> None:
-    """Write all findings as CSV (level, kind, name, text), sorted."""
-    columns = ("level", "kind", "name", "text")
-    write_csv(path, columns, [asdict(problem) for problem in sorted(problems)])
 
 
 def raise_errors(problems: Sequence[Problem], where: Path, files: Sequence[str] = ()) -> None:

@@ -19,8 +19,7 @@ from feda3i.reading.pairs import find_pairs
 from feda3i.reading.problems import Problem
 
 _TREE = re.compile(r"(?:(.*?)/)?annotators/([^/]+)/(.+)", re.IGNORECASE)
-Masks = dict[str, FileEntry]
-"""Masks of one annotator by the name that they would have in ``masks/``."""
+Masks = dict[str, FileEntry]  # of one annotator, by the names that they would have in masks/
 
 
 def find_annotated(

@@ -141,11 +141,15 @@ def check_beside(image: Volume, mask: Volume) -> None:
         raise CaseError("sizes differ", text)
     gap = image.gap(mask)
     if not gap <= SHIFT:
+        ours, theirs = (
+            "; ".join(" ".join(f"{value:.4g}" for value in row) for row in one.affine[:3])
+            for one in (image, mask)
+        )
         raise CaseError(
             "mask in another place",
             f"its header puts voxels up to {gap:.1f} voxels away from the image's: affine of the "
-            f"image {_matrix(image.affine)}, of the mask {_matrix(mask.affine)}: resample the mask "
-            "to its image, or copy the image's header if the voxels do match",
+            f"image [{ours}], of the mask [{theirs}]: resample the mask to its image, or copy the "
+            "image's header if the voxels do match",
         )
 
 
@@ -165,15 +169,11 @@ def _check_header(place: str) -> None:
     if ending in DICOM and _DEFLATED in start:
         text = "its data set is deflated, to an unknown size: convert the file first"
         raise CaseError("compressed DICOM", text)
-    is_inside = True
-    if ending == ".nrrd":
-        header, blank, _ = start.replace(b"\r\n", b"\n").partition(b"\n\n")
-        named = re.search(rb"^data ?file:", header, re.MULTILINE | re.IGNORECASE)
-        is_inside = bool(blank) and named is None
-    elif ending == ".mha":
-        where = re.search(rb"^\s*ElementDataFile\s*=\s*(\S*)", start, re.MULTILINE)
-        is_inside = where is not None and where[1] == b"LOCAL"
-    if not is_inside:
+    header, blank, _ = start.replace(b"\r\n", b"\n").partition(b"\n\n")
+    named = re.search(rb"^data ?file:", header, re.MULTILINE | re.IGNORECASE)
+    where = re.search(rb"^\s*ElementDataFile\s*=\s*(\S*)", start, re.MULTILINE)
+    is_inside = {".nrrd": blank and not named, ".mha": where and where[1] == b"LOCAL"}
+    if not is_inside.get(ending, True):
         text = "its numbers are in another file: save all in one (.nrrd, .mha or .nii.gz)"
         raise CaseError("format not read", text)
 
@@ -265,10 +265,6 @@ def _order(axis: int) -> tuple[int, ...]:
     return (axis, *reversed([a for a in range(3) if a != axis]))
 
 
-def _matrix(affine: Floats) -> str:
-    return "[" + "; ".join(" ".join(f"{value:.4g}" for value in row) for row in affine[:3]) + "]"
-
-
 @contextmanager
 def _in_words() -> Iterator[None]:
     """Turn an error of SimpleITK into its last line, without places in C++."""
@@ -276,13 +272,11 @@ def _in_words() -> Iterator[None]:
         yield
     except RuntimeError as error:
         text = [line for line in str(error).splitlines() if line.strip()][-1]
+        kind, words = "corrupt volume", re.sub(r"^.*[(]0x[0-9a-f]+[)]: ", "", text)
+        words += ": copy the file again"
         if "orthonormal" in text:
-            raise CaseError(
-                "sheared volume", "its axes are not at right angles: resample it"
-            ) from None
-        raise CaseError(
-            "corrupt volume", f"{re.sub(r'^.*[(]0x[0-9a-f]+[)]: ', '', text)}: copy the file again"
-        ) from None
+            kind, words = "sheared volume", "its axes are not at right angles: resample it"
+        raise CaseError(kind, words) from None
 
 
 def simpleitk() -> Any:
@@ -290,9 +284,8 @@ def simpleitk() -> Any:
     try:
         import SimpleITK
     except ModuleNotFoundError:
-        raise DataError(
-            "volumes and STAPLE need the package SimpleITK: pip install 'feda3i[volumes]'"
-        ) from None
+        text = "volumes and STAPLE need the package SimpleITK: pip install 'feda3i[volumes]'"
+        raise DataError(text) from None
     itk: Any = SimpleITK
     itk.ProcessObject.SetGlobalWarningDisplay(False)
     return itk
