@@ -1,13 +1,16 @@
-"""What becomes of every file is told, and pictures in no case are errors unless allowed."""
+"""What becomes of every file is told; links, pipes and pictures in no case do not pass unseen."""
+
+import os
 
 import pytest
 
-from data_files import lesion, plain_tree, save
+from data_files import lesion, plain_tree, save, save_pair
 from feda3i.data.checkup import check_data
 from feda3i.data.folder import folder
 from feda3i.errors import DataError
 from feda3i.reading.listing import list_cases
 from feda3i.reading.options import Options
+from feda3i.reading.problems import errors_of
 from feda3i.reading.usage import usage_of
 
 
@@ -78,3 +81,36 @@ def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_p
     (hospitals / "scan.dcm").write_bytes(b"x")
     with pytest.raises(DataError, match=r"data\.volumes=slices"):
         folder(hospitals, size=32, cache=False, unused="allow")
+
+
+def test_links_and_pipes_do_not_stop_the_reading_of_a_folder(tmp_path):
+    root = plain_tree(tmp_path, 3)
+    for number, name in enumerate(("folder", "pipe")):
+        save_pair(root, name, 9 + number)
+        (root / "images" / f"{name}.png").unlink()
+    (root / "images" / "loop.png").symlink_to("loop.png")
+    (root / "images" / "folder.png").mkdir()
+    os.mkfifo(root / "images" / "pipe.png")
+    rooms = [root / f"room{n}" for n in range(9)]  # that lead to each other in many circles
+    for room in rooms:
+        room.mkdir()
+        for other in rooms:
+            (room / other.name).symlink_to(other)
+    listing, problems = list_cases(root, Options(size=16))
+    assert {(p.kind, p.name) for p in problems} == {
+        ("unreadable file", "images/loop.png"),
+        ("image missing", "masks/folder.png"),
+        ("image missing", "masks/pipe.png"),
+    }
+    assert len(listing.cases) == 3
+
+
+def test_a_link_leads_outside_only_if_that_is_meant(tmp_path):
+    root = plain_tree(tmp_path / "in", 3)
+    (root / "images" / "case0.png").rename(tmp_path / "elsewhere.png")
+    (root / "images" / "case0.png").symlink_to(tmp_path / "elsewhere.png")
+    result = check_data(root, size=16)
+    assert any("--allow-outside" in problem.text for problem in errors_of(result.problems))
+    assert len(result.cases) == 2
+    allowed = check_data(root, size=16, allow_outside=True)
+    assert (len(allowed.cases), errors_of(allowed.problems)) == (3, [])

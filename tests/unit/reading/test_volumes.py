@@ -14,26 +14,24 @@ SHAPES = [(20, 24, 18), (22, 17, 19), (16, 30, 20)]  # x, y, z
 SPACING = (0.5, 1.0, 2.0)
 
 
-def write(path, values, spacing=SPACING):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nibabel.save(nibabel.Nifti1Image(values, np.diag([*spacing, 1.0])), path)
-
-
-def volume(k, shape):
-    rng = np.random.default_rng(k)
-    values = rng.normal(100.0, 10.0, shape) * (k + 1)
-    mask = np.zeros(shape, np.uint8)
+def volume(k):
+    values = np.random.default_rng(k).normal(100.0, 10.0, SHAPES[k]) * (k + 1)
+    mask = np.zeros(SHAPES[k], np.uint8)
     mask[4:12, 5:12, 6:12] = 1
     mask[4:12, 5:12, 9:12] = 2
     return np.rint(values).astype(np.int16), mask
 
 
+def write(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(values, np.diag([*SPACING, 1.0])), path)
+
+
 @pytest.fixture
 def scans(tmp_path):
-    for k, shape in enumerate(SHAPES):
-        values, mask = volume(k, shape)
-        write(tmp_path / "in" / "images" / f"scan{k}.nii.gz", values)
-        write(tmp_path / "in" / "masks" / f"scan{k}.nii.gz", mask)
+    for k in range(3):
+        for kind, values in zip(("images", "masks"), volume(k), strict=True):
+            write(tmp_path / "in" / kind / f"scan{k}.nii.gz", values)
     return tmp_path / "in"
 
 
@@ -45,8 +43,8 @@ def test_whole_volumes_keep_values_sizes_and_spacing(scans):
     cases = load(scans, volumes="whole")
     assert isinstance(cases.images, Ragged)
     assert cases.images.dtype == np.int16
-    for k, shape in enumerate(SHAPES):
-        values, mask = volume(k, shape)
+    for k in range(3):
+        values, mask = volume(k)
         np.testing.assert_array_equal(cases.images[k][..., 0], values.transpose(2, 1, 0))
         np.testing.assert_array_equal(cases.masks[k], mask.transpose(2, 1, 0))
     np.testing.assert_allclose(cases.spacing, [SPACING[::-1]] * 3)
@@ -57,7 +55,7 @@ def test_whole_volumes_keep_values_sizes_and_spacing(scans):
 
 
 def test_one_volume_of_fractions_makes_all_of_them_floats(scans):
-    values, _ = volume(0, SHAPES[0])
+    values, _ = volume(0)
     write(scans / "images" / "scan0.nii.gz", values + np.float32(0.25))
     cases = load(scans, volumes="whole")
     assert cases.images.dtype == np.float32
@@ -65,7 +63,7 @@ def test_one_volume_of_fractions_makes_all_of_them_floats(scans):
 
 
 def test_every_axis_can_be_that_of_the_slices(scans):
-    values, _ = volume(0, SHAPES[0])
+    values, _ = volume(0)
     for axis, order in enumerate([(0, 2, 1), (1, 2, 0), (2, 1, 0)]):
         whole = load(scans, volumes="whole", axis=axis)
         np.testing.assert_array_equal(whole.images[0][..., 0], values.transpose(order))
@@ -74,23 +72,16 @@ def test_every_axis_can_be_that_of_the_slices(scans):
         assert len(slices) == sum(shape[axis] for shape in SHAPES)
 
 
-def test_a_cube_of_bytes_keeps_shares_and_contrast(scans):
+def test_resampling_by_size_or_spacing_keeps_shares_and_contrast(scans):
+    expected = [(volume(k)[1] == 2).mean() for k in range(3)]
     cases = load(scans, volumes="whole", size=16, values="bytes")
     assert cases.images.shape == (3, 16, 16, 16, 1)
-    sides = np.array(SHAPES[0])[::-1]
-    np.testing.assert_allclose(cases.spacing[0], np.array(SPACING[::-1]) * sides / 16)
-    np.testing.assert_allclose(
-        (cases.masks[0] > 0).mean(), (volume(0, SHAPES[0])[1] > 0).mean(), atol=0.01
-    )
-
-
-def test_resampling_by_spacing(scans):
+    np.testing.assert_allclose(cases.spacing[0] * 16, np.multiply(SPACING, SHAPES[0])[::-1])
+    np.testing.assert_allclose((cases.masks == 2).mean(axis=(1, 2, 3)), expected, atol=0.01)
     cases = load(scans, volumes="whole", spacing=[1.0, 1.0, 1.0])
     assert cases.masks[0].shape == (36, 24, 10)
     np.testing.assert_allclose(cases.spacing, 1.0)
-    share = [(mask == 2).mean() for mask in cases.masks]
-    expected = [(volume(k, shape)[1] == 2).mean() for k, shape in enumerate(SHAPES)]
-    np.testing.assert_allclose(share, expected, rtol=0.02)
+    np.testing.assert_allclose([(mask == 2).mean() for mask in cases.masks], expected, rtol=0.02)
     assert cases.images.dtype == np.float32
     np.testing.assert_allclose(cases.images[1].mean(), 200, rtol=0.01)
 
@@ -99,7 +90,7 @@ def test_slices_are_cases_of_one_patient(scans):
     cases = load(scans, volumes="slices")
     assert len(cases) == sum(shape[2] for shape in SHAPES)
     assert cases.ids[7] == "scan0_z07"
-    values, mask = volume(0, SHAPES[0])
+    values, mask = volume(0)
     np.testing.assert_array_equal(cases.images[7][..., 0], values[:, :, 7].T)
     np.testing.assert_array_equal(cases.masks[7], mask[:, :, 7].T)
     np.testing.assert_allclose(cases.spacing[0], (1.0, 0.5))
