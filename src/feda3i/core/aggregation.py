@@ -59,6 +59,5 @@ def check_weights(weights: Floats, sites: int) -> None:
     if len(weights) != sites or not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise RunError(f"expected {sites} finite weights >= 0, found {weights.tolist()}")
     if not np.allclose(sums, 1.0, atol=1e-9):
-        raise RunError(
-            f"weights must sum to one per stage, found sums {np.atleast_1d(sums).tolist()}"
-        )
+        found = np.atleast_1d(sums).tolist()
+        raise RunError(f"weights must sum to one per stage, found sums {found}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.format import by
 from feda3i.core.ragged import Ragged, Stack, hash_into
 from feda3i.errors import DataError
 
@@ -22,36 +23,23 @@ DTYPES = ("uint8", "int16", "float32")
 
 @dataclass(frozen=True)
 class Cases:
-    """Images with their masks, held once; arrays may be memory-mapped, and sizes may differ.
+    """Images with their masks, held once: arrays, or Ragged where the cases have their own sizes.
 
-    Parameters
-    ----------
-    ids
-        One stable name per case, unique in the set: random draws and site memory refer to it.
-    images
-        ``(case, *space, channel)`` in two or three dimensions, ``uint8``, ``int16`` or ``float32``.
-    masks
-        ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes.
-    sources
-        Where each case comes from (scanner, archive); empty if unknown.
-    spacing
-        ``(case, dimension)`` size of a pixel in millimetres; ``None`` means distances in pixels.
-    sites
-        The real site that each case comes from; empty if unknown, or if sites are simulated.
-    zoom
-        ``(case, dimension)`` size of a pixel in pixels of the original file; ``None`` if unknown.
-    groups
-        The patient that each case comes from, or what else must stay together; empty if unknown.
+    Arrays may be memory-mapped. Tuples are empty, and the rest ``None``, if unknown.
     """
 
     ids: tuple[str, ...]
-    images: Any  # an array, or Ragged where the cases have sizes of their own
-    masks: Any
-    sources: tuple[str, ...] = ()
+    """One stable name per case, unique in the set: random draws and site memory refer to it."""
+    images: Any
+    """``(case, *space, channel)`` in two or three dimensions, ``uint8``, ``int16``, ``float32``."""
+    masks: Any  # ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes
+    sources: tuple[str, ...] = ()  # where each case comes from: scanner, archive
     spacing: NDArray[np.float64] | None = None
-    sites: tuple[str, ...] = ()
+    """``(case, dimension)`` size of a pixel in millimetres; ``None`` means distances in pixels."""
+    sites: tuple[str, ...] = ()  # the real site of each case; empty if sites are simulated
     zoom: NDArray[np.float64] | None = None
-    groups: tuple[str, ...] = ()
+    """``(case, dimension)`` size of a pixel in pixels of the original file."""
+    groups: tuple[str, ...] = ()  # the patient of each case, or what else must stay together
 
     def __post_init__(self) -> None:
         if not _fit(self.images, self.masks) or len(self.ids) != len(self.masks):
@@ -78,11 +66,10 @@ class Cases:
         if isinstance(self.masks, Ragged):
             least, most = self.masks.shapes.min(axis=0), self.masks.shapes.max(axis=0)
             raise DataError(
-                f"the cases have sizes from {_by(least)} to {_by(most)}: give train.patch, so that "
+                f"the cases have sizes from {by(least)} to {by(most)}: give train.patch, so that "
                 "a network trains on patches of one size, or data.size, to bring all to one size"
             )
-        shape: tuple[int, ...] = self.masks.shape[1:]
-        return shape
+        return tuple(self.masks.shape[1:])
 
     @property
     def is_ragged(self) -> bool:
@@ -104,9 +91,7 @@ class Cases:
     @property
     def channels(self) -> int:
         """Return the number of image channels."""
-        if isinstance(self.images, Ragged):
-            return int(self.images.shapes[0, -1])
-        return int(self.images.shape[-1])
+        return int(self.images[0].shape[-1] if self.is_ragged else self.images.shape[-1])
 
     def voxels(self) -> NDArray[np.float64] | None:
         """Return ``(case, dimension)`` sizes of voxels relative to the smallest side of each case.
@@ -139,33 +124,20 @@ class Cases:
 
 @dataclass(frozen=True)
 class Federation:
-    """Training cases divided among sites, and test cases with trusted masks.
+    """Training cases divided among sites, and test cases with trusted masks."""
 
-    Parameters
-    ----------
-    train
-        All training cases, one array for all sites.
-    sites
-        Name of a site -> positions of its cases in ``train``. Sites are visited in sorted order.
-    test
-        Cases with clean masks that no site trains on.
-    classes
-        Names of the foreground classes; mask value k is ``classes[k - 1]``.
-    clean_masks
-        The underlying truth of ``train``, known in simulations only: same shape as the masks.
-    notes
-        What else is worth recording: partition, noise parameters by site, licence.
-    validation
-        Name of a site -> positions in ``train`` that it keeps for validation and not in ``sites``.
-    """
-
-    train: Cases
+    train: Cases  # of all sites
     sites: Mapping[str, Index]
-    test: Cases
+    """Name of a site -> positions of its cases in ``train``. Sites are visited in sorted order."""
+    test: Cases  # with clean masks; no site trains on them
     classes: tuple[str, ...] = ("lesion",)
+    """Names of the foreground classes; mask value k is ``classes[k - 1]``."""
     clean_masks: Any = None
+    """The underlying truth of ``train``, known in simulations only: same shape as the masks."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """What else is worth recording: partition, noise parameters by site, licence."""
     validation: Mapping[str, Index] = field(default_factory=dict)
+    """Name of a site -> positions in ``train`` that it keeps for validation, not in ``sites``."""
 
     def __post_init__(self) -> None:
         if not self.sites:
@@ -203,12 +175,8 @@ class Federation:
     def with_masks(self, masks: Stack, **notes: Any) -> Federation:
         """Return the federation with other training masks; the old ones become the clean ones."""
         clean = self.train.masks if self.clean_masks is None else self.clean_masks
-        return replace(
-            self,
-            train=replace(self.train, masks=masks),
-            clean_masks=clean,
-            notes={**self.notes, **notes},
-        )
+        train, notes = replace(self.train, masks=masks), {**self.notes, **notes}
+        return replace(self, train=train, clean_masks=clean, notes=notes)
 
 
 def _fit(images: Stack, masks: Stack) -> bool:
@@ -224,10 +192,6 @@ def _fit(images: Stack, masks: Stack) -> bool:
 
 def _sizes(stack: Stack) -> str:
     return f"{len(stack)} of several sizes" if isinstance(stack, Ragged) else str(stack.shape)
-
-
-def _by(sides: NDArray[np.int64]) -> str:
-    return " x ".join(str(side) for side in sides.tolist())
 
 
 def in_own_pixels(cases: Cases) -> tuple[Cases, str]:

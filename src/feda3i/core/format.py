@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from feda3i.core.normalise import NONE, Normalise
@@ -57,7 +57,7 @@ class Format:
             return tuple(shape)
         if spacing is None:
             raise DataError(
-                f"the model was trained on voxels of {_by(self.spacing)} mm (data.spacing); "
+                f"the model was trained on voxels of {by(self.spacing)} mm (data.spacing); "
                 "the size of this image's voxels is not known"
             )
         return sides_at(shape, spacing, self.spacing)
@@ -71,5 +71,6 @@ def sides_at(
     return tuple(max(1, round(n * a / b)) for n, a, b in sides)
 
 
-def _by(sides: Sequence[float]) -> str:
+def by(sides: Iterable[float]) -> str:
+    """Return sizes as in ``32 x 48``."""
     return " x ".join(f"{side:g}" for side in sides)

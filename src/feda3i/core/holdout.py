@@ -58,8 +58,8 @@ def with_validation(federation: Federation, share: float, seed: int) -> Federati
     }
     if not any(len(kept) for _, kept in parts.values()):
         raise RecipeError(
-            f"validation.share={share:g}: no site can keep a case for validation, because none has "
-            f"cases of two patients; use validation.share=0, or larger sites"
+            f"validation.share={share:g}: no site can keep a case, because none has cases of two "
+            "patients; use validation.share=0, or larger sites"
         )
     return replace(
         federation,

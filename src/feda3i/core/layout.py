@@ -14,7 +14,6 @@ from feda3i.core.messages import Params
 from feda3i.errors import DivergedError, RecipeError, WireError
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
 NOT_FINITE = "the parameters hold NaN or infinite values"
@@ -58,6 +57,7 @@ class Layout:
         import torch
 
         dtype = torch.get_default_dtype()
+        kind = str(dtype).removeprefix("torch.")
         number = {key: j for j, stage in enumerate(stages) for key in stage.keys}
         trained = {name for name, _ in network.named_parameters()}
         ends = {False: 0, True: 0}
@@ -65,17 +65,13 @@ class Layout:
         for name, tensor in network.state_dict().items():
             is_integer = not tensor.is_floating_point()
             if tensor.dtype not in (dtype, torch.int64):
-                raise RecipeError(
-                    f"expected network tensors of {_name(dtype)} or int64, "
-                    f"found {name}: {tensor.dtype}"
-                )
+                found = f"{name}: {tensor.dtype}"
+                raise RecipeError(f"expected network tensors of {kind} or int64, found {found}")
             start, stop = ends[is_integer], ends[is_integer] + tensor.numel()
             ends[is_integer] = stop
-            shape = tuple(tensor.shape)
-            entries.append(
-                Entry(name, shape, start, stop, number[name], is_integer, name in trained)
-            )
-        return cls(tuple(entries), tuple(stage.name for stage in stages), _name(dtype))
+            place = (tuple(tensor.shape), start, stop, number[name])
+            entries.append(Entry(name, *place, is_integer, name in trained))
+        return cls(tuple(entries), tuple(stage.name for stage in stages), kind)
 
     @property
     def floats(self) -> tuple[Entry, ...]:
@@ -145,8 +141,10 @@ class Layout:
             raise WireError(NOT_FINITE)
 
     def _check_shapes(self, params: Params) -> None:
-        found = (params.values.shape, params.counts.shape)
-        expected = ((self.size,), (self.integers,))
+        found, expected = (
+            (params.values.shape, params.counts.shape),
+            ((self.size,), (self.integers,)),
+        )
         if found != expected:
             raise WireError(f"expected parameters of shape {expected}, found {found}")
 
@@ -165,10 +163,8 @@ class Layout:
             if not np.isfinite(high - low):  # NaN is both the least and the largest value
                 raise DivergedError(NOT_FINITE)
             if max(-low, high) > most:
-                raise DivergedError(
-                    f"expected values between -{most:g} and {most:g} in '{entry.name}', found "
-                    f"{max(-low, high):.3g}"
-                )
+                text = f"expected values of at most {most:g}, found {max(-low, high):.3g}"
+                raise DivergedError(f"{text} in '{entry.name}'")
             if low < 0 and not entry.is_trained and entry.name.endswith("running_var"):
                 raise WireError(f"expected variances of at least 0 in '{entry.name}'")
 
@@ -176,7 +172,3 @@ class Layout:
         """Return a short hash that two sides compare before they exchange parameters."""
         text = ";".join(f"{e.name}:{e.shape}:{e.is_integer}:{e.stage}" for e in self.entries)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

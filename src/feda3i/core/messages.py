@@ -139,16 +139,14 @@ class Replies(Sequence[Reply]):
 
         With a cap on a site's share, a site that is above it counts as if it had fewer cases.
         """
-        cases: Floats = np.array([reply.cases for reply in self.items], dtype=np.float64)
+        cases = np.array([reply.cases for reply in self.items], dtype=np.float64)
         if self.max_share >= 1:
             return cases
-        counted: Floats = cap_shares(cases / cases.sum(), self.max_share) * cases.sum()
-        return counted
+        return np.asarray(cap_shares(cases / cases.sum(), self.max_share) * cases.sum())
 
     def share_of_cases(self) -> Floats:
         """Return the quantity weights n_i / N over the sites that answered, ``(site,)``."""
-        share: Floats = self.cases / self.cases.sum()
-        return share
+        return np.asarray(self.cases / self.cases.sum())
 
     def number(self, name: str) -> Floats:
         """Return one reported number of all sites: ``(site,)``, or ``(site, class)`` for lists."""

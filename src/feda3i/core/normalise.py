@@ -72,11 +72,9 @@ class Normalise:
             raise RecipeError(f"data.normalise_over has no effect with data.normalise={self.name}")
         if self.name == "percentiles" and self.by is None:
             object.__setattr__(self, "by", (0.5, 99.5))
+        if self.name not in _MEANING and self.by is not None:
+            raise RecipeError(f"data.normalise_by has no effect with data.normalise={self.name}")
         if self.name not in _MEANING:
-            if self.by is not None:
-                raise RecipeError(
-                    f"data.normalise_by has no effect with data.normalise={self.name}"
-                )
             return
         first, second = self.by or (math.nan, math.nan)
         fits = {
@@ -107,7 +105,8 @@ class Normalise:
         if self.over == "nonzero" and values.any():
             values = values[values != 0]
         if self.name in ("zscore", "constant"):
-            mean, sd = self.by if self.name == "constant" and self.by else _moments(values)
+            found = values.mean(dtype=np.float64), values.std(dtype=np.float64)
+            mean, sd = self.by if self.name == "constant" and self.by else map(float, found)
             scale = SPREAD / sd if sd > 0 else 0.0  # a case of one grey level has no contrast
             return scale, MIDDLE - scale * mean, low
         assert self.by is not None  # filled in above
@@ -125,10 +124,6 @@ class Normalise:
 
 
 NONE = Normalise()
-
-
-def _moments(values: NDArray[Any]) -> tuple[float, float]:
-    return float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
 
 
 def apply_lines(images: Tensor, lines: list[Line]) -> Tensor:

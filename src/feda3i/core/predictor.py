@@ -24,17 +24,7 @@ BATCH = 8
 
 
 class Predictor:
-    """A network with all that is needed to read its answers.
-
-    Parameters
-    ----------
-    network, layout
-        The network, and where its tensors lie in flat vectors.
-    format
-        Channels, classes and size of the images it takes.
-    device
-        Where the network works; the CPU by default.
-    """
+    """A network on a device (the CPU by default) with all that is needed to read its answers."""
 
     def __init__(
         self, network: nn.Module, layout: Layout, format: Format, device: torch.device | None = None
@@ -96,11 +86,10 @@ class Predictor:
     def _sliding(self, images: Stack) -> Stack:
         found = []
         for image in images:
-            if image.ndim != self.format.dimensions + 1 or image.shape[-1] != self.format.channels:
-                raise DataError(
-                    f"expected images of {self.format.dimensions} dimensions with "
-                    f"{self.format.channels} channels, found {image.shape}"
-                )
+            form = self.format
+            if image.ndim != form.dimensions + 1 or image.shape[-1] != form.channels:
+                expected = f"{form.dimensions} dimensions with {form.channels} channels"
+                raise DataError(f"expected images of {expected}, found {image.shape}")
             found.append(torch.sigmoid(self.whole(image)[1])[0].cpu().numpy())
         empty = np.zeros((0, self.format.classes, *self.format.shape), np.float32)
         return stacked(found) if found else empty
@@ -130,8 +119,7 @@ class Predictor:
         small = resize_image(pixels, size)
         found = self.probabilities(small[None])[0]
         large = np.stack([restore_map(one, pixels.shape[:-1]) for one in found])
-        mask: NDArray[np.uint8] = label_map(large[None])[0]
-        return mask
+        return np.asarray(label_map(large[None])[0])
 
 
 def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -154,9 +142,8 @@ def channels_second(images: Tensor) -> Tensor:
 def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """Return an array as a tensor on a device, without waiting for the copy."""
     tensor = torch.from_numpy(array)
-    if device.type == "cuda":  # from pinned memory a copy need not be waited for
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+    pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+    return pinned.to(device, non_blocking=True)
 
 
 class DeviceStack:

@@ -40,13 +40,10 @@ def resize_mask(mask: Masks, size: tuple[int, ...]) -> Masks:
     """
     if mask.shape == size:
         return mask
-    classes = range(1, int(mask.max(initial=0)) + 1)
-    if not classes:
-        return np.zeros(size, np.uint8)
-    shares = [
-        _resample((mask == value)[..., None].astype(np.float32), size)[..., 0] for value in classes
-    ]
-    stack = np.stack(shares)
+    classes = np.stack([mask == value for value in range(1, int(mask.max(initial=1)) + 1)])
+    stack = np.stack(
+        [_resample(one[..., None].astype(np.float32), size)[..., 0] for one in classes]
+    )
     inside = stack.sum(axis=0) >= _HALF
     return np.where(inside, stack.argmax(axis=0) + 1, 0).astype(np.uint8)
 

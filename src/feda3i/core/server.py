@@ -107,9 +107,7 @@ class Gathered:
         """Return FedAvg's average; where sites are missing, weights do not add up to ``whole``."""
         weight = reduce(add, weights, 0.0)
         if not weight > 0:
-            raise RunError(
-                "no update with a positive weight arrived, so there is nothing to average"
-            )
+            raise RunError("no update has a positive weight, so there is nothing to average")
         total = fold(self.rows, weights)
         total = total if weight == whole else total / weight
         return Params(total.astype(self._rows.dtype), self.counts.max(axis=0, initial=0))

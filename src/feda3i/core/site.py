@@ -168,8 +168,7 @@ class Site:
         """Return the mask ``(*space)`` of one case at its own size; not to be changed."""
         if self.masks is not None:
             return self.masks[position]
-        mask: NDArray[np.uint8] = self.cases.masks[int(self.index[position])]
-        return mask
+        return np.asarray(self.cases.masks[int(self.index[position])])
 
     def batch(self, positions: Index, epoch: int = 0) -> Batch:
         """Return these cases, or a patch of each drawn for this epoch, on the site's device."""
@@ -285,10 +284,8 @@ class Site:
         was_training = self.network.training
         self.network.eval()  # also while the caller looks at a batch
         try:
-            if self.is_patched:
-                yield from (self._whole(position) for position in range(len(self)))
-            else:
-                yield from self._in_order(0)
+            whole = (self._whole(position) for position in range(len(self)))
+            yield from whole if self.is_patched else self._in_order(0)
         finally:
             self.network.train(was_training)
 
@@ -330,6 +327,5 @@ class Site:
 def mask_tensor(masks: NDArray[np.uint8] | Tensor, classes: int, device: torch.device) -> Tensor:
     """Return ``(case, *space)`` values 0..C as ``(case, class, *space)`` floats of 0 and 1."""
     tensor = masks if isinstance(masks, Tensor) else on_device(masks, device)
-    return torch.stack([tensor == k + 1 for k in range(classes)], dim=1).to(
-        torch.get_default_dtype()
-    )
+    found = torch.stack([tensor == k + 1 for k in range(classes)], dim=1)
+    return found.to(torch.get_default_dtype())

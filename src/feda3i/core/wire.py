@@ -81,24 +81,20 @@ def check_reply(reply: Reply, wire: Wire, layout: Layout, classes: int) -> None:
 def check_whole(where: str, value: Any, least: float, most: float) -> None:
     """Raise ``WireError`` unless a value from outside is a whole number in a range."""
     if type(value) is not int or not least <= value <= most:
-        raise WireError(
-            f"{where}: expected a whole number from {least} to {most}, found {shown(value)}"
-        )
+        expected = f"a whole number from {least} to {most}"
+        raise WireError(f"{where}: expected {expected}, found {shown(value)}")
 
 
 def check_range(where: str, value: Any, least: float, most: float) -> None:
     """Raise ``WireError`` unless a value from outside is a finite number in a range."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:  # NaN is in no range
-        raise WireError(
-            f"{where}: expected a number from {least:g} to {most:g}, found {shown(value)}"
-        )
+        expected = f"a number from {least:g} to {most:g}"
+        raise WireError(f"{where}: expected {expected}, found {shown(value)}")
 
 
 def _declared(where: str, kind: str, found: list[str], known: tuple[str, ...]) -> None:
     for name in found:
         if name not in known:
-            raise WireError(
-                f"{where} holds the {kind} {shown(name)}, which the method does not declare on its "
-                f"wire{nearest(name, known)}"
-            )
+            what = f"{where} holds the {kind} {shown(name)}, which the method does not declare"
+            raise WireError(f"{what} on its wire{nearest(name, known)}")
