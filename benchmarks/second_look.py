@@ -120,9 +120,10 @@ def by_audit(federation: Federation, chances: NDArray[np.float32]) -> Scores:
     score = np.zeros(len(sites))
     where = {case: k for k, case in enumerate(federation.train.ids)}
     for site in federation.names():
-        for look in second_looks([row for row in rows if row.site == site], "px"):
+        looks = second_looks([row for row in rows if row.site == site], "px")
+        for rank, look in enumerate(looks, 1):
             case = where[look.row.case]
-            score[case] = max(score[case], 1 / look.rank)
+            score[case] = max(score[case], 1 / rank)
     return score
 
 

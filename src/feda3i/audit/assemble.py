@@ -53,6 +53,36 @@ def build_audit(
     )
 
 
+def audit_cases(
+    title: str,
+    how: str,
+    unit: str,
+    cases: Cases,
+    rows: Sequence[CaseRow],
+    sites: Sequence[str],
+    classes: Sequence[str],
+    trusted: tuple[Cases, Sequence[CaseRow]] | None = None,
+    **more: Any,
+) -> Audit:
+    """Judge cases, each of its site, by their edges and by a model's rows if there are any.
+
+    ``trusted`` are cases whose masks are known to be right, and a model's rows of them.
+    """
+    shapes = cases.masks.shapes if cases.is_ragged else [cases.shape] * len(cases)
+    size = np.ones((1, cases.dimensions)) if cases.spacing is None else cases.spacing
+    pixel = float(np.median((size * np.asarray(shapes)).max(axis=1))) / SIDE
+    scale, zero, objects = Scale(unit, pixel), None, {}
+    if trusted is not None:
+        right, own = trusted
+        found = numbers_of(right, [TRUSTED] * len(right), own, len(classes), scale)
+        zero = [one[TRUSTED].answers for one in found]
+    numbers = numbers_of(cases, sites, rows, len(classes), scale)
+    for site, mine in by_site([row for row in rows if row.class_number == 1]).items():
+        if counted := [row.objects for row in mine if row.objects is not None]:
+            objects[site] = sum(counted, Counts())
+    return build_audit(title, how, scale, classes, numbers, zero, objects=objects, **more)
+
+
 def looks_of(rows: Sequence[CaseRow], unit: str) -> dict[str, list[SecondLook]]:
     """Return each site's ranked cases."""
     return {site: second_looks(mine, sign_of(unit)) for site, mine in by_site(rows).items()}
@@ -92,16 +122,13 @@ def audit_arrays(
     >>> [one.verdict for one in found.findings]
     ['smaller', 'larger']
     """
-    cases, count = _cases(images, masks, spacing), len(classes)
-    scale = Scale("px" if spacing is None else "mm", pixel_of(cases))
-    how, rows, zero = "edges in the images", [], None
+    cases, how, rows = _cases(images, masks, spacing), "edges in the images", []
     if predicted is not None:
         how += " and a given model"
-        rows = measure_cases(cases, sites, np.asarray(predicted, np.uint8), classes=count)
-    if trusted is not None:
-        zero = offsets_of_trusted(_cases(*trusted, None), (), count, scale)
-    found = numbers_of(cases, sites, rows, count, scale)
-    return build_audit("arrays", how, scale, classes, found, zero)
+        rows = measure_cases(cases, sites, np.asarray(predicted, np.uint8), classes=len(classes))
+    unit = "px" if spacing is None else "mm"
+    right = None if trusted is None else (_cases(*trusted, None), ())
+    return audit_cases("arrays", how, unit, cases, rows, sites, classes, right)
 
 
 def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
@@ -111,13 +138,6 @@ def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
         pixels = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
     sizes = None if spacing is None else np.asarray(spacing, np.float64)
     return Cases(tuple(map(str, range(len(drawn)))), pixels, drawn, spacing=sizes)
-
-
-def pixel_of(cases: Cases) -> float:
-    """Return what a pixel at 256 of the median case is in the cases' unit."""
-    shapes = cases.masks.shapes if cases.is_ragged else [cases.shape] * len(cases)
-    size = np.ones((1, cases.dimensions)) if cases.spacing is None else cases.spacing
-    return float(np.median((size * np.asarray(shapes)).max(axis=1))) / SIDE
 
 
 def numbers_of(
@@ -138,14 +158,6 @@ def numbers_of(
     return found
 
 
-def offsets_of_trusted(
-    cases: Cases, rows: Sequence[CaseRow], classes: int, scale: Scale
-) -> list[Mapping[str, Offset]]:
-    """Return by class the offsets of trusted masks by each estimator."""
-    sites = [TRUSTED] * len(cases)
-    return [one[TRUSTED].answers for one in numbers_of(cases, sites, rows, classes, scale)]
-
-
 def site_edges(cases: Cases, number: int) -> Offset:
     """Return how far a site's masks of a class lie outside the images' edges, in px at 256."""
     masks = [np.asarray(mask) == number for mask in cases.masks]
@@ -155,15 +167,6 @@ def site_edges(cases: Cases, number: int) -> Offset:
     images = [np.asarray(image) for image in cases.images]
     found = measure_edges(images, masks, spacing=voxels)
     return rescaled(found, SIDE / float(np.median(sides)))
-
-
-def counts_of(rows: Sequence[CaseRow]) -> dict[str, Counts]:
-    """Return each site's counts of objects, of all classes together; none without a model."""
-    counted: dict[str, Counts] = {}
-    for row in rows:
-        if row.class_number == 1 and row.objects is not None:
-            counted[row.site] = counted.get(row.site, Counts()) + row.objects
-    return dict(sorted(counted.items()))
 
 
 def by_site(rows: Sequence[CaseRow]) -> dict[str, list[CaseRow]]:

@@ -82,13 +82,14 @@ def measure_cases(
     Distances are in the unit of ``cases.spacing``, in pixels without. ``predicted`` holds values
     0..C, ``sure`` the same for objects alone that the model is sure of.
     """
-    rows = []
+    rows, given = [], cases.spacing
+    voxels = [None] * len(cases) if given is None else np.asarray(given, float).tolist()
     for place, (case, site) in enumerate(zip(cases.ids, sites, strict=True)):
         mask = np.asarray(cases.masks[place])
         objects = None if sure is None else count_case(mask, sure[place])
         for k in range(1, classes + 1):
             drawn, found = mask == k, predicted[place] == k
-            offset, wobble = contour_gap(drawn, found, _spacing(cases, place))
+            offset, wobble = contour_gap(drawn, found, voxels[place])
             share, is_found = dice(found, drawn), bool(found.any())
             row = CaseRow(case, site, k, offset, wobble, share, bool(drawn.any()), is_found)
             rows.append(replace(row, objects=objects))
@@ -96,7 +97,7 @@ def measure_cases(
     for number, row in enumerate(rows):
         place, k = number // classes, row.class_number
         drawn, found = np.asarray(cases.masks[place]) == k, predicted[place] == k
-        away = misfit(drawn, found, habits[row.site, k], _spacing(cases, place))
+        away = misfit(drawn, found, habits[row.site, k], voxels[place])
         rows[number] = replace(row, misfit=away)
     return rows
 
@@ -108,10 +109,6 @@ def habits_of(rows: Sequence[CaseRow]) -> dict[tuple[str, int], float]:
         mine = known.setdefault((row.site, row.class_number), [])
         mine += [row.offset] if math.isfinite(row.offset) else []
     return {key: float(np.median(mine)) if mine else 0.0 for key, mine in known.items()}
-
-
-def _spacing(cases: Cases, place: int) -> list[float] | None:
-    return None if cases.spacing is None else [float(size) for size in cases.spacing[place]]
 
 
 def misfit(
@@ -145,7 +142,6 @@ def misfit(
 class SecondLook:
     """One case and why to look at it again."""
 
-    rank: int
     row: CaseRow
     reason: str
     is_unusual: bool
@@ -163,11 +159,10 @@ def second_looks(rows: Sequence[CaseRow], unit: str) -> list[SecondLook]:
     most = max(1, int(MOST * len({row.case for row in rows})))
     first = list(dict.fromkeys(row.case for row in found))[:most]
     usual = float(np.median([row.misfit for row in found])) if found else 0.0
-    looks: list[SecondLook] = []
+    looks = []
     for row in found:
         reason = _reason(row, habits[row.site, row.class_number], unit)
-        is_unusual = row.case in first and row.misfit > USUAL * usual
-        looks.append(SecondLook(len(looks) + 1, row, reason, is_unusual))
+        looks.append(SecondLook(row, reason, row.case in first and row.misfit > USUAL * usual))
     return looks
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import norm
 
 from feda3i.audit.case_rows import CaseRow
-from feda3i.quality import Offset, combined, rescaled, site_effects, site_offset
+from feda3i.quality import Effects, Offset, combined, rescaled, site_effects, site_offset
 from feda3i.quality.effects import WIDE, differ_by_chance
 from feda3i.quality.numbers import FloatArray
 from feda3i.quality.objects import ObjectFinding
@@ -156,53 +156,49 @@ def judge_sites(
     trusted: Mapping[str, Offset] | None = None,
 ) -> tuple[Overall, list[SiteFinding]]:
     """Compare all sites of a class with each other, or with trusted masks' offsets by estimator."""
-    weak = _weak(sites)
     by = {key: [one.answers.get(key, NOT_ASKED) for one in sites.values()] for key in ESTIMATORS}
-    if weak:
+    if weak := _weak(sites):
         by[CONTOUR] = [Offset.unknown(one.cases, weak) for one in by[CONTOUR]]
     zero = trusted or {}
     both = combined(by[EDGES], by[CONTOUR], zero.get(EDGES), zero.get(CONTOUR))
+    effects = site_effects(both, zero.get(EDGES))
     known = np.array([one.is_known for one in both])
     offset, error = np.array([(one.offset, one.error) for one in both]).reshape(-1, 2).T
     chance = differ_by_chance(offset[known], error[known]) if known.any() else 1.0
-    if trusted is None:
-        middle, errors = _mean(both, offset, known), _own_errors(error, known)
+    nobody = ""
+    if zero:
+        border, model = zero.get(EDGES, NOT_ASKED), zero.get(CONTOUR, NOT_ASKED)
+        middle, b_error = (border.offset, border.error) if border.is_known else (0.0, model.error)
+        errors, others = np.hypot(error, b_error), "the trusted masks"
+        if not any(one.is_known for one in zero.values()):
+            nobody = "; ".join(f"trusted masks: {one.reason}" for one in zero.values())
     else:
-        middle, b_error = _trusted_zero(zero)
-        errors = np.hypot(error, b_error)
-    nobody = _no_comparison(int(known.sum()), trusted)
-    limit = _margin(both)
+        middle, errors = _mean(both, offset, error, known, effects.tau)
+        others = "the others"
+        if known.sum() < 2:
+            nobody = "one site could be measured: there is no other site to compare it with"
+    radii = [one.radius for one in both if one.radius > 0]
+    limit = MATTERS * float(np.median(radii)) if radii else 2.0  # by this contours must differ
     shifts = {key: _constant(answers, both) for key, answers in by.items()}
     findings = []
     for k, (name, one) in enumerate(sites.items()):
-        answers = [by[key][k] for key in ESTIMATORS]
-        silent = {
-            key: told.reason
-            for key, told in zip(ESTIMATORS, answers, strict=True)
-            if told.reason and told is not NOT_ASKED
+        answers = {key: by[key][k] for key in ESTIMATORS if by[key][k] is not NOT_ASKED}
+        silent = {key: told.reason for key, told in answers.items() if told.reason}
+        alone = {
+            key: scale.pixel * (told.offset + shifts[key] - middle)
+            for key, told in answers.items()
+            if told.is_known
         }
-        found = SiteFinding(
-            site=name,
-            class_name=class_name,
-            cases=one.cases,
-            verdict="cannot tell",
-            reason=nobody,
-            by_estimator={
-                key: scale.pixel * (by[key][k].offset + shift - middle)
-                for key, shift in shifts.items()
-                if by[key][k].is_known
-            },
-            silent=silent,
-        )
-        if not known[k]:
-            found = replace(found, reason="; ".join(dict.fromkeys(silent.values())))
-        elif not nobody:
-            is_alike = trusted is None and chance > ALIKE
-            others = "the others" if trusted is None else "the trusted masks"
+        reason = nobody if known[k] else "; ".join(dict.fromkeys(silent.values()))
+        found = SiteFinding(name, class_name, one.cases, "cannot tell", reason)
+        found = replace(found, by_estimator=alone, silent=silent)
+        if known[k] and not nobody:
+            is_alike = not zero and chance > ALIKE
             away = offset[k] - middle
             found = _told(found, away, float(errors[k]), limit, scale, is_alike, others)
         findings.append(found)
-    return _overall(class_name, both, chance, trusted, scale, weak), findings
+    said = _said(both, effects, chance, zero, scale, weak)
+    return Overall(class_name, chance, "; ".join(said)), findings
 
 
 def _weak(sites: Mapping[str, SiteNumbers]) -> str:
@@ -216,40 +212,26 @@ def _weak(sites: Mapping[str, SiteNumbers]) -> str:
     return ""
 
 
-def _mean(both: Sequence[Offset], offset: FloatArray, known: FloatArray) -> float:
-    """Return the mean of the sites, weighted as by the random-effects model."""
-    tau = site_effects(both).tau
+def _mean(
+    both: Sequence[Offset], offset: FloatArray, error: FloatArray, known: FloatArray, tau: float
+) -> tuple[float, FloatArray]:
+    """Return the sites' mean by the random-effects model, and the errors of offsets from it.
+
+    Each site is a part of that mean.
+    """
     raw = np.array([1 / (one.error**2 + tau**2) if one.is_known else 0.0 for one in both])
     weights = raw / max(raw.sum(), 1e-12)
-    return float(weights @ np.where(known, offset, 0.0))
-
-
-def _own_errors(error: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the errors of the sites' offsets from the mean of all; each is a part of that mean."""
     share = 1 / max(int(known.sum()), 1)
     others = float(np.square(error[known]).sum()) - error**2
-    return np.asarray(np.sqrt((1 - share) ** 2 * error**2 + share**2 * others))
+    errors = np.asarray(np.sqrt((1 - share) ** 2 * error**2 + share**2 * others))
+    return float(weights @ np.where(known, offset, 0.0)), errors
 
 
-def _trusted_zero(zero: Mapping[str, Offset]) -> tuple[float, float]:
-    """Return where trusted masks lie, and the error of that."""
-    border, model = zero.get(EDGES, NOT_ASKED), zero.get(CONTOUR, NOT_ASKED)
-    return (border.offset, border.error) if border.is_known else (0.0, model.error)
-
-
-def _no_comparison(known: int, trusted: Mapping[str, Offset] | None) -> str:
-    """Return why no site can be judged; nothing if some can."""
-    if trusted is None and known < 2:
-        return "one site could be measured: there is no other site to compare it with"
-    if trusted is not None and not any(one.is_known for one in trusted.values()):
-        return "; ".join(f"trusted masks: {one.reason}" for one in trusted.values())
-    return ""
-
-
-def _margin(both: Sequence[Offset]) -> float:
-    """Return by how much contours must differ to matter."""
-    radii = [one.radius for one in both if one.radius > 0]
-    return MATTERS * float(np.median(radii)) if radii else 2.0
+def _constant(answers: Sequence[Offset], both: Sequence[Offset]) -> float:
+    """Return an estimator's own constant, which is no opinion about any site."""
+    pairs = zip(answers, both, strict=True)
+    away = [b.offset - a.offset for a, b in pairs if a.is_known and b.is_known]
+    return float(np.mean(away)) if away else 0.0
 
 
 def _told(
@@ -267,68 +249,57 @@ def _told(
     near, far = sorted((abs(low), abs(high)))
     ends = f"{abs(by):.1f} {unit} ({near:.1f} to {far:.1f})"
     side: Verdict = "larger" if by > 0 else "smaller"
-    verdict: Verdict
+    verdict: Verdict = "cannot tell"
+    said = (
+        f"{low:+.1f} to {high:+.1f} {unit}: too few cases, or they differ too much from each other"
+    )
     if (low > 0 or high < 0) and not is_alike:
         if abs(by) >= limit:
             verdict, said = side, f"draws {ends} {side} than {others}"
         else:
             verdict, said = "slightly", f"draws slightly {side} than {others}, {ends}"
-    elif max(-low, high) <= 2 * limit or (is_alike and max(-low, high) <= 4 * limit):
+    elif max(-low, high) <= (4 if is_alike else 2) * limit:
         verdict = "about the same"
         said = f"draws about the same as {others}: within {far:.1f} {unit}"
-    else:
-        verdict = "cannot tell"
-        said = (
-            f"{low:+.1f} to {high:+.1f} {unit}: too few cases, or they differ too much from each "
-            f"other"
-        )
     sure = float(norm.cdf(abs(away) / error)) if error > 0 else 1.0
     return replace(found, verdict=verdict, reason=said, relative=by, low=low, high=high, sure=sure)
 
 
-def _constant(answers: Sequence[Offset], both: Sequence[Offset]) -> float:
-    """Return an estimator's own constant, which is no opinion about any site."""
-    pairs = zip(answers, both, strict=True)
-    away = [b.offset - a.offset for a, b in pairs if a.is_known and b.is_known]
-    return float(np.mean(away)) if away else 0.0
-
-
-def _overall(
-    class_name: str,
+def _said(
     both: Sequence[Offset],
+    effects: Effects,
     chance: float,
-    trusted: Mapping[str, Offset] | None,
+    zero: Mapping[str, Offset],
     scale: Scale,
     weak: str,
-) -> Overall:
-    border = None if trusted is None else trusted.get(EDGES)
-    effects = site_effects(both, border)
-    count = sum(one.is_known for one in both)
-    unit, said = sign_of(scale.unit), []
-    if count == 0 or (count < 2 and trusted is None):
-        said.append(f"cannot tell: {weak or 'fewer than two sites could be measured'}")
+) -> list[str]:
+    """Return what was found of all sites together."""
+    count, unit = sum(one.is_known for one in both), sign_of(scale.unit)
+    if count == 0 or (count < 2 and not zero):
+        said = [f"cannot tell: {weak or 'fewer than two sites could be measured'}"]
     elif count < 2:
-        said.append("one site, compared with trusted masks")
+        said = ["one site, compared with trusted masks"]
     elif chance > ALIKE:
-        more = "" if trusted else ", nor can anyone tell whether all are wrong in the same way"
-        said.append(f"the {count} sites differ no more than by chance (p = {chance:.2f}){more}")
+        more = "" if zero else ", nor can anyone tell whether all are wrong in the same way"
+        said = [f"the {count} sites differ no more than by chance (p = {chance:.2f}){more}"]
     else:
         p = "< 0.001" if chance < 0.001 else f"= {chance:.3f}"
-        said.append(
+        tau = f"{scale.pixel * effects.tau:.1f} {unit}"
+        said = [
             f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
-            f"{scale.pixel * effects.tau:.1f} {unit}"
-        )
-    if border is not None:
-        told = (
-            f"{scale.pixel * border.offset:+.1f} {unit} (standard error "
-            f"{scale.pixel * border.error:.1f}) outside the border in their images"
-            if border.is_known
-            else f"cannot be told from the images: {border.reason}"
-        )
+            f"{tau}"
+        ]
+    if (border := zero.get(EDGES)) is not None:
+        told = f"cannot be told from the images: {border.reason}"
+        if border.is_known:
+            b, error = scale.pixel * border.offset, scale.pixel * border.error
+            told = (
+                f"{b:+.1f} {unit} (standard error {error:.1f}) outside the border in their images"
+            )
         said.append(f"b0 of the trusted masks: {told}")
     if effects.reason and count > 1:
         said.append(f"nobody should redraw by this: {effects.reason}")
-    return Overall(class_name, chance, "; ".join(said))
+    return said
 
 
 def percent(share: float) -> str:

@@ -8,17 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from feda3i.audit.assemble import (
-    TRUSTED,
-    build_audit,
-    counts_of,
-    numbers_of,
-    offsets_of_trusted,
-    pixel_of,
-)
+from feda3i.audit.assemble import TRUSTED, audit_cases
 from feda3i.audit.case_rows import CaseRow, measure_cases
 from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
-from feda3i.audit.judge import Audit, Scale
+from feda3i.audit.judge import Audit
 from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases, Federation, in_own_pixels
 from feda3i.core.normalise import Normalise
@@ -66,27 +59,26 @@ def from_federation(
         )
     rule, classes = normalise_of(recipe), len(federation.classes)
     cases, unit = in_own_pixels(_as_seen(federation.train, rule))
-    scale, sites = Scale(unit, pixel_of(cases)), _sites(federation)
+    place = {int(i): site for site, index in federation.sites.items() for i in index}
+    sites, right = [place[i] for i in range(len(cases))], None
     rows = _rows(cases, sites, found, classes)
-    zero = None
     if trusted is not None:
-        right = in_own_pixels(_as_seen(trusted, rule))[0]
-        zero = offsets_of_trusted(
-            right, _rows(right, [TRUSTED] * len(right), good, classes), classes, scale
-        )
+        seen = in_own_pixels(_as_seen(trusted, rule))[0]
+        right = seen, _rows(seen, [TRUSTED] * len(seen), good, classes)
     pixel = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
-    audit = build_audit(
-        recipe.title,
-        how,
-        scale,
-        federation.classes,
-        numbers_of(cases, sites, rows, classes, scale),
-        zero,
-        objects=counts_of(rows),
+    audit = audit_cases(
+        *(recipe.title, how, unit, cases, rows, sites, federation.classes, right),
         notes=() if model is None else (GIVEN,),
         true={site: pixel * mu for site, mu in true_offsets(federation.notes).items()},
     )
-    return audit, rows, _shown(cases, found)
+    places = {case: k for k, case in enumerate(cases.ids)}
+
+    def show(case: str) -> tuple[Any, Any, Any]:
+        k = places[case]
+        suggested = None if found is None else np.asarray(found.masks[k])
+        return np.asarray(cases.images[k]), np.asarray(cases.masks[k]), suggested
+
+    return audit, rows, show
 
 
 def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
@@ -135,20 +127,3 @@ def _as_seen(cases: Cases, rule: Normalise) -> Cases:
     if rule.is_none:
         return cases
     return replace(cases, images=stacked([rule(np.asarray(image)) for image in cases.images]))
-
-
-def _sites(federation: Federation) -> list[str]:
-    place = {int(i): site for site, index in federation.sites.items() for i in index}
-    return [place[i] for i in range(len(federation.train))]
-
-
-def _shown(cases: Cases, found: Predicted | None) -> Show:
-    """Return a function that finds a case's image, mask and a model's mask by its id."""
-    places = {case: place for place, case in enumerate(cases.ids)}
-
-    def show(case: str) -> Any:
-        k = places[case]
-        suggested = None if found is None else np.asarray(found.masks[k])
-        return np.asarray(cases.images[k]), np.asarray(cases.masks[k]), suggested
-
-    return show

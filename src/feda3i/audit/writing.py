@@ -95,12 +95,12 @@ def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) ->
     """Return a site's list as CSV; it holds the names of cases and stays at the site."""
     columns = ["rank", "case", "class", "look_again", "why", "misfit", "offset", "dice", "unit"]
     rows = []
-    for look in looks:
+    for rank, look in enumerate(looks, 1):
         one, again = look.row, "yes" if look.is_unusual else "no"
         values = (one.misfit, one.offset, one.dice)
         known = [_rounded(v) if math.isfinite(v) else "" for v in values]
         name = classes[one.class_number - 1]
-        rows.append([look.rank, one.case, name, again, look.reason, *known, unit])
+        rows.append([rank, one.case, name, again, look.reason, *known, unit])
     return csv_text(columns, rows)
 
 

@@ -105,7 +105,6 @@ def test_cases_that_fit_least_come_first_and_at_most_one_in_twenty_is_to_be_look
     looks = second_looks(rows, "px")
     first = [one.row.case for one in looks[:5]]
     assert first == ["apart", "undrawn", "unfound", "far", "wobbly"]
-    assert [one.rank for one in looks] == list(range(1, len(looks) + 1))
     assert "both empty" not in {one.row.case for one in looks}
     assert looks[3].reason == "drawn 6.4 px larger than this site usually does"
     assert looks[4].reason.startswith("the contour departs")
