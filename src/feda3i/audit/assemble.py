@@ -18,21 +18,17 @@ TRUSTED = "trusted"  # stands for a site, for masks that are known to be right
 
 
 def build_audit(
-    title: str,
-    how: str,
     scale: Scale,
     classes: Sequence[str],
     sites: Sequence[Mapping[str, SiteNumbers]],
     trusted: Sequence[Mapping[str, Offset]] | None = None,
-    *,
     objects: Mapping[str, Counts] | None = None,
-    notes: tuple[str, ...] = (),
-    true: Mapping[str, float] | None = None,
+    **more: Any,
 ) -> Audit:
     """Judge every class; no case's name is in the result.
 
     ``sites`` holds by class what is known of each site, ``trusted`` the offsets by estimator of
-    masks that are known to be right.
+    masks that are known to be right, ``more`` what else an audit says of itself.
     """
     overall, findings = [], []
     for k, name in enumerate(classes):
@@ -41,21 +37,16 @@ def build_audit(
         overall.append(said)
         findings += found
     return Audit(
-        title=title,
-        how=how,
         unit=scale.unit,
         is_absolute=trusted is not None,
         overall=tuple(overall),
         findings=tuple(findings),
         objects=tuple(judge_objects(objects or {})),
-        notes=notes,
-        true=true or {},
+        **more,
     )
 
 
 def audit_cases(
-    title: str,
-    how: str,
     unit: str,
     cases: Cases,
     rows: Sequence[CaseRow],
@@ -80,7 +71,7 @@ def audit_cases(
     for site, mine in by_site([row for row in rows if row.class_number == 1]).items():
         if counted := [row.objects for row in mine if row.objects is not None]:
             objects[site] = sum(counted, Counts())
-    return build_audit(title, how, scale, classes, numbers, zero, objects=objects, **more)
+    return build_audit(scale, classes, numbers, zero, objects, **more)
 
 
 def looks_of(rows: Sequence[CaseRow], unit: str) -> dict[str, list[SecondLook]]:
@@ -128,7 +119,7 @@ def audit_arrays(
         rows = measure_cases(cases, sites, np.asarray(predicted, np.uint8), classes=len(classes))
     unit = "px" if spacing is None else "mm"
     right = None if trusted is None else (_cases(*trusted, None), ())
-    return audit_cases("arrays", how, unit, cases, rows, sites, classes, right)
+    return audit_cases(unit, cases, rows, sites, classes, right, title="arrays", how=how)
 
 
 def _cases(images: Any, masks: Any, spacing: ArrayLike | None) -> Cases:
@@ -144,17 +135,13 @@ def numbers_of(
     cases: Cases, sites: Sequence[str], rows: Sequence[CaseRow], classes: int, scale: Scale
 ) -> list[dict[str, SiteNumbers]]:
     """Return by class the numbers of each site: of a model's rows, and of the edges."""
-    places: dict[str, list[int]] = {}
-    for place, site in enumerate(sites):
-        places.setdefault(site, []).append(place)
-    found = []
-    for k in range(1, classes + 1):
-        here = by_site([row for row in rows if row.class_number == k])
-        each = {}
-        for site, index in sorted(places.items()):
-            edges = site_edges(cases.take(np.array(index)), k)
-            each[site] = site_numbers(len(index), here.get(site, ()), scale, edges)
-        found.append(each)
+    found: list[dict[str, SiteNumbers]] = [{} for _ in range(classes)]
+    for site in sorted(set(sites)):
+        own = cases.take(np.array([k for k, name in enumerate(sites) if name == site]))
+        mine = [row for row in rows if row.site == site]
+        for k, each in enumerate(found, 1):
+            here, edges = [row for row in mine if row.class_number == k], site_edges(own, k)
+            each[site] = site_numbers(len(own), here, scale, edges)
     return found
 
 

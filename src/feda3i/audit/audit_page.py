@@ -70,13 +70,16 @@ def _block(name: str, **values: Any) -> html.Html:
 def _who(audit: Audit, findings: Sequence[SiteFinding]) -> dict[str, Any]:
     """Return plot and table of one class as the template takes them."""
     judged = [one for one in findings if one.relative is not None]
-    rows, true = judged[:MOST], _true_beside(audit)
+    # The true offsets from the audit's zero, in simulations.
+    middle = 0.0 if audit.is_absolute or not audit.true else np.mean(list(audit.true.values()))
+    true = {site: float(value - middle) for site, value in audit.true.items()}
+    rows = judged[:MOST]
     ends = [v for one in rows for v in (one.low, one.high, 0.0) if v is not None]
     ends += [by for one in rows for by in one.by_estimator.values()]
     signs: list[tuple[str, Shape, int, str]] = [
-        (verdict, shape, series, "")
-        for verdict, (shape, series, _) in VERDICTS.items()
-        if any(one.verdict == verdict for one in rows)
+        (words, shape, series, "")
+        for words, (shape, series, _) in VERDICTS.items()
+        if any(one.verdict == words for one in rows)
     ]
     if any(_marks(one) for one in rows):
         signs.append(("by the edges in its images", "cross", 6, ""))
@@ -97,15 +100,9 @@ def _who(audit: Audit, findings: Sequence[SiteFinding]) -> dict[str, Any]:
 
 def _row(one: SiteFinding, true: float | None) -> dict[str, Any]:
     shape, series, _ = VERDICTS[one.verdict]
-    return {
-        "site": one.site,
-        "name": html.short(one.site, LONGEST),
-        "low": one.low,
-        "high": one.high,
-        "true": true,
-        "alone": _marks(one),
-        "point": Point(one.relative or 0.0, 0.0, f"{one.site}: {one.reason}", shape, series),
-    }
+    point = Point(one.relative or 0.0, 0.0, f"{one.site}: {one.reason}", shape, series)
+    name = html.short(one.site, LONGEST)
+    return {**vars(one), "name": name, "true": true, "alone": _marks(one), "point": point}
 
 
 def _marks(one: SiteFinding) -> list[tuple[Shape, float, float]]:
@@ -127,12 +124,6 @@ def _cells(one: SiteFinding) -> list[object]:
         Cell(sure, one.sure),
         one.cases,
     ]
-
-
-def _true_beside(audit: Audit) -> dict[str, float]:
-    """Return the true offsets from the audit's zero, in simulations."""
-    middle = 0.0 if audit.is_absolute or not audit.true else np.mean(list(audit.true.values()))
-    return {site: float(value - middle) for site, value in audit.true.items()}
 
 
 def _objects(audit: Audit) -> dict[str, Any]:

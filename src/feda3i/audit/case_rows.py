@@ -89,9 +89,8 @@ def measure_cases(
         objects = None if sure is None else count_case(mask, sure[place])
         for k in range(1, classes + 1):
             drawn, found = mask == k, predicted[place] == k
-            offset, wobble = contour_gap(drawn, found, voxels[place])
-            share, is_found = dice(found, drawn), bool(found.any())
-            row = CaseRow(case, site, k, offset, wobble, share, bool(drawn.any()), is_found)
+            gap, is_drawn = contour_gap(drawn, found, voxels[place]), bool(drawn.any())
+            row = CaseRow(case, site, k, *gap, dice(found, drawn), is_drawn, bool(found.any()))
             rows.append(replace(row, objects=objects))
     habits = habits_of(rows)
     for number, row in enumerate(rows):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +43,14 @@ class Predicted:
     masks: Stack
     sure: Stack
 
-    @classmethod
-    def nothing(cls, cases: Cases) -> Self:
-        """Return empty masks of some cases, to be filled."""
-        return cls(zeros_like(cases.masks), zeros_like(cases.masks))
 
-    def put(self, place: int, probabilities: NDArray[np.float32]) -> None:
-        """Put in what probabilities ``(class, *space)`` of one case say."""
-        mask = label_map(probabilities[None])[0]
-        self.masks[place] = mask
-        self.sure[place] = sure_objects(mask, probabilities)
+def drawn(cases: Cases, answers: Iterable[tuple[int, NDArray[np.float32]]]) -> Predicted:
+    """Return masks of cases from places and probabilities ``(class, *space)``."""
+    masks, sure = zeros_like(cases.masks), zeros_like(cases.masks)
+    for place, probabilities in answers:
+        masks[place] = mask = label_map(probabilities[None])[0]
+        sure[place] = sure_objects(mask, probabilities)
+    return Predicted(masks, sure)
 
 
 def warm_up_recipe(recipe: Recipe, federation: Federation, steps: int = STEPS) -> Recipe:
@@ -101,36 +100,33 @@ def cross_predict(
     recipe: Recipe, federation: Federation, trusted: Cases | None, listener: Listener
 ) -> tuple[Predicted, Predicted | None]:
     """Return predictions for all training cases, and for trusted ones, by models new to them."""
-    found = Predicted.nothing(federation.train)
-    every = np.arange(len(federation.train))
-    total: list[NDArray[np.float32]] = []
-    folds = folds_of(federation, recipe.seed)
+    folds, models = folds_of(federation, recipe.seed), []
     for number, fold in enumerate(folds, 1):
         named = recipe.model_copy(update={"title": f"model {number} of {len(folds)}"})
-        model = train(named, replace(federation, sites=fold), listener)
-        kept = np.concatenate(list(fold.values()))
-        _predict(model, federation.train, np.setdiff1d(every, kept), found)
-        if trusted is not None:
-            new = list(model.probabilities(trusted.images))
-            total = [a + b for a, b in zip(total, new, strict=True)] if total else new
+        models.append(train(named, replace(federation, sites=fold), listener))
+    every = np.arange(len(federation.train))
+    new = [np.setdiff1d(every, np.concatenate(list(fold.values()))) for fold in folds]
+    pairs = zip(models, new, strict=True)
+    found = drawn(
+        federation.train,
+        chain.from_iterable(_answers(model, federation.train, where) for model, where in pairs),
+    )
     if trusted is None:
         return found, None
-    mean = Predicted.nothing(trusted)
-    for place, one in enumerate(total):
-        mean.put(place, one / np.float32(len(folds)))
-    return found, mean
+    both = zip(*(model.probabilities(trusted.images) for model in models), strict=True)
+    means = (np.asarray(sum(each) / np.float32(len(folds))) for each in both)
+    return found, drawn(trusted, enumerate(means))
 
 
 def predict_all(model: Predictor, cases: Cases) -> Predicted:
     """Return what a model would draw."""
-    found = Predicted.nothing(cases)
-    _predict(model, cases, np.arange(len(cases)), found)
-    return found
+    return drawn(cases, _answers(model, cases, np.arange(len(cases))))
 
 
-def _predict(model: Predictor, cases: Cases, where: Index, found: Predicted) -> None:
-    """Put a model's answers of the cases at these positions in their places, some at a time."""
+def _answers(
+    model: Predictor, cases: Cases, where: Index
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Yield place and probabilities of the cases at these places, predicted some at a time."""
     for start in range(0, len(where), AT_ONCE):
         part = where[start : start + AT_ONCE]
-        for place, one in zip(part, model.probabilities(cases.images[part]), strict=True):
-            found.put(int(place), one)
+        yield from zip(part.tolist(), model.probabilities(cases.images[part]), strict=True)

@@ -34,31 +34,22 @@ def page_of_cases(
 
 def page_of_looks(site: str, looks: Sequence[SecondLook], show: Show) -> str:
     """Return a site's page of the cases to look at again, zoomed to their objects."""
-    pictures = []
-    for one in looks:
-        if one.is_unusual:
-            image, given, suggested = show(one.row.case)
-            masks = {"given": given == one.row.class_number}
-            if suggested is not None:
-                masks["predicted"] = suggested == one.row.class_number
-            pictures.append(_zoomed(one, site, image, masks))
     return page_of_cases(
         f"{site}: cases to look at again",
         "Most conspicuous first",
-        {site: pictures},
+        {site: [_zoomed(one, site, show) for one in looks if one.is_unusual]},
         ["A model and this site's own habit would draw these cases otherwise; that is no proof."],
     )
 
 
-def _zoomed(
-    look: SecondLook, site: str, image: Bytes, masks: Mapping[str, NDArray[np.bool_]]
-) -> Picture:
+def _zoomed(look: SecondLook, site: str, show: Show) -> Picture:
+    image, given, suggested = show(look.row.case)
+    maps = {"given": given} if suggested is None else {"given": given, "predicted": suggested}
+    masks = {kind: (one == look.row.class_number).view(np.uint8) for kind, one in maps.items()}
     both = np.logical_or.reduce(list(masks.values()))
     if both.any():
         extent = [np.ptp(places) for places in np.nonzero(both)]
         window = box_around(both, margin=max(2, round(MARGIN * float(max(extent)))))
-        image = image[window]
-        masks = {kind: mask[window] for kind, mask in masks.items()}
+        image, masks = image[window], {kind: mask[window] for kind, mask in masks.items()}
     pixels = np.clip(image, 0, 255).astype(np.uint8)
-    drawn_masks = {kind: mask.astype(np.uint8) for kind, mask in masks.items()}
-    return Picture(look.row.case, site, None, pixels, drawn_masks, look.reason)
+    return Picture(look.row.case, site, None, pixels, masks, look.reason)

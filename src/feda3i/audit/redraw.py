@@ -24,15 +24,7 @@ from feda3i.data.division import home, list_folder
 from feda3i.errors import DataError, check_choice
 from feda3i.files import csv_text, write_file
 from feda3i.geometry import relative_sizes
-from feda3i.quality import (
-    SIDE,
-    Effects,
-    Offset,
-    colour_profile,
-    longest_side,
-    redraw,
-    site_effects,
-)
+from feda3i.quality import SIDE, Effects, Offset, colour_profile, longest_side, redraw, site_effects
 from feda3i.quality.edges import SPAN, Evidence
 from feda3i.quality.measure import measure_profiles
 from feda3i.quality.numbers import FloatArray
@@ -66,16 +58,26 @@ class Decision:
         moves = [float(one.moves[k]) * longest / SIDE for one in self.effects]
         return [px if abs(px) >= LEAST else 0.0 for px in moves]
 
+    def habits(self, site: str) -> list[tuple[str, str]]:
+        """Return each class, and how the site draws it."""
+        k, found = self.sites.index(site), []
+        for name, effect in zip(self.classes, self.effects, strict=True):
+            beside = "the trusted masks" if effect.is_trusted else "the others"
+            habit = f"the site draws {effect.own[k] * self.pixel:+.1f} px beside {beside}"
+            found.append((name, habit))
+        return found
+
     def told(self) -> list[str]:
         """Return who moves by how much and how sure that is, and why nobody does."""
         lines = []
         for name, effect in zip(self.classes, self.effects, strict=True):
             head = f"{name}: " if len(self.classes) > 1 else ""
             if effect.is_trusted:
-                b, error = effect.b * self.pixel, effect.b_error * self.pixel
-                lines.append(
-                    f"{head}b0 of the trusted masks {b:+.1f} px, standard error {error:.1f}"
+                b, error = (
+                    effect.b * self.pixel,
+                    f"standard error {effect.b_error * self.pixel:.1f}",
                 )
+                lines.append(f"{head}b0 of the trusted masks {b:+.1f} px, {error}")
             if effect.reason or not effect.moves.any():
                 why = effect.reason or "the sites differ no more than by chance"
                 lines.append(f"{head}nobody moves: {why}")
@@ -100,15 +102,17 @@ def decide(listing: Listing, trusted: Listing | None = None, trusted_site: str =
     sites = tuple(sorted({home(case) for case in listing.cases}))
     if trusted_site:
         check_choice("--trusted-site", trusted_site, sites)
-    classes = listing.options.classes or ("lesion",)
+    classes = tuple(listing.options.classes or ("lesion",))
     found, side = measure_tree(listing, home)
-    border = None if trusted is None else measure_tree(trusted, lambda case: "")[0][""]
-    is_trusted = [site == trusted_site for site in sites]
-    effects = []
-    for k in range(len(classes)):
-        measured = [found[site][k] for site in sites]
-        effects.append(site_effects(measured, None if border is None else border[k], is_trusted))
-    return Decision(sites, tuple(classes), tuple(effects), side / SIDE)
+    border: Sequence[Offset | None] = [None] * len(classes)
+    if trusted is not None:
+        border = measure_tree(trusted, lambda _: "")[0][""]
+    right = [site == trusted_site for site in sites]
+    effects = tuple(
+        site_effects([found[site][k] for site in sites], border[k], right)
+        for k in range(len(classes))
+    )
+    return Decision(sites, classes, effects, side / SIDE)
 
 
 def measure_tree(
@@ -123,13 +127,11 @@ def measure_tree(
     sides = []
     for case in listing.cases:
         raw = listing.read(case)
-        mine = profiles.setdefault(site_of(case), [[] for _ in range(count)])
-        image = byte_values(raw.image)
-        sides.append(longest_side(raw.mask.shape, _voxels(raw)))
-        for k in range(count):
-            profile = colour_profile(image, np.asarray(raw.mask) == k + 1, _voxels(raw))
-            if profile is not None:
-                mine[k].append(profile)
+        image, voxels = byte_values(raw.image), _voxels(raw)
+        sides.append(longest_side(raw.mask.shape, voxels))
+        for k, mine in enumerate(profiles.setdefault(site_of(case), [[] for _ in range(count)])):
+            profile = colour_profile(image, np.asarray(raw.mask) == k + 1, voxels)
+            mine += [] if profile is None else [profile]
     found = {site: [measure_profiles(one) for one in each] for site, each in profiles.items()}
     return found, float(np.median(sides))
 
@@ -148,18 +150,27 @@ def write_tree(
     changes: list[list[Any]] = []
     evidence: dict[str, list[tuple[float, float]]] = {}
     for case in listing.cases:
-        raw = listing.read(case)
-        own = decision.moves(home(case), longest_side(raw.mask.shape, _voxels(raw)))
-        kept = case.images if any(own) else (*case.images, *case.masks)
-        for file in kept:
-            _copy(file, target)
+        raw, site = listing.read(case), home(case)
+        own = decision.moves(site, longest_side(raw.mask.shape, _voxels(raw)))
+        for file in case.images if any(own) else (*case.images, *case.masks):
+            if not (copy := target / file.name).exists():  # a file may belong to several cases
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file.place, copy)
         if any(own):
             for file in case.masks:
-                changes += _write(file, target, case, own, listing.options, decision)
+                given, moved, data = _redrawn(file, own, listing.options)
+                (target / file.name).parent.mkdir(parents=True, exist_ok=True)
+                write_file(target / file.name, data)
+                digest = hashlib.sha256(data).hexdigest()
+                for k, (name, habit) in enumerate(decision.habits(site)):
+                    areas = [int((mask == k + 1).sum()) for mask in (given, moved)]
+                    if any(areas):
+                        moves = round(own[k], 2), *areas
+                        changes.append([file.name, case.id, site, name, *moves, digest, habit])
             after = redraw(np.asarray(raw.mask), own, _voxels(raw))
-            strengths = [_strength(raw, np.asarray(raw.mask)), _strength(raw, after)]
-            if all(np.isfinite(strengths)):
-                evidence.setdefault(home(case), []).append((strengths[0], strengths[1]))
+            before, now = _strength(raw, np.asarray(raw.mask)), _strength(raw, after)
+            if np.isfinite(before + now):
+                evidence.setdefault(site, []).append((before, now))
             show(case, raw, after)
     target.mkdir(parents=True, exist_ok=True)
     write_file(target / CHANGES, csv_text(list(COLUMNS), changes).encode(), mode=0o600)
@@ -188,49 +199,23 @@ def undo(source: Path, target: Path) -> int:
     return len(files)
 
 
-def _write(
-    file: FileEntry,
-    target: Path,
-    case: Pair,
-    own: Sequence[float],
-    options: Options,
-    decision: Decision,
-) -> list[list[Any]]:
-    """Write one mask file with its contours moved, in its own format; return rows of the table."""
-    if file.name.lower().endswith(VOLUMES):
-        given, moved, data = _volume(file, own, options)
-    else:
-        given, moved, data = _picture(file, own, len(decision.classes))
-    (target / file.name).parent.mkdir(parents=True, exist_ok=True)
-    write_file(target / file.name, data)
-    digest = hashlib.sha256(data).hexdigest()
-    row = decision.sites.index(home(case))
-    changes: list[list[Any]] = []
-    for k, (name, effect) in enumerate(zip(decision.classes, decision.effects, strict=True)):
-        areas = [int((mask == k + 1).sum()) for mask in (given, moved)]
-        if any(areas):
-            beside = "the trusted masks" if effect.is_trusted else "the others"
-            habit = f"the site draws {effect.own[row] * decision.pixel:+.1f} px beside {beside}"
-            px = round(own[k], 2)
-            changes.append([file.name, case.id, home(case), name, px, *areas, digest, habit])
-    return changes
-
-
-def _picture(
-    file: FileEntry, own: Sequence[float], classes: int
+def _redrawn(
+    file: FileEntry, own: Sequence[float], options: Options
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], bytes]:
-    """Return the classes of a picture's mask before and after, and the new file.
+    """Return the classes of a mask before and after, and the new file in its own format.
 
-    Pixels that keep their class keep their value; the others take the value that is the most
-    frequent one of their new class.
+    Pixels of pictures that keep their class keep their value; the others take the value that is
+    the most frequent one of their new class.
     """
+    if file.name.lower().endswith(VOLUMES):
+        return _volume(file, own, options)
     from PIL import Image
 
     data = read_file(file.place)
-    given = read_mask(data, classes=classes, upright=False).pixels.astype(np.uint8)
+    given = read_mask(data, classes=len(own), upright=False).pixels.astype(np.uint8)
     moved = redraw(given, own)
     with Image.open(io.BytesIO(data)) as opened:
-        kind, palette, options = opened.format or "PNG", opened.getpalette(), dict(opened.info)
+        kind, palette, exif = opened.format, opened.getpalette(), opened.info.get("exif")
         pixels = np.array(opened)
     values = pixels.reshape(*given.shape, -1)
     for k in np.unique(moved[moved != given]):
@@ -242,11 +227,11 @@ def _picture(
         made.putpalette(palette)
     elif opened.mode == "1":
         made = made.convert("1", dither=Image.Dither.NONE)
-    buffer = io.BytesIO()
     more: dict[str, Any] = {"quality": 100, "subsampling": 0} if kind == "JPEG" else {}
-    if "exif" in options:
-        more["exif"] = options["exif"]
-    made.save(buffer, kind, **more)
+    if exif is not None:
+        more["exif"] = exif
+    buffer = io.BytesIO()
+    made.save(buffer, kind or "PNG", **more)
     return given, moved, buffer.getvalue()
 
 
@@ -264,14 +249,6 @@ def _volume(
     return given, moved, data
 
 
-def _copy(file: FileEntry, target: Path) -> None:
-    """Copy a file once, whatever belongs to it."""
-    own = target / file.name
-    if not own.exists():
-        own.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file.place, own)
-
-
 def _strength(raw: RawCase, mask: NDArray[np.uint8]) -> float:
     """Return how well colours near the contour, inside and outside of it, can be told apart."""
     profile = colour_profile(byte_values(raw.image), mask > 0, _voxels(raw))
@@ -286,7 +263,4 @@ def byte_values(image: NDArray[Any]) -> NDArray[Any]:
 
 def _voxels(raw: RawCase) -> list[float] | None:
     """Return the relative sizes of voxels; pixels of pictures count as square."""
-    if raw.mask.ndim != 3 or not raw.spacing:
-        return None
-    sizes = relative_sizes(raw.spacing)
-    return None if sizes is None else list(sizes)
+    return relative_sizes(raw.spacing) if raw.mask.ndim == 3 and raw.spacing else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from feda3i.audit.assemble import TRUSTED, audit_cases
 from feda3i.audit.case_rows import CaseRow, measure_cases
-from feda3i.audit.cross_fit import STEPS, Predicted, cross_predict, predict_all, warm_up_recipe
+from feda3i.audit.cross_fit import STEPS, cross_predict, predict_all, warm_up_recipe
 from feda3i.audit.judge import Audit
 from feda3i.audit.pictures import Show
 from feda3i.core.cases import Cases, Federation, in_own_pixels
@@ -42,8 +41,7 @@ def from_federation(
     Without a model at hand, models are trained for it, unless the edges are to judge alone.
     """
     federation = _with_tests(federation, recipe)
-    found: Predicted | None = None
-    good: Predicted | None = None
+    found = good = None
     if model is not None:
         how, found = "edges in the images and a given model", predict_all(model, federation.train)
         good = None if trusted is None else predict_all(model, trusted)
@@ -60,14 +58,19 @@ def from_federation(
     rule, classes = normalise_of(recipe), len(federation.classes)
     cases, unit = in_own_pixels(_as_seen(federation.train, rule))
     place = {int(i): site for site, index in federation.sites.items() for i in index}
-    sites, right = [place[i] for i in range(len(cases))], None
-    rows = _rows(cases, sites, found, classes)
+    sites, rows, right = [place[i] for i in range(len(cases))], [], None
+    if found is not None:
+        rows = measure_cases(cases, sites, found.masks, found.sure, classes)
     if trusted is not None:
-        seen = in_own_pixels(_as_seen(trusted, rule))[0]
-        right = seen, _rows(seen, [TRUSTED] * len(seen), good, classes)
+        seen, own = in_own_pixels(_as_seen(trusted, rule))[0], []
+        if good is not None:
+            own = measure_cases(seen, [TRUSTED] * len(seen), good.masks, good.sure, classes)
+        right = seen, own
     pixel = 1.0 if cases.spacing is None else float(np.mean(cases.spacing))
     audit = audit_cases(
-        *(recipe.title, how, unit, cases, rows, sites, federation.classes, right),
+        *(unit, cases, rows, sites, federation.classes, right),
+        title=recipe.title,
+        how=how,
         notes=() if model is None else (GIVEN,),
         true={site: pixel * mu for site, mu in true_offsets(federation.notes).items()},
     )
@@ -87,39 +90,29 @@ def _with_tests(federation: Federation, recipe: Recipe) -> Federation:
     Test cases of simulations are clean, and training cases of no site are left out.
     """
     train, test = federation.train, federation.test
-    used = np.sort(np.concatenate([np.asarray(index) for index in federation.sites.values()]))
+    used = np.sort(np.concatenate(list(federation.sites.values())))
     owner = np.array(test.sites if recipe.noise.name == "none" else (), dtype=str)
     own = np.flatnonzero(np.isin(owner, federation.names()))
     if len(used) == len(train) and not len(own):
         return federation
-    sites = {
-        site: np.append(
-            np.searchsorted(used, index), len(used) + np.flatnonzero(owner[own] == site)
-        )
-        for site, index in federation.sites.items()
-    }
-    parts = (train.take(used), test.take(own))
+    sites = {}
+    for site, index in federation.sites.items():
+        tested = len(used) + np.flatnonzero(owner[own] == site)
+        sites[site] = np.append(np.searchsorted(used, index), tested)
+    one, two = train.take(used), test.take(own)
 
-    def joined(name: str) -> Any:
-        sizes = [getattr(part, name) for part in parts]
-        return None if any(one is None for one in sizes) else np.concatenate(sizes)
+    def joined(first: Any, second: Any) -> Any:
+        return None if first is None or second is None else np.concatenate([first, second])
 
     cases = Cases(
-        (*parts[0].ids, *parts[1].ids),
-        stacked([np.asarray(image) for part in parts for image in part.images]),
-        stacked([np.asarray(mask) for part in parts for mask in part.masks]),
-        spacing=joined("spacing"),
-        zoom=joined("zoom"),
+        (*one.ids, *two.ids),
+        stacked([*map(np.asarray, one.images), *map(np.asarray, two.images)]),
+        stacked([*map(np.asarray, one.masks), *map(np.asarray, two.masks)]),
+        spacing=joined(one.spacing, two.spacing),
+        zoom=joined(one.zoom, two.zoom),
     )
     rest = test.take(np.setdiff1d(np.arange(len(test)), own))
     return Federation(cases, sites, rest, federation.classes, notes=federation.notes)
-
-
-def _rows(
-    cases: Cases, sites: Sequence[str], found: Predicted | None, classes: int
-) -> list[CaseRow]:
-    """Return what a model says of each case; nothing without a model."""
-    return [] if found is None else measure_cases(cases, sites, found.masks, found.sure, classes)
 
 
 def _as_seen(cases: Cases, rule: Normalise) -> Cases:

@@ -37,10 +37,8 @@ def _audit(folder: RunFolder) -> Audit:
         )
     event, recipe = told[-1], folder.recipe()
     offsets, cases, size = event["offsets"], _cases(folder), _size(folder)
-    count = len(next(iter(offsets.values())))
-    names = folder.manifest().get("data", {}).get("classes") or [
-        f"class {k + 1}" for k in range(count)
-    ]
+    names = folder.manifest().get("data", {}).get("classes")
+    names = names or [f"class {k + 1}" for k in range(len(next(iter(offsets.values()))))]
     surveys = [event["survey"] for event in rounds if event.get("survey")]
     counts = surveys[-1].get("objects", {}) if surveys else {}
     return build_audit(
@@ -56,7 +54,7 @@ def _audit(folder: RunFolder) -> Audit:
                 site: SiteNumbers(cases.get(site, 0), {EDGES: offset_of(rows[k])})
                 for site, rows in sorted(offsets.items())
             }
-            for k in range(count)
+            for k in range(len(names))
         ],
         objects={site: Counts.received(values) for site, values in counts.items()},
         notes=NOTES,

@@ -24,13 +24,12 @@ def text_of(audit: Audit) -> str:
     """Return the audit as a table for a terminal, with what was found and how to read it."""
     is_several = len(audit.overall) > 1
     found = [one for said in audit.overall for one in audit.of_class(said.class_name)]
-    rows = [HEAD, *map(_cells, found)]
-    keep = [k for k in range(len(HEAD)) if k != 1 or is_several]
-    widths = {k: max(len(row[k]) for row in rows) for k in keep}
+    columns = []
+    for k, cells in enumerate(zip(HEAD, *map(_cells, found), strict=True)):
+        align, width = str.ljust if k in LEFT else str.rjust, max(map(len, cells))
+        columns += [[align(cell, width) for cell in cells]] if k != 1 or is_several else []
     lines = [f"{audit.title}: audit of annotation quality", f"judged by {audit.how}", ""]
-    for row in rows:
-        cells = [row[k].ljust(widths[k]) if k in LEFT else row[k].rjust(widths[k]) for k in keep]
-        lines.append("  ".join(cells).rstrip())
+    lines += ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     lines += ["", f"in {audit.unit}; {MATTERS}"]
     lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
     lines += flags(audit.objects)
@@ -97,15 +96,16 @@ def looks_csv(looks: Sequence[SecondLook], classes: Sequence[str], unit: str) ->
     rows = []
     for rank, look in enumerate(looks, 1):
         one, again = look.row, "yes" if look.is_unusual else "no"
-        values = (one.misfit, one.offset, one.dice)
-        known = [_rounded(v) if math.isfinite(v) else "" for v in values]
-        name = classes[one.class_number - 1]
-        rows.append([rank, one.case, name, again, look.reason, *known, unit])
+        known = map(_rounded, (one.misfit, one.offset, one.dice))
+        rows.append([rank, one.case, classes[one.class_number - 1], again, look.reason])
+        rows[-1] += [*known, unit]
     return csv_text(columns, rows)
 
 
 def _rounded(value: Any) -> Any:
-    return "" if value is None else round(value, 4) if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return "" if value is None else value
+    return round(value, 4) if math.isfinite(value) else ""
 
 
 def write_audit(
@@ -120,10 +120,7 @@ def write_audit(
     With ``show``, a page of its cases to look at again lies beside each list.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shared = {
-        folder / "audit.csv": csv_of(audit),
-        folder / "audit.html": page,
-    }
+    shared = {folder / "audit.csv": csv_of(audit), folder / "audit.html": page}
     private, classes = {}, [one.class_name for one in audit.overall]
     for site, ranked in looks.items():
         own = make_private(make_private(folder / "stays-at-the-site") / folder_name(site))

@@ -34,7 +34,8 @@ def measured(sites, classes=("lesion",), unit="px", true=None):
         {site: site_numbers(len(mine), mine, scale) for site, mine in here.items()}
         for here in known
     ]
-    return build_audit("t", "a model", scale, classes, found, true=true), rows
+    words = {"title": "t", "how": "a model", "true": true or {}}
+    return build_audit(scale, classes, found, **words), rows
 
 
 def written(folder, sites, show=None):
