@@ -30,8 +30,8 @@ def some_params(layout, count, seed=0):
     ]
 
 
-def gathered_of(layout, params):
-    gathered = Gathered(layout, len(params))
+def gathered_of(layout, params, folder=None):
+    gathered = Gathered(layout, len(params), folder)
     for one in params:
         gathered.add(one)
     return gathered
@@ -42,7 +42,7 @@ def test_fold_is_the_weighted_mean_in_float64(layout, count):
     params = some_params(layout, count)
     weights = rng(1, "w").dirichlet(np.ones(count)).tolist()
     got = gathered_of(layout, params).fold(weights, 1.0)
-    exact = sum(w * p.values.astype(np.float64) for w, p in zip(weights, params, strict=True))
+    exact = np.array(weights) @ np.stack([p.values for p in params])
     assert np.abs(got.values - exact).max() < 1e-6
     assert np.array_equal(got.counts, np.max([p.counts for p in params], axis=0))
     assert (got.values.dtype, got.counts.dtype) == (np.float32, np.int64)
@@ -51,9 +51,8 @@ def test_fold_is_the_weighted_mean_in_float64(layout, count):
 def test_missing_sites_are_divided_out(layout):
     one, two = some_params(layout, 2)
     exact = 0.4 * one.values.astype(np.float64) + 0.6 * two.values
-    assert np.allclose(
-        gathered_of(layout, [one, two]).fold([0.2, 0.3], 1.0).values, exact, atol=1e-6
-    )
+    found = gathered_of(layout, [one, two]).fold([0.2, 0.3], 1.0)
+    assert np.allclose(found.values, exact, atol=1e-6)
     same = gathered_of(layout, [one] * 4).fold([0.25] * 4, 1.0)
     assert np.array_equal(same.values, one.values)
     with pytest.raises(RunError, match="nothing to average"):
@@ -68,23 +67,16 @@ def test_combine_weighs_each_stage_alone(layout, count, seed):
     got = gathered_of(layout, params).combine(weights)
     for entry in layout.floats:
         where = slice(entry.start, entry.stop)
-        exact = sum(
-            w * p.values[where].astype(np.float64)
-            for w, p in zip(weights[:, entry.stage], params, strict=True)
-        )
+        exact = weights[:, entry.stage] @ np.stack([p.values[where] for p in params])
         assert np.abs(got.values[where] - exact).max() < 1e-5
 
 
 def test_gathered_rows_in_a_file_give_the_same_bits(layout, monkeypatch, tmp_path):
-    params = some_params(layout, 3)
-    weights = np.array([0.2, 0.3, 0.5])
     results = []
     for limit in (2**30, 0):
         monkeypatch.setattr("feda3i.core.server.IN_MEMORY", limit)
-        gathered = Gathered(layout, 3, tmp_path)
-        for one in params:
-            gathered.add(one)
-        results.append(gathered.combine(weights).values)
+        gathered = gathered_of(layout, some_params(layout, 3), tmp_path)
+        results.append(gathered.combine(np.array([0.2, 0.3, 0.5])).values)
     assert np.array_equal(*results)
     assert list(tmp_path.iterdir()) == []
 

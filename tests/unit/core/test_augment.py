@@ -1,13 +1,14 @@
 """Augmentation: images and masks move alike, values stay in range, and every draw is scoped."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from feda3i.core.augment import PRESETS, Preset, change_values, draw_places
+from feda3i.core.augment import PRESETS, Preset, _blurred, change_values, draw_places
 from feda3i.core.training import Training
 from feda3i.errors import RecipeError
 from feda3i.methods.corrected import current_masks, pack_masks
@@ -15,21 +16,11 @@ from feda3i.testing import tiny_federation
 from stepping import Steps
 
 
-def grid(*shape, cases=1):
-    values = torch.arange(float(np.prod(shape))).reshape(1, 1, *shape)
-    return values.expand(cases, -1, *[-1] * len(shape)).contiguous()
-
-
 def discs(cases=6, size=40):
     """Return bright discs on dark ground and their masks."""
-    y, x = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
-    draw = np.random.default_rng(3)
-    masks = torch.stack(
-        [
-            ((y - draw.uniform(15, 25)) ** 2 + (x - draw.uniform(15, 25)) ** 2 < 64).float()
-            for _ in range(cases)
-        ]
-    )[:, None]
+    middles = np.random.default_rng(3).uniform(15, 25, (cases, 2, 1, 1))
+    inside = ((np.indices((size, size)) - middles) ** 2).sum(1) < 64
+    masks = torch.from_numpy(inside)[:, None].float()
     return 50 + 150 * masks, masks
 
 
@@ -47,7 +38,7 @@ def test_presets_are_those_of_the_recipe_and_take_volumes():
 
 @pytest.mark.parametrize(("flips", "axis"), [((-1,), 3), ((-2,), 2)])
 def test_flips_are_exact(flips, axis):
-    x = grid(4, 6, cases=8)
+    x = torch.arange(24.0).reshape(1, 1, 4, 6).expand(8, -1, -1, -1).contiguous()
     places = draw_places(Preset(flips=flips), np.random.default_rng(0), x)
     moved = places(x, smooth=True)
     mirrored = [not torch.allclose(one, x[0], atol=1e-4) for one in moved]
@@ -60,12 +51,8 @@ def test_a_quarter_turn_of_a_frame_that_is_not_square_keeps_distances():
     """A rotation is one in pixels: what lay three pixels to the right then lies three below."""
     x = torch.zeros(1, 1, 21, 41)
     x[0, 0, 10, 23] = 1.0
-
-    class Quarter:
-        def uniform(self, low, high, size):
-            return np.full(size, high)
-
-    places = draw_places(Preset(rotation=90.0, beyond="border"), Quarter(), x)
+    quarter = SimpleNamespace(uniform=lambda low, high, size: np.full(size, high))
+    places = draw_places(Preset(rotation=90.0, beyond="border"), quarter, x)
     assert places(x, smooth=False).nonzero()[:, 2:].tolist() in ([[7, 20]], [[13, 20]])
 
 
@@ -73,17 +60,9 @@ def test_thick_slices_turn_in_millimetres():
     """Voxels four times as high as wide: a quarter turn moves eight in the plane to two slices."""
     x = torch.zeros(1, 1, 11, 33, 33)
     x[0, 0, 5, 24, 16] = 1.0
-
-    class About:
-        """Turns about the axis that stays within the slices."""
-
-        def __init__(self):
-            self.planes = iter([0.0, 0.0, 90.0])
-
-        def uniform(self, low, high, size):
-            return np.full(size, next(self.planes, 0.0))
-
-    places = draw_places(Preset(rotation=90.0), About(), x, np.array([[4.0, 1.0, 1.0]]))
+    angles = iter([0.0, 0.0, 90.0])  # about the axis that stays within the slices
+    about = SimpleNamespace(uniform=lambda low, high, size: np.full(size, next(angles, 0.0)))
+    places = draw_places(Preset(rotation=90.0), about, x, np.array([[4.0, 1.0, 1.0]]))
     found = places(x, smooth=False).nonzero()[:, 2:]
     assert set(found[:, 0].tolist()) <= {3, 7}
     assert found[:, 1:].float().mean(0).tolist() == [16.0, 16.0]
@@ -96,8 +75,7 @@ def test_masks_stay_on_their_objects(name):
     places = draw_places(PRESETS[name], np.random.default_rng(1), images)
     moved, masks = places(images, smooth=True), places(masks, smooth=False)
     assert set(masks.unique().tolist()) == {0.0, 1.0}
-    off = ((moved > 125).float() != masks).float().mean()
-    assert off < 0.01
+    assert ((moved > 125).float() != masks).float().mean() < 0.01
     assert not torch.equal(moved, images)
 
 
@@ -119,15 +97,9 @@ def test_values_keep_their_range_on_every_scale(scale):
 def test_blur_has_the_variance_it_says():
     x = torch.zeros(1, 1, 41, 41)
     x[0, 0, 20, 20] = 1.0
-
-    class Most:
-        def random(self, size):
-            return np.ones(size)
-
-    from feda3i.core.augment import _blurred
-
+    most = SimpleNamespace(random=np.ones)
     for sigma in (0.5, 0.7, 1.2):
-        blurred = _blurred(Preset(blur=sigma, part=2.0), Most(), x)[0, 0]
+        blurred = _blurred(Preset(blur=sigma, part=2.0), most, x)[0, 0]
         places = torch.arange(41.0) - 20
         assert float(blurred.sum()) == pytest.approx(1.0, abs=1e-5)
         assert float((blurred.sum(0) * places**2).sum()) == pytest.approx(sigma**2, rel=1e-4)
@@ -139,13 +111,11 @@ def batches_of(site, epoch=0):
 
 def test_a_batch_depends_on_site_round_and_epoch_only(tmp_path):
     steps = Steps(tmp_path, "fedavg", augment="dermoscopy")
-    first, again = (batches_of(steps.site("site-1")) for _ in range(2))
-    for one, other in zip(first, again, strict=True):
-        assert torch.equal(one.images, other.images)
-        assert torch.equal(one.masks, other.masks)
-    other_epoch = batches_of(steps.site("site-1"), 1)
-    assert not torch.equal(first[0].images, other_epoch[0].images)
-    assert not torch.equal(first[0].images, batches_of(steps.site("site-2"))[0].images)
+    first, again = (batches_of(steps.site("site-1"))[1] for _ in range(2))
+    assert torch.equal(first.images, again.images)
+    assert torch.equal(first.masks, again.masks)
+    assert not torch.equal(first.images, batches_of(steps.site("site-1"), 1)[1].images)
+    assert not torch.equal(first.images, batches_of(steps.site("site-2"))[1].images)
 
 
 def test_only_training_sees_changed_cases(tmp_path):
@@ -167,14 +137,13 @@ def test_what_is_remembered_of_a_case_follows_its_pixels(tmp_path):
     federation = tiny_federation(classes=2)
     steps = Steps(tmp_path, "adele", federation=federation, augment="dermoscopy")
     site = steps.site("site-1")
-    given = site.given_masks()
-    site.memory["masks"] = pack_masks(np.stack([given == 1, given == 2], axis=1))
+    given = np.stack([site.given_masks() == k for k in (1, 2)], axis=1)
+    site.memory["masks"] = pack_masks(given)
     for batch in batches_of(site):
         assert torch.equal(current_masks(site, batch), batch.masks)
-        choice = torch.from_numpy(np.stack([given == 1, given == 2], axis=1)[batch.positions])
+        choice = torch.from_numpy(given[batch.positions])
         assert torch.equal(batch.follow(choice), batch.masks > 0.5)
-        plain = replace(batch, places=None)
-        assert plain.follow(choice) is choice
+        assert replace(batch, places=None).follow(choice) is choice
 
 
 def test_elr_refuses_because_its_memory_belongs_to_pixels(tmp_path):

@@ -9,10 +9,8 @@ from feda3i.errors import DataError
 
 
 def arrays():
-    rng = np.random.default_rng(0)
-    return [
-        rng.integers(0, 9, shape).astype(np.int16) for shape in ((2, 3, 4), (1, 5, 2), (3, 1, 1))
-    ]
+    rng, shapes = np.random.default_rng(0), ((2, 3, 4), (1, 5, 2), (3, 1, 1))
+    return [rng.integers(0, 9, shape).astype(np.int16) for shape in shapes]
 
 
 def test_cases_come_out_as_they_went_in():

@@ -17,14 +17,10 @@ CPU = torch.device("cpu")
 
 def test_poly_and_cosine_are_torch_s_and_never_reach_zero():
     assert {rate_factor("constant", 0, t, 10) for t in range(1, 11)} == {1.0}
-    weights = [nn.Parameter(torch.zeros(1))]
-    kinds = {
-        "poly": lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 7, 0.9),
-        "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 7),
-    }
-    for name, make in kinds.items():
-        optimiser = torch.optim.SGD(weights, lr=1.0)
-        scheduler = make(optimiser)
+    kinds = {"poly": ("PolynomialLR", 7, 0.9), "cosine": ("CosineAnnealingLR", 7)}
+    for name, (kind, *options) in kinds.items():
+        optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+        scheduler = getattr(torch.optim.lr_scheduler, kind)(optimiser, *options)
         for t in range(1, 8):
             factor = rate_factor(name, 0, t, 7)
             assert factor == pytest.approx(optimiser.param_groups[0]["lr"])
@@ -47,27 +43,25 @@ def test_a_round_has_its_own_learning_rate():
     assert training.in_round(6, 10).lr == pytest.approx(0.1 * 0.5**0.9)
 
 
+SGD = {"momentum": 0.5, "weight_decay": 0.1}
+DECAY = {"weight_decay": 0.1}
+
+
 @pytest.mark.parametrize(
-    ("settings", "make"),
+    ("settings", "kind", "given"),
     [
-        ({}, lambda w: torch.optim.Adam(w, 0.01, (0.9, 0.99))),
-        ({"weight_decay": 0.1}, lambda w: torch.optim.Adam(w, 0.01, (0.9, 0.99), 1e-8, 0.1)),
-        (
-            {"optimiser": "adamw", "weight_decay": 0.1},
-            lambda w: torch.optim.AdamW(w, 0.01, (0.9, 0.99), 1e-8, 0.1),
-        ),
-        (
-            {"optimiser": "sgd", "momentum": 0.5, "weight_decay": 0.1},
-            lambda w: torch.optim.SGD(w, 0.01, 0.5, 0.0, 0.1),
-        ),
+        ({}, "Adam", {"betas": (0.9, 0.99)}),
+        (DECAY, "Adam", {"betas": (0.9, 0.99), **DECAY}),
+        ({"optimiser": "adamw", **DECAY}, "AdamW", {"betas": (0.9, 0.99), **DECAY}),
+        ({"optimiser": "sgd", **SGD}, "SGD", SGD),
     ],
 )
-def test_steps_are_those_of_torch_s_optimisers(settings, make):
+def test_steps_are_those_of_torch_s_optimisers(settings, kind, given):
     torch.manual_seed(0)
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
     stepper = Stepper(ours, Training(lr=0.01, **settings), CPU)
-    optimiser = make(theirs.parameters())
+    optimiser = getattr(torch.optim, kind)(theirs.parameters(), lr=0.01, **given)
     for _ in range(3):
         x = torch.randn(4, 3)
         stepper.take(ours(x).square().sum())
@@ -96,10 +90,6 @@ def test_new_keys_leave_hashes_of_older_recipes_alone():
     assert validate(changed.to_dict()) == changed
 
 
-def trained(steps):
-    return [order.site for order in steps.transport.orders if order.task == "fit"]
-
-
 def steps_with(folder, name, options, fraction):
     steps = Steps(folder, name, options)
     engine = steps.job.recipe.engine.model_copy(update={"fraction": fraction})
@@ -110,18 +100,19 @@ def steps_with(folder, name, options, fraction):
 
 def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
     steps = steps_with(tmp_path, "feda3i", {"t1": 2}, 0.5)
+    asked = lambda orders, task: tuple(order.site for order in orders if order.task == task)
     rounds = []
     for _ in range(3):
         steps.transport.orders.clear()
         event = steps.play()
-        rounds.append(tuple(trained(steps)))
+        rounds.append(asked(steps.transport.orders, "fit"))
         assert event["asked"] == event["answered"] == len(rounds[-1]) == 2  # of three, rounded up
-        surveyed = [order.site for order in steps.transport.orders if order.task == "survey"]
-        assert surveyed == (["site-1", "site-2", "site-3"] if steps.round == 3 else [])
+        surveyed = asked(steps.transport.orders, "survey")
+        assert surveyed == (("site-1", "site-2", "site-3") if steps.round == 3 else ())
     assert len(set(rounds)) > 1
     again = steps_with(tmp_path / "again", "feda3i", {"t1": 2}, 0.5)
     again.play(3)
-    assert tuple(trained(again)) == sum(rounds, ())
+    assert asked(again.transport.orders, "fit") == sum(rounds, ())
     np.testing.assert_array_equal(again.values, steps.values)
 
 
