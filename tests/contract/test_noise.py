@@ -9,6 +9,7 @@ import pytest
 
 from feda3i.errors import DataError
 from feda3i.noise import REGISTRY, Annotator, NoiseModel, NoiseWarning, build_model
+from noise_shapes import disc
 
 pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
 
@@ -26,31 +27,20 @@ MODELS = MOVING | {
 
 
 def masks() -> dict[str, np.ndarray]:
-    rows, cols = np.mgrid[:48, :64]
-    one = ((rows - 24) ** 2 + (cols - 30) ** 2 <= 14**2).astype(np.uint8)
-    ring = one & ~((rows - 24) ** 2 + (cols - 30) ** 2 <= 6**2).astype(np.uint8)
-    several = one.copy()
-    several[2:6, 50:60] = 1
-    several[40, 60] = 1
-    dot = np.zeros_like(one)
-    dot[20, 20] = 1
-    line = np.zeros_like(one)
-    line[10, 5:55] = 1
-    frame = np.zeros_like(one)
-    frame[:20, :25] = 1
+    one = disc(14, 64, (24, 30))[:48]
+    several, dot, line, frame = one.copy(), *np.zeros((3, 48, 64), np.uint8)
+    several[2:6, 50:60] = several[40, 60] = 1
+    dot[20, 20] = line[10, 5:55] = frame[:20, :25] = 1
     return {
         "one": one,
         "bool": one.astype(bool),
         "int64": one.astype(np.int64),
         "255": one * np.uint8(255),
-        "ring": ring,
-        "several": several,
-        "dot": dot,
-        "line": line,
-        "frame": frame,
+        "ring": one - disc(6, 64, (24, 30))[:48],
+        **{"several": several, "dot": dot, "line": line, "frame": frame},
         "full": np.ones_like(one),
         "nearly full": np.pad(np.ones((46, 62), np.uint8), 1),
-        "labels": np.where(one == 1, 1 + (cols > 30), 0).astype(np.uint8),
+        "labels": one * np.where(np.arange(64) > 30, 2, 1).astype(np.uint8),
         "not contiguous": np.repeat(one, 2, axis=1)[:, ::2],
     }
 
@@ -75,14 +65,9 @@ def test_nothing_to_draw_stays_nothing_and_wrong_masks_are_refused(model: NoiseM
         noisy = model(empty, np.random.default_rng(0))
         assert not noisy.any()
         assert noisy.dtype == empty.dtype
-    for wrong in (
-        np.zeros((8, 8)),
-        np.zeros((2, 2, 2, 2, 2), np.uint8),
-        np.zeros((0, 5), np.uint8),
-        np.array([[0, -1]]),
-        np.arange(400).reshape(20, 20),
-        [[0, 1]],
-    ):
+    shapes = [np.zeros(shape, np.uint8) for shape in ((2, 2, 2, 2, 2), (0, 5))]
+    values = [np.zeros((8, 8)), np.array([[0, -1]]), np.arange(400).reshape(20, 20), [[0, 1]]]
+    for wrong in shapes + values:
         with pytest.raises(DataError, match="expected"):
             model(wrong, np.random.default_rng(0))
 

@@ -39,6 +39,24 @@ def test_masks_of_tensors_and_pipelines_get_noise():
     assert found["in a pipeline"] > found["given"]
 
 
+def test_pytorch_example_weighs_quality_in_the_last_stage():
+    rows = example("pieces_pytorch").main()
+    first, last = np.array(list(rows.values())).T
+    assert first.tolist() == [0.25] * 4
+    assert last.sum() == pytest.approx(1)
+    assert last[1] > last[0]  # nearer to the truth than the other of its group
+    assert last[2] > last[3]
+
+
+def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
+    run = tmp_path / "run"
+    assert 0 <= example("run_arrays").main(str(run)) <= 1
+    assert 'name = "arrays"' in (run / "recipe.toml").read_text("utf-8")
+    code, _, error = request.getfixturevalue("feda3i")("evaluate", str(run))
+    assert code == 2
+    assert "arrays in memory" in error
+
+
 @pytest.mark.parametrize(
     ("change", "attribute"),
     [

@@ -95,22 +95,6 @@ def test_sce_is_the_formula_with_clamped_masks():
     torch.testing.assert_close(losses.sce(logits, targets, 0.3, 2.0, 1e-4), expected)
 
 
-def test_reverse_cross_entropy_is_bounded_and_linear_in_p():
-    most = -math.log(1e-5)
-    p = torch.linspace(0.01, 0.99, 33, dtype=DOUBLE).reshape(1, 1, -1).requires_grad_()
-    for y in (0.0, 1.0):
-        logits = torch.logit(p)
-        targets = torch.full_like(p, y)
-        value = losses.reverse_cross_entropy(logits, targets)
-        assert 0 < value.item() < most
-        (gradient,) = torch.autograd.grad(value, p)
-        torch.testing.assert_close(
-            gradient * p.numel(), torch.full_like(p, (1 - 2 * y) * most), rtol=1e-5, atol=1e-5
-        )
-    wrong = losses.sce(torch.tensor([[[1e4]]]), torch.zeros(1, 1, 1), alpha=0.0)
-    assert wrong.item() == pytest.approx(11.512925, abs=1e-5)
-
-
 def test_nr_dice_lies_between_a_dice_loss_and_an_absolute_error():
     logits, targets = random_pair((3, 1, 8, 8))
     p = torch.sigmoid(logits)
@@ -156,12 +140,6 @@ def test_disagreement_is_the_jensen_shannon_divergence():
     expected = 3 * (entropy(p.mean(0)) - entropy(p).mean(0))
     torch.testing.assert_close(divergence, expected, rtol=0, atol=1e-3)
     torch.testing.assert_close(mean, p.mean(0))
-
-
-def test_early_learning_value_after_the_first_visit():
-    zero = torch.zeros(1, 1, 2, 2, dtype=DOUBLE)
-    value = losses.early_learning(zero, zero + 0.005, torch.tensor(0.01, dtype=DOUBLE))
-    assert value.item() == pytest.approx(-0.0050125, abs=1e-7)
 
 
 @settings(max_examples=50, deadline=None)

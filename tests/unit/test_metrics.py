@@ -43,15 +43,9 @@ def by_hand(p, t, spacing):
     """Return pooled distances from the definition: every pair of surface pixels."""
 
     def border(mask):
-        padded = np.pad(mask, 1)
-        return [
-            index
-            for index in np.argwhere(mask)
-            if not all(
-                padded[tuple(index + 1 + step)]
-                for step in np.vstack([np.eye(mask.ndim, dtype=int), -np.eye(mask.ndim, dtype=int)])
-            )
-        ]
+        padded, steps = np.pad(mask, 1), np.vstack([np.eye(mask.ndim, dtype=int)] * 2)
+        steps[mask.ndim :] *= -1
+        return [at for at in np.argwhere(mask) if not all(padded[tuple(at + 1 + s)] for s in steps)]
 
     a, b = (np.array(border(mask)) * spacing for mask in (p, t))
     apart = np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=-1))
@@ -65,9 +59,8 @@ def test_overlap_follows_the_formula_and_the_empty_rule(p, t):
     expected = 2 * (p & t).sum() / both if both else 0.0
     assert metrics.dice(p, t) == pytest.approx(expected)
     assert metrics.dice_both_empty_one(p, t) == pytest.approx(expected if both else 1.0)
-    assert metrics.score_case(p, t, distances=False)["iou"] == pytest.approx(
-        expected / (2 - expected)
-    )
+    iou = metrics.score_case(p, t, distances=False)["iou"]
+    assert iou == pytest.approx(expected / (2 - expected))
     assert metrics.dice(p, t) == metrics.dice(t, p)
 
 

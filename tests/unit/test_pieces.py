@@ -1,7 +1,6 @@
-"""The pieces for a loop of one's own, and the examples that show them."""
+"""The pieces for a loop of one's own."""
 
-import importlib.util
-from pathlib import Path
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -11,16 +10,6 @@ from torch import nn
 import feda3i
 from feda3i.core.layout import Layout
 from feda3i.errors import DataError
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def example(name):
-    """Return a script of ``examples/`` as a module."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Fixed(nn.Module):
@@ -65,21 +54,15 @@ def test_masks_beyond_the_classes_are_refused():
 
 
 def test_the_average_is_that_of_the_engine_for_any_network():
-    class Odd(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.Öffnung = nn.Conv2d(1, 3, 3)
-            self.mitte = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 3, 1))
-            self.kopf = nn.Conv2d(3, 1, 1)
-
-        def forward(self, x):
-            return self.kopf(self.mitte(self.Öffnung(x)))
-
-    networks = []
-    for seed in range(3):
+    def odd(seed):
         torch.manual_seed(seed)
-        networks.append(Odd())
-        networks[-1](torch.randn(2, 1, 8, 8))
+        middle = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 3, 1))
+        parts = {"Öffnung": nn.Conv2d(1, 3, 3), "mitte": middle, "kopf": nn.Conv2d(3, 1, 1)}
+        network = nn.Sequential(OrderedDict(parts))
+        network(torch.randn(2, 1, 8, 8))
+        return network
+
+    networks = [odd(seed) for seed in range(3)]
     stages = feda3i.stages_of(networks[0], torch.zeros(1, 1, 8, 8))
     assert [stage.name for stage in stages] == ["Öffnung", "mitte", "kopf"]
     weights = np.array([[0.2, 0.5, 0.0], [0.3, 0.25, 1.0], [0.5, 0.25, 0.0]])
@@ -93,21 +76,3 @@ def test_the_average_is_that_of_the_engine_for_any_network():
     networks[0].load_state_dict(found)
     np.testing.assert_allclose(layout.read(networks[0]).values, expected, rtol=1e-6, atol=1e-7)
     assert int(found["mitte.0.num_batches_tracked"]) == 1
-
-
-def test_pytorch_example_weighs_quality_in_the_last_stage():
-    rows = example("pieces_pytorch").main()
-    first, last = np.array(list(rows.values())).T
-    assert first.tolist() == [0.25] * 4
-    assert last.sum() == pytest.approx(1)
-    assert last[1] > last[0]  # nearer to the truth than the other of its group
-    assert last[2] > last[3]
-
-
-def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
-    run = tmp_path / "run"
-    assert 0 <= example("run_arrays").main(str(run)) <= 1
-    assert 'name = "arrays"' in (run / "recipe.toml").read_text("utf-8")
-    code, _, error = request.getfixturevalue("feda3i")("evaluate", str(run))
-    assert code == 2
-    assert "arrays in memory" in error

@@ -25,25 +25,37 @@ def names(model, x=X):
     return [stage.name for stage in stages]
 
 
-class Backwards(nn.Module):
-    """Children defined in another order than used; a list, a dictionary and an unused head."""
+class Net(nn.Module):
+    """Modules and tensors by name, used as a function says."""
 
-    def __init__(self):
+    def __init__(self, use, **parts):
         super().__init__()
-        self.last = conv()
-        self.auxiliary = conv()
-        self.lists = nn.ModuleList([conv(), conv()])
-        self.dictionary = nn.ModuleDict({"a": conv()})
-        self.first = nn.Sequential(conv(), nn.BatchNorm2d(1))
-        self.shift = nn.Parameter(torch.zeros(1))
+        self.use = use
+        for name, part in parts.items():
+            setattr(self, name, part)
 
     def forward(self, x):
-        x = self.lists[1](self.first(x))
-        return self.last(self.dictionary["a"](self.lists[0](x))) + self.shift
+        return self.use(self, x)
+
+
+def backwards():
+    """Return children defined in another order than used; a list, a dictionary, an unused head."""
+
+    def use(net, x):
+        x = net.lists[1](net.first(x))
+        return net.last(net.dictionary["a"](net.lists[0](x))) + net.shift
+
+    return Net(
+        use,
+        **{"last": conv(), "auxiliary": conv(), "lists": nn.ModuleList([conv(), conv()])},
+        dictionary=nn.ModuleDict({"a": conv()}),
+        first=nn.Sequential(conv(), nn.BatchNorm2d(1)),
+        shift=nn.Parameter(torch.zeros(1)),
+    )
 
 
 def test_children_in_order_of_use_and_lists_stand_for_their_members():
-    model = Backwards()
+    model = backwards()
     assert names(model) == ["first", "lists.1", "lists.0", "dictionary.a", "last"]
     by_name = {stage.name: stage.keys for stage in find_stages(model, X)}
     # never called: joins the one defined before; own tensors come first in the state dict
@@ -56,14 +68,11 @@ def test_children_in_order_of_use_and_lists_stand_for_their_members():
 def test_own_stages_win_and_must_cover_everything():
     assert names(UNet(channels=1, width=2), torch.zeros(1, 1, 16, 16)) == list(UNet.stages)
     assert [stage.name for stage in find_stages(UNet(width=2))] == list(UNet.stages)
-    model = Backwards()
+    model = backwards()
     model.stages = whole = ("first", "auxiliary", "lists", "dictionary", "last", "shift")
     assert names(model) == list(whole)
-    model.stages = {
-        "enter": ("first", "shift"),
-        "middle": ("lists.1", "dictionary", "lists.0"),
-        "leave": ("last", "auxiliary"),
-    }
+    middle = ("lists.1", "dictionary", "lists.0")
+    model.stages = {"enter": ("first", "shift"), "middle": middle, "leave": ("last", "auxiliary")}
     assert names(model) == ["enter", "middle", "leave"]
     wrong = {
         r"'auxiliary.weight' is in none of": (whole[0], *whole[2:]),
@@ -80,36 +89,27 @@ def wrapped(inner):
     return nn.Sequential(OrderedDict(model=inner))
 
 
-class Biased(nn.Module):
-    """A module with children that also holds a tensor itself, like SwinUNETR's attention."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = conv()
-        self.table = nn.Parameter(torch.zeros(1))
-
-    def forward(self, x):
-        return self.inner(x) + self.table
+def biased():
+    """Return a module with children that also holds a tensor, like SwinUNETR's attention."""
+    table = nn.Parameter(torch.zeros(1))
+    return Net(lambda net, x: net.inner(x) + net.table, inner=conv(), table=table)
 
 
-class Attention(nn.Module):
-    """MultiheadAttention never calls its output projection as a module."""
+def attention():
+    """Return a network that never calls the output projection of its attention as a module."""
 
-    def __init__(self):
-        super().__init__()
-        self.enter = nn.Linear(8, 4)
-        self.attention = nn.MultiheadAttention(4, 1, batch_first=True)
-        self.leave = nn.Linear(4, 8)
+    def use(net, x):
+        h = net.enter(x[:, 0])
+        return net.leave(net.attention(h, h, h)[0])[:, None]
 
-    def forward(self, x):
-        h = self.enter(x[:, 0])
-        return self.leave(self.attention(h, h, h)[0])[:, None]
+    middle = nn.MultiheadAttention(4, 1, batch_first=True)
+    return Net(use, enter=nn.Linear(8, 4), attention=middle, leave=nn.Linear(4, 8))
 
 
 def test_wrapped_networks_fall_back_to_modules_with_tensors():
-    model = wrapped(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), Biased())))
+    model = wrapped(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), biased())))
     assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
-    assert names(wrapped(Attention())) == ["model.enter", "model.attention", "model.leave"]
+    assert names(wrapped(attention())) == ["model.enter", "model.attention", "model.leave"]
 
 
 def unit(enter, leave, stride=1):
@@ -127,21 +127,12 @@ def test_a_wrapped_network_is_divided_where_its_resolution_changes():
     assert {"model.2.weight", "model.3.2.weight", "model.4.weight"} <= set(last)
 
 
-class Tied(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = conv()
-        self.middle = conv()
-        self.enter = conv()
-        self.out.weight = self.enter.weight
-        self.again = self.middle
-
-    def forward(self, x):
-        return self.out(self.again(self.middle(self.enter(x))))
-
-
 def test_tied_tensors_stay_together_where_first_used():
-    stages = find_stages(Tied(), X)
+    middle = conv()
+    use = lambda net, x: net.out(net.again(net.middle(net.enter(x))))
+    tied = Net(use, out=conv(), middle=middle, enter=conv(), again=middle)
+    tied.out.weight = tied.enter.weight
+    stages = find_stages(tied, X)
     assert [(stage.name, set(stage.keys)) for stage in stages] == [
         ("enter", {"enter.weight", "enter.bias", "out.weight"}),
         ("middle", {"middle.weight", "middle.bias", "again.weight", "again.bias"}),
@@ -181,20 +172,17 @@ def test_mode_buffers_and_random_state_are_restored(fails):
     assert all(not module._forward_pre_hooks for module in model.modules())
 
 
-class Functional(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weights = nn.ParameterList([torch.ones(1, 1, 1, 1) for _ in range(2)])
-
-    def forward(self, x):
-        return F.conv2d(F.conv2d(x, self.weights[0]), self.weights[1])
+FUNCTIONAL = Net(
+    lambda net, x: F.conv2d(F.conv2d(x, net.weights[0]), net.weights[1]),
+    weights=nn.ParameterList([torch.ones(1, 1, 1, 1) for _ in range(2)]),
+)
 
 
 @pytest.mark.parametrize(
     ("model", "example", "message"),
     [
-        (Functional(), X, "set its attribute stages"),
-        (Functional(), None, "give an example input"),
+        (FUNCTIONAL, X, "set its attribute stages"),
+        (FUNCTIONAL, None, "give an example input"),
         (nn.ReLU(), X, "nothing to train"),
     ],
 )
