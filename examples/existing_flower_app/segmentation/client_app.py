@@ -1,11 +1,12 @@
-"""The client: an ordinary train function, and the four lines that answer FedA3I's survey."""
+"""The client: an ordinary train function, and the lines that answer FedA3I's survey and Redraw."""
 
 from __future__ import annotations
 
+import torch
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from feda3i.flower import early_arrays, survey_record
+from feda3i.flower import early_arrays, redraw_masks, survey_record
 from feda3i.quality import survey_site
 from segmentation.task import Net, dice, load_cases, partition_of, predictions, train
 
@@ -19,7 +20,14 @@ def fit(message: Message, context: Context) -> Message:
     model = Net()
     content = RecordDict()
 
-    # New: if asked, survey this client's masks with the early model, before training.
+    # New for Redraw: tell how far this client draws outside the borders, or move its contours.
+    if context.run_config["strategy"] == "redraw":
+        moved, told = redraw_masks(message, images[:, 0], masks[:, 0])
+        masks = torch.from_numpy(moved).float()[:, None]
+        if told is not None:
+            content["offsets"] = told
+
+    # New for FedA3I: if asked, survey this client's masks with the early model, before training.
     early = early_arrays(message)
     if early is not None:
         model.load_state_dict(early.to_torch_state_dict())

@@ -36,6 +36,7 @@ from safetensors.numpy import load, save
 from feda3i.core.messages import Floats, cap_shares
 from feda3i.core.wire import MAX_CASES
 from feda3i.errors import RecipeError, WireError, printable, shown
+from feda3i.flower.redraw import add_settings
 from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.weights import Mass
 
@@ -125,14 +126,10 @@ class FedA3I(FedAvg):
         self.early = self.early or arrays.copy()
         kept, now = ({name: a.data for name, a in of.items()} for of in (self.early, arrays))
         early = {} if kept == now else {name: a.numpy() for name, a in self.early.items()}
-        asked = {EARLY: save(early) if early else b""}
+        asked = save(early) if early else b""
         for message in messages:
             if str(message.metadata.dst_node_id) not in self.surveys:
-                # A record of its own: Flower gives all nodes the same one.
-                settings = ConfigRecord(
-                    {**message.content.config_records[self.configrecord_key], **asked}
-                )
-                message.content = RecordDict({**message.content, self.configrecord_key: settings})
+                add_settings(message, self.configrecord_key, EARLY, asked)
         return messages
 
     def aggregate_train(

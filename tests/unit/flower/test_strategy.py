@@ -24,6 +24,7 @@ from flwr.serverapp.strategy import (
 
 from consortium import flower_task
 from feda3i.errors import RecipeError
+from feda3i.flower.redraw import COLUMNS, Redraw, redraw_masks
 from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
 from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
 from in_process import InProcessGrid
@@ -275,3 +276,63 @@ def test_the_example_is_an_app_that_flower_and_its_hub_accept(tmp_path):
     settings = tomllib.loads((app / "pyproject.toml").read_text("utf-8"))
     assert settings["tool"]["flwr"]["app"]["fab-format-version"] == 1
     assert not [d for d in settings["project"]["dependencies"] if d.startswith("feda3i")]
+
+
+def disc_app(trained):
+    """Return an app whose nodes draw discs larger by their offset, with Redraw's three lines."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        offset = context.node_config["offset"]
+        yy, xx = np.mgrid[:64, :64] - 32
+        away = np.stack([np.hypot(yy, xx + k) for k in range(8)])
+        content = RecordDict({"arrays": message.content["arrays"]})
+        masks, told = redraw_masks(message, 200 - 100 * (away < 14), away < 14 + offset)
+        if told is not None:
+            content["offsets"] = told
+        trained.append((offset, masks.sum() / (away < 14).sum()))
+        if early_arrays(message) is not None:
+            content["survey"] = survey_record(SiteSurvey(np.array([Q[0]]), np.array([4])))
+        content["metrics"] = MetricRecord({"num-examples": 8})
+        return Message(content, reply_to=message)
+
+    return app
+
+
+class Both(Redraw, FedA3I):
+    t1 = 1
+
+
+@pytest.mark.parametrize("make", [Redraw, Both])
+def test_contours_are_moved_from_the_second_round_on(make):
+    offsets, trained = [4, 3, -3, -4, 0], []
+    nodes = {f"node-{k}": {"offset": offset} for k, offset in enumerate(offsets)}
+    grid = InProcessGrid(disc_app(trained), nodes, {})
+    strategy = make(fraction_evaluate=0.0)
+    with flower_task():
+        start = ArrayRecord({name: Array(value) for name, value in START.items()})
+        strategy.start(grid, start, num_rounds=2, timeout=HANG)
+    first, second = dict(trained[:5]), dict(trained[5:])
+    assert max(abs(area - 1) for area in first.values()) > 0.4
+    assert max(abs(area - 1) for area in second.values()) < 0.15
+    assert strategy.moves["100"] == pytest.approx([-16], abs=3)  # 4 px of 64 are 16 at 256
+
+
+def test_an_unreadable_offset_costs_nobody_a_round(caplog):
+    offsets, trained = [3, 3, -3, -3], []
+    nodes = {f"node-{k}": {"offset": offset} for k, offset in enumerate(offsets)}
+    odd = iter([ConfigRecord({"offset": 3.0}), ConfigRecord({key: [1e9] for key in COLUMNS})])
+
+    def tamper(node, reply):
+        if node in ("node-0", "node-2") and "offsets" in reply.content:
+            reply.content["offsets"] = next(odd)
+        return reply
+
+    grid = InProcessGrid(disc_app(trained), nodes, {}, tamper)
+    strategy = Redraw(fraction_evaluate=0.0)
+    with flower_task():
+        start = ArrayRecord({name: Array(value) for name, value in START.items()})
+        strategy.start(grid, start, num_rounds=1, timeout=HANG)
+    assert sorted(strategy.moves) == ["101", "103"]
+    assert caplog.text.count("unreadable offsets") == 2
