@@ -44,7 +44,7 @@ class Predicted:
     sure: Stack
 
 
-def drawn(cases: Cases, answers: Iterable[tuple[int, NDArray[np.float32]]]) -> Predicted:
+def predicted_masks(cases: Cases, answers: Iterable[tuple[int, NDArray[np.float32]]]) -> Predicted:
     """Return masks of cases from places and probabilities ``(class, *space)``."""
     masks, sure = zeros_like(cases.masks), zeros_like(cases.masks)
     for place, probabilities in answers:
@@ -107,7 +107,7 @@ def cross_predict(
     every = np.arange(len(federation.train))
     new = [np.setdiff1d(every, np.concatenate(list(fold.values()))) for fold in folds]
     pairs = zip(models, new, strict=True)
-    found = drawn(
+    found = predicted_masks(
         federation.train,
         chain.from_iterable(_answers(model, federation.train, where) for model, where in pairs),
     )
@@ -115,12 +115,12 @@ def cross_predict(
         return found, None
     both = zip(*(model.probabilities(trusted.images) for model in models), strict=True)
     means = (np.asarray(sum(each) / np.float32(len(folds))) for each in both)
-    return found, drawn(trusted, enumerate(means))
+    return found, predicted_masks(trusted, enumerate(means))
 
 
 def predict_all(model: Predictor, cases: Cases) -> Predicted:
     """Return what a model would draw."""
-    return drawn(cases, _answers(model, cases, np.arange(len(cases))))
+    return predicted_masks(cases, _answers(model, cases, np.arange(len(cases))))
 
 
 def _answers(

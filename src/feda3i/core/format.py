@@ -73,4 +73,4 @@ def sides_at(
 
 def by(sides: Iterable[float]) -> str:
     """Return sizes as in ``32 x 48``."""
-    return " x ".join(f"{side:g}" for side in sides)
+    return " x ".join(str(side) if isinstance(side, int) else f"{side:g}" for side in sides)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from feda3i.core.format import by
 from feda3i.data.case_facts import Facts, look_at
 from feda3i.data.division import as_test, home
 from feda3i.data.partition import split_cases
@@ -16,7 +17,7 @@ from feda3i.pool import ordered_map
 from feda3i.reading.listing import Listing, holds_volumes, list_cases
 from feda3i.reading.match import Pair
 from feda3i.reading.options import DEFAULT_CLASSES, MIN_SIZE, Options, Unused
-from feda3i.reading.problems import CaseError, Problem, by, errors_of
+from feda3i.reading.problems import CaseError, Problem, errors_of
 from feda3i.reading.usage import Fates
 
 _BATCH = 8  # cases that a worker takes at a time

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from feda3i.core.cases import Images, Masks
-from feda3i.core.format import sides_at
+from feda3i.core.format import by, sides_at
 from feda3i.core.resize import resize_image, resize_mask, resize_spacing
 from feda3i.reading.file_list import read_file
 from feda3i.reading.match import Pair
 from feda3i.reading.names import DICOM, split_extension
 from feda3i.reading.options import Options
 from feda3i.reading.picture import Note, as_kept, binarise, exact_classes, read_image, read_mask
-from feda3i.reading.problems import CaseError, by
+from feda3i.reading.problems import CaseError
 from feda3i.reading.volume import check_beside, check_spacing, read_volume, window_to_bytes
 
 

@@ -52,11 +52,6 @@ def reading(kind: str, advice: str = "copy the file again") -> Iterator[None]:
         raise CaseError(kind, f"{text}: {advice}") from None
 
 
-def by(sides: Iterable[float]) -> str:
-    """Return sizes along the sides of a case as messages show them: ``64 x 48``."""
-    return " x ".join(str(side) if isinstance(side, int) else f"{side:g}" for side in sides)
-
-
 def errors_of(problems: Iterable[Problem]) -> list[Problem]:
     """Return the errors among the findings."""
     return [problem for problem in problems if problem.level == "error"]

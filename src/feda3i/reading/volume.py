@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feda3i.core.format import by
 from feda3i.errors import DataError
 from feda3i.reading.file_list import check_bytes
 from feda3i.reading.names import DICOM, split_extension
-from feda3i.reading.problems import CaseError, by, reading
+from feda3i.reading.problems import CaseError, reading
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[3] / "src" / "feda3i"
 
 ALLOWED = {
-    # A command has the name of the room or module that does its work.
+    # A command has the name of the package or module that does its work.
     *("audit", "bench", "export", "noise", "redraw", "report", "run"),
     "tables",
-    "FedA3I",  # the method, and the same as a strategy of Flower
+    *("FedA3I", "Redraw"),  # the method, and the same as a strategy of Flower
     "feda3i",  # the library has the name of the method
     "transport",  # one interface, for worker processes and for Flower
 }
