@@ -12,7 +12,6 @@ from pydantic import Field
 
 from feda3i import seeding
 from feda3i.errors import RecipeError, check_choice, unknown
-from feda3i.geometry import Floats
 from feda3i.noise.model import SIDE, Annotator, Checked, NotNegative, Number, Rate
 
 Draw = Literal["exact", "bernoulli", "published"]
@@ -39,8 +38,7 @@ SETTINGS: Mapping[str, NoiseSetting] = {
 
 def get_setting(name: str) -> NoiseSetting:
     """Return one of the paper's four settings by name."""
-    key = name.lower().replace("_", "-")
-    if key not in SETTINGS:
+    if (key := name.lower().replace("_", "-")) not in SETTINGS:
         raise unknown("noise setting", name, SETTINGS)
     return SETTINGS[key]
 
@@ -75,7 +73,15 @@ def draw_annotators(
     # 1 - 0.8 is a little less than 0.2: without the small term 50 sites would give 9, not 10.
     shrinking = math.floor((1.0 - p_d) * n + 1e-9)
     if draw == "published":
-        mu, sigma = _published_draw(n, mu_max, mu_min, sigma_max, shrinking)
+        if mu_min != -mu_max:
+            raise RecipeError(
+                f"noise.draw=published: expected mu_min = -mu_max, as for SKIN, found {mu_min} and "
+                f"{mu_max}; the authors published no other draw: use noise.draw=exact"
+            )
+        legacy = np.random.RandomState(0)  # no other generator repeats their draw
+        mu = legacy.uniform(0.0, mu_max, n)
+        mu[legacy.choice(n, shrinking, replace=False)] *= -1.0
+        sigma = legacy.uniform(sigma_max / 2.0, sigma_max, n)
     else:
         rng = seeding.generator(rng)
         if draw == "exact":
@@ -87,21 +93,6 @@ def draw_annotators(
         sigma = rng.uniform(sigma_max / 2.0, sigma_max, n)
     pairs = zip(mu.tolist(), sigma.tolist(), strict=True)
     return tuple(Annotator(scale * m, scale * s, scale) for m, s in pairs)
-
-
-def _published_draw(
-    n: int, mu_max: float, mu_min: float, sigma_max: float, shrinking: int
-) -> tuple[Floats, Floats]:
-    """Return mu and sigma as the authors drew them: numpy's legacy generator, seed 0."""
-    if mu_min != -mu_max:
-        raise RecipeError(
-            f"noise.draw=published: expected mu_min = -mu_max, as for SKIN, found {mu_min} and "
-            f"{mu_max}; the authors published no other draw: use noise.draw=exact"
-        )
-    legacy = np.random.RandomState(0)  # no other generator repeats their draw
-    mu = legacy.uniform(0.0, mu_max, n)
-    mu[legacy.choice(n, shrinking, replace=False)] *= -1.0
-    return mu, legacy.uniform(sigma_max / 2.0, sigma_max, n)
 
 
 def annotators_of_setting(

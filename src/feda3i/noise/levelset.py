@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import Binary, component_boxes, label_components, signed_distance
+from feda3i.geometry import Binary, Floats, component_boxes, label_components, signed_distance
 from feda3i.noise.model import BorderNoise, Mask, Positive, core_of, noise_by_class
 from feda3i.seeding import Draws
 
@@ -69,11 +69,8 @@ class SignedDistanceEvolution(BorderNoise):
             noisy[box] |= self._shift_border((labels[box] == label).view(np.uint8), sizes, rng)
         return noisy
 
-    def _shift_border(
-        self, component: Binary, sizes: NDArray[np.float64], rng: np.random.Generator
-    ) -> Binary:
-        spacing = None if self.spacing is None else sizes.tolist()
-        distance = signed_distance(component, spacing)
+    def _shift_border(self, component: Binary, sizes: Floats, rng: np.random.Generator) -> Binary:
+        distance = signed_distance(component, self.spacing)
         if np.isinf(distance[(0,) * distance.ndim]):  # the component fills its box: no border
             return component.copy()
         border = np.argwhere((distance < 0) & (distance >= -sizes.max()))
@@ -85,7 +82,7 @@ class SignedDistanceEvolution(BorderNoise):
         spread = 0.5 * self.sigma * (1.0 + _bump(axes, start * sizes, cell))
         bias = np.clip(self.mu + spread * field, -self.clip, self.clip)
         noisy = (distance <= bias).view(np.uint8)
-        return noisy if noisy.any() else core_of(component, spacing)
+        return noisy if noisy.any() else core_of(component, self.spacing)
 
 
 def _radius(volume: float, dimensions: int) -> float:
@@ -94,16 +91,14 @@ def _radius(volume: float, dimensions: int) -> float:
     return float((volume / unit) ** (1 / dimensions))
 
 
-def _bump(axes: list[NDArray[np.float64]], centre: NDArray[np.float64], width: float) -> Surface:
+def _bump(axes: list[Floats], centre: Floats, width: float) -> Surface:
     """Return a Gaussian hill of height 1 on the grid of these axes."""
-    pairs = zip(axes, centre, strict=True)
-    along = [
-        np.exp(-0.5 * ((axis - middle) / width) ** 2).astype(np.float32) for axis, middle in pairs
-    ]
+    away = [(axis - middle) / width for axis, middle in zip(axes, centre, strict=True)]
+    along = [np.exp(-0.5 * one**2).astype(np.float32) for one in away]
     return np.asarray(reduce(np.multiply.outer, along))
 
 
-def smooth_field(axes: list[NDArray[np.float64]], cell: float, rng: np.random.Generator) -> Surface:
+def smooth_field(axes: list[Floats], cell: float, rng: np.random.Generator) -> Surface:
     """Draw a smooth field with Normal(0, 1) values at every point of the grid of these axes.
 
     Normal values on a lattice with distance ``cell``, blended by weights whose squares sum to one.

@@ -106,10 +106,8 @@ class BorderNoise(NoiseOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if abs(self.mu) > self.clip:
-            raise RecipeError(
-                f"mu: expected at most {self.clip:g} pixels ({MOST_MOVED:g} at 256), found "
-                f"{self.mu:g}"
-            )
+            most = f"{self.clip:g} pixels ({MOST_MOVED:g} at 256)"
+            raise RecipeError(f"mu: expected at most {most}, found {self.mu:g}")
 
     @property
     def clip(self) -> float:
@@ -126,10 +124,8 @@ def check_mask(mask: Mask, dimensions: tuple[int, ...] = (2, 3)) -> None:
     """Raise DataError unless this is a mask of bool or whole numbers with these dimensions."""
     if not isinstance(mask, np.ndarray) or mask.dtype.kind not in "bui":
         found = mask.dtype if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise DataError(
-            f"expected a mask as an array of bool or whole numbers, found {found}; "
-            "for probabilities use (mask > 0.5)"
-        )
+        hint = "for probabilities use (mask > 0.5)"
+        raise DataError(f"expected a mask array of bool or whole numbers, found {found}; {hint}")
     if mask.ndim not in dimensions or mask.size == 0:
         wanted = " or ".join(f"{d}-D" for d in dimensions)
         hint = "; use SignedDistanceEvolution for volumes" if mask.ndim == 3 else ""

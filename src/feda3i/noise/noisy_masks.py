@@ -146,10 +146,8 @@ def noisy_case(
         model = model.for_spacing(spacing)
     noisy = model(mask, seeding.rng(seed, "noise", site, case))
     if noisy.shape != mask.shape or noisy.dtype != mask.dtype:
-        raise DataError(
-            f"{site}/{case}: expected a noisy mask {mask.shape} {mask.dtype}, found {noisy.shape} "
-            f"{noisy.dtype} from {model!r}"
-        )
+        found = f"found {noisy.shape} {noisy.dtype} from {model!r}"
+        raise DataError(f"{site}/{case}: expected a noisy mask {mask.shape} {mask.dtype}, {found}")
     area = int(np.count_nonzero(mask))
     ratio = np.count_nonzero(noisy) / area if area else float("nan")
     row = NoisyCase(site, case, annotator.mu, annotator.sigma, mean_dice(mask, noisy), ratio)
@@ -174,12 +172,11 @@ def apply_noise(
     """
     noisy, rows = masks.copy(), []
     for site in sorted(sites):
-        model = build_model(name, annotators[site], options)
+        who = annotators[site]
+        model = build_model(name, who, options)
         for place in np.asarray(sites[site]).tolist():
             voxel = None if spacing is None else spacing[place].tolist()
-            mask = np.asarray(masks[place])
-            noisy[place], row = noisy_case(
-                model, annotators[site], mask, seed, site, ids[place], voxel
-            )
+            mask, case = np.asarray(masks[place]), ids[place]
+            noisy[place], row = noisy_case(model, who, mask, seed, site, case, voxel)
             rows.append(row)
     return NoisyMasks(noisy, tuple(rows))

@@ -55,7 +55,7 @@ class ClassConditional(NoiseOptions):
         """Return the rates that stand for an annotator."""
         mu, sigma = annotator.mu / annotator.scale, annotator.sigma / annotator.scale
         both = 0.5 * sigma / PIXELS_OF_RATE_ONE
-        grow, shrink = max(mu, 0.0) / PIXELS_OF_RATE_ONE, max(-mu, 0.0) / PIXELS_OF_RATE_ONE
+        grow, shrink = (max(by, 0.0) / PIXELS_OF_RATE_ONE for by in (mu, -mu))
         return {"rho_01": min(0.5, grow + both), "rho_10": min(0.5, shrink + both)}
 
     def __call__(self, mask: Mask, rng: Draws) -> Mask:

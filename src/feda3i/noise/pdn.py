@@ -77,9 +77,9 @@ def pixel_dependence(
     distance = signed_distance(clean)
     is_near = np.abs(distance) < NEAR
     if not clean.any() or clean.all() or is_near.all():
+        found = f"found {int(clean.sum())} of {clean.size} pixels set; use a larger frame"
         raise DataError(
-            f"expected an object with pixels farther than {NEAR:g} from its contour, found "
-            f"{int(clean.sum())} of {clean.size} pixels set; use a larger frame"
+            f"expected an object with pixels farther than {NEAR:g} from its contour, {found}"
         )
     shell = np.abs(distance - SHELL) < WIDTH
     sector = _sectors(clean, shell)
@@ -89,7 +89,10 @@ def pixel_dependence(
         near[k], far[k] = flipped[is_near].mean(), flipped[~is_near].mean()
         by_sector[k] = np.bincount(sector, flipped[shell], SECTORS) / np.bincount(sector)
     chi_square = _chi_square(by_sector)
-    turned = np.array([_chi_square(_turn(by_sector, rng)) for _ in range(rotations)])
+    turned, places = np.empty(rotations), np.arange(SECTORS)
+    for k in range(rotations):
+        by = rng.integers(SECTORS, size=(draws, 1))
+        turned[k] = _chi_square(np.take_along_axis(by_sector, (places + by) % SECTORS, axis=1))
     difference = near - far
     error = difference.std(ddof=1) / np.sqrt(draws)
     return PixelDependence(
@@ -118,18 +121,11 @@ def _sectors(clean: NDArray[np.bool_], shell: NDArray[np.bool_]) -> NDArray[np.i
 
 
 def _chi_square(by_sector: Floats) -> float:
-    draws = len(by_sector)
-    mean = by_sector.mean(axis=0)
+    mean, draws = by_sector.mean(axis=0), len(by_sector)
     # Half a draw as the least standard error: a sector that never varies says nothing exact.
     error = np.maximum(by_sector.std(axis=0, ddof=1) / np.sqrt(draws), 0.5 / draws)
     common = np.average(mean, weights=error**-2)
     return float((((mean - common) / error) ** 2).sum())
-
-
-def _turn(by_sector: Floats, rng: np.random.Generator) -> Floats:
-    draws, sectors = by_sector.shape
-    places = (np.arange(sectors) + rng.integers(sectors, size=(draws, 1))) % sectors
-    return np.take_along_axis(by_sector, places, axis=1)
 
 
 def dependence_table(draws: int, radius: float, seed: int) -> str:

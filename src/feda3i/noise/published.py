@@ -72,11 +72,10 @@ def _evolve_component(
 def split_components(mask: Binary) -> list[tuple[Binary, Points]]:
     """Return (component, outer contour) of the 4-connected parts that are kept, in scan order."""
     labels, count = label_components(mask, is_diagonal=False)
-    areas = np.bincount(labels.ravel(), minlength=count + 1)[1:]
-    if count == 0:
-        return []
-    kept = [k for k in range(count) if areas[k] >= SMALLEST_PART or k == int(np.argmax(areas))]
-    parts = [(labels == k + 1).astype(np.uint8) for k in kept]
+    areas = np.bincount(labels.ravel(), minlength=count + 1)
+    areas[0] = 0
+    kept = {*np.flatnonzero(areas >= SMALLEST_PART).tolist(), int(np.argmax(areas))} - {0}
+    parts = [(labels == k).astype(np.uint8) for k in sorted(kept)]
     return [(part, outer_contours(part)[0][0]) for part in parts]
 
 
@@ -95,7 +94,9 @@ def line_normals(contour: Points) -> tuple[Floats, Floats]:
     width = 2 * REACH + 1
     r, c, rc, rr, cc = running[:, width:] - running[:, :-width]
     # On an 8-connected walk the number of distinct rows is their range + 1.
-    row_range, col_range = _window_range(line[:, 1:], width)
+    lines, kernel = line[:, 1:].astype(np.float32), np.ones((1, width), np.uint8)
+    spread = cv2.dilate(lines, kernel) - cv2.erode(lines, kernel)
+    row_range, col_range = spread[:, REACH:-REACH]
     is_flat = row_range < col_range
     slope = (width * rc - r * c) / np.where(is_flat, width * cc - c * c, width * rr - r * r)
     # The slope of the normal is -1 / slope, and a flat window's slope is 1 / (its own + 1e-9).
@@ -107,15 +108,6 @@ def line_normals(contour: Points) -> tuple[Floats, Floats]:
     right = across * down
     down[is_steep], right[is_steep] = 0.0, 1.0
     return down, right
-
-
-def _window_range(lines: Floats, width: int) -> NDArray[np.float32]:
-    """Return highest less lowest value in windows along each line: ``(line, place)``."""
-    values = lines.astype(np.float32)
-    kernel = np.ones((1, width), np.uint8)
-    half = width // 2
-    spread: NDArray[np.float32] = cv2.dilate(values, kernel) - cv2.erode(values, kernel)
-    return spread[:, half:-half]
 
 
 def move_contour(mask: Binary, contour: Points, bias: Floats) -> tuple[Points, NDArray[np.bool_]]:

@@ -41,7 +41,7 @@ def evolve_by_sweep(
     model: ContourEvolution, mask: Binary, rng: np.random.Generator
 ) -> tuple[Binary, list[Floats]]:
     """Return the noisy mask and the bias along each contour, holes after their component."""
-    if not _touches_frame(mask):
+    if not (mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any()):
         contours, has_hole = outer_contours(mask)
         if len(contours) != 1:
             return _evolve_components(model, mask, 0, rng)
@@ -57,10 +57,6 @@ def evolve_by_sweep(
 
 def _reach(model: ContourEvolution) -> int:
     return max(2, round(REACH * model.scale))
-
-
-def _touches_frame(mask: Binary) -> bool:
-    return bool(mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any())
 
 
 def _evolve_components(
@@ -119,7 +115,14 @@ def _evolve_solid(
     length = len(contour)
     start = int(rng.integers(length)) if model.start == "random" else 0
     is_short = 2 * length < SHORT * model.scale
-    bias = _draw(model, length, is_short, rng)
+    if is_short:
+        mean = rng.normal(model.mu, model.sigma, POINTS).mean()
+        bias = np.full(length, np.clip(mean, -model.clip, model.clip))
+    else:
+        share = min(1.0, length / (SHORT * model.scale))
+        degree = max(1, round(DEGREE * share))
+        points = max(degree + 1, round(POINTS * share))
+        bias, _ = draw_bias(model, length, rng, points=points, degree=degree)
     if not bias.any() or (is_short and is_hole):
         return solid.copy(), bias  # a hole this small was not drawn as a contour of its own
     contour = np.roll(contour, -start, axis=0)
@@ -128,16 +131,6 @@ def _evolve_solid(
         return (signed_distance(solid) <= outwards[0]).view(np.uint8), bias
     normals = contour_normals(contour, max(1, min(_reach(model), length // TURN)))
     return _sweep_outline(solid, contour, normals, outwards), bias
-
-
-def _draw(model: ContourEvolution, length: int, is_short: bool, rng: np.random.Generator) -> Floats:
-    if is_short:
-        mean = rng.normal(model.mu, model.sigma, POINTS).mean()
-        return np.full(length, np.clip(mean, -model.clip, model.clip))
-    share = min(1.0, length / (SHORT * model.scale))
-    degree = max(1, round(DEGREE * share))
-    points = max(degree + 1, round(POINTS * share))
-    return draw_bias(model, length, rng, points=points, degree=degree)[0]
 
 
 def _sweep_outline(solid: Binary, contour: Points, normals: Floats, outwards: Floats) -> Binary:

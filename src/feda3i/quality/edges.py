@@ -59,10 +59,8 @@ def colour_profile(
     if colours.ndim == drawn.ndim:
         colours = colours[..., None]
     if colours.shape[:-1] != drawn.shape:
-        raise DataError(
-            f"expected an image (*space) or (*space, channel) of a mask's shape, found image "
-            f"{colours.shape} and mask {drawn.shape}"
-        )
+        found = f"found image {colours.shape} and mask {drawn.shape}"
+        raise DataError(f"expected image (*space) or (*space, channel) and mask (*space), {found}")
     if not drawn.any() or drawn.all():
         return None
     sizes = relative_sizes(spacing)
@@ -82,7 +80,12 @@ def colour_profile(
     first, second = np.triu_indices(colour.shape[1])
     columns = [None, *colour.T, *(colour[:, first] * colour[:, second]).T]
     sums = np.stack([np.bincount(row, one, 2 * REACH) for one in columns], axis=1, dtype=np.float64)
-    return _spread(sums, round(1 / (scale * finer)))
+    if (width := round(1 / (scale * finer))) < 2:
+        return sums
+    # A pixel of a small image counts for as many rows as it is wide.
+    edges = ((width - 1) // 2 + 1, width // 2), (0, 0)
+    running = np.cumsum(np.pad(sums, edges, mode="edge"), axis=0)
+    return np.asarray((running[width:] - running[:-width]) / width)
 
 
 def _enlarged(values: NDArray[Any], times: int) -> NDArray[Any]:
@@ -96,15 +99,6 @@ def longest_side(shape: Sequence[int], spacing: Sequence[float] | None = None) -
     """Return the longest side of an image in pixels of the smallest side."""
     sizes = relative_sizes(spacing)
     return max(shape if sizes is None else [n * a for n, a in zip(shape, sizes, strict=True)])
-
-
-def _spread(sums: FloatArray, width: int) -> FloatArray:
-    """Let a pixel of a small image count for as many rows as it is wide."""
-    if width < 2:
-        return sums
-    before, after = (width - 1) // 2, width // 2
-    running = np.cumsum(np.pad(sums, ((before + 1, after), (0, 0)), mode="edge"), axis=0)
-    return (running[width:] - running[:-width]) / width
 
 
 class Evidence:
@@ -155,13 +149,6 @@ class Evidence:
         is_empty = self._sums[:, 1:, 0] == 0
         return float(REACH - np.median(is_empty.argmin(axis=1)))
 
-    def band(self, centre: int) -> FloatArray:
-        """Return ``(case, 2 * NEAR + 1)`` evidence around a shift, all within one band."""
-        if centre not in self._bands:
-            near = centre + np.arange(-NEAR, NEAR + 1)
-            self._bands[centre] = self.of(near, centre - BAND, centre + BAND)
-        return self._bands[centre]
-
     def best(self, weights: FloatArray) -> tuple[float, float]:
         """Return the best shift for weighted cases and its evidence; ``NaN`` if none stands out."""
         place, strength = _peak(weights @ self.rings)
@@ -170,7 +157,10 @@ class Evidence:
             if not math.isfinite(shift):
                 break
             centre = round(shift)
-            place, strength = _peak(weights @ self.band(centre))
+            if centre not in self._bands:  # (case, 2 * NEAR + 1), all within one band
+                near = centre + np.arange(-NEAR, NEAR + 1)
+                self._bands[centre] = self.of(near, centre - BAND, centre + BAND)
+            place, strength = _peak(weights @ self._bands[centre])
             shift = centre - NEAR + place
         return shift, strength / max(float(weights.sum()), 1e-9)
 

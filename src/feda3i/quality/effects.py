@@ -143,14 +143,13 @@ def _why_not(offset: FloatArray, mean: float, radii: FloatArray) -> str:
 
 def _mean(offsets: Sequence[Offset]) -> Offset:
     """Return the mean offset of trusted sites, weighted by their cases."""
-    known = [one for one in offsets if one.is_known]
+    known = [(one.cases, one.offset, one.error) for one in offsets if one.is_known]
     if not known:
         return Offset.unknown(0, "no trusted site can tell")
-    cases = np.array([one.cases for one in known], dtype=np.float64)
+    cases, offset, error = np.array(known, dtype=np.float64).T
     share = cases / cases.sum()
-    offset = float(share @ [one.offset for one in known])
-    error = float(np.sqrt(np.square(share * [one.error for one in known]).sum()))
-    return Offset(offset, error, int(cases.sum()))
+    spread = float(np.sqrt(np.square(share * error).sum()))
+    return Offset(float(share @ offset), spread, int(cases.sum()))
 
 
 def differ_by_chance(offset: FloatArray, error: FloatArray) -> float:

@@ -23,12 +23,11 @@ def to_json(values: FloatArray) -> Any:
     return kept.tolist()
 
 
-def from_json(data: Any) -> FloatArray:
-    """Return the array that ``to_json`` wrote; ``None`` becomes ``NaN``."""
-    return np.array(data, dtype=np.float64)
-
-
-Floats = Annotated[FloatArray, PlainValidator(from_json), PlainSerializer(to_json)]
+Floats = Annotated[
+    FloatArray,
+    PlainValidator(lambda data: np.array(data, dtype=np.float64)),  # ``None`` becomes ``NaN``
+    PlainSerializer(to_json),
+]
 """A field of a ``Plain``: an array in the code, nested lists in JSON."""
 
 
@@ -38,8 +37,7 @@ class Plain:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without what is unknown."""
         adapter: TypeAdapter[Any] = TypeAdapter(type(self))
-        data: dict[str, Any] = adapter.dump_python(self, mode="json", exclude_none=True)
-        return data
+        return dict(adapter.dump_python(self, mode="json", exclude_none=True))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

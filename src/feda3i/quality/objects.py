@@ -63,13 +63,12 @@ class Counts:
 
     def part_of(self, kind: str) -> tuple[int, int]:
         """Return how many objects or cases have a type of noise, of how many."""
-        parts = {
+        return {
             "missing": (self.predicted - self.matched, self.predicted),
             "extra": (self.drawn - self.matched, self.drawn),
             "swapped": (self.wrong, self.matched),
             "empty": (self.empty, self.cases),
-        }
-        return parts[kind]
+        }[kind]
 
 
 @dataclass(frozen=True)

@@ -79,23 +79,17 @@ def rate_sites(surveys: Mapping[str, SiteSurvey | None], *, r: Mass = 0.5, seed:
     >>> rating.weights(["a", "b", "c"], [1, 1, 2]).tolist()  # c is unrated: its share of cases
     [0.25, 0.25, 0.5]
     """
-    parts = []
-    for k, q in enumerate(_by_class(surveys)):
-        groups = group_sites(q, seed)
-        parts.append(Part(k + 1, q, groups, site_weights(q, groups, r)))
-    return Rating(tuple(surveys), tuple(parts))
-
-
-def _by_class(surveys: Mapping[str, SiteSurvey | None]) -> list[FloatArray]:
-    """Return the difficulties ``(site, 2)`` of each class; ``NaN`` where a survey is missing."""
     classes = {len(one.q) for one in surveys.values() if one is not None}
     if len(classes) > 1:
         raise RecipeError(f"expected surveys of the same classes, found {sorted(classes)} classes")
-    table = np.full((len(surveys), max(classes, default=1), 2), np.nan)
-    for row, one in enumerate(surveys.values()):
+    parts, table = [], np.full((max(classes, default=1), len(surveys), 2), np.nan)
+    for place, one in enumerate(surveys.values()):
         if one is not None:
-            table[row] = one.q
-    return [table[:, k] for k in range(table.shape[1])]
+            table[:, place] = one.q
+    for k, q in enumerate(table, 1):
+        groups = group_sites(q, seed)
+        parts.append(Part(k, q, groups, site_weights(q, groups, r)))
+    return Rating(tuple(surveys), tuple(parts))
 
 
 def _rescaled(
@@ -144,21 +138,19 @@ def weight_reason(rating: Rating, name: str) -> str:
     """Return in words why a survey gives a site its weight."""
     if name not in rating.sites:
         return "it was not surveyed"
-    row = rating.sites.index(name)
-    several = len(rating.parts) > 1
-    return "; ".join(
-        (f"class {part.class_number}: " if several else "") + _reason(part, row)
-        for part in rating.parts
-    )
+    row, reasons = rating.sites.index(name), []
+    for part in rating.parts:
+        head = f"class {part.class_number}: " if len(rating.parts) > 1 else ""
+        reasons.append(head + _reason(part.grouping, row))
+    return "; ".join(reasons)
 
 
-def _reason(part: Part, row: int) -> str:
-    label, groups = part.grouping.labels[row], part.grouping
-    if label == "unrated":
+def _reason(groups: Grouping, row: int) -> str:
+    if (label := groups.labels[row]) == "unrated":
         return "not rated, so its share of the cases counts"
     members = groups.members(label)
-    order = members[np.argsort(groups.strength[members], kind="stable")]
-    place = int(np.flatnonzero(order == row)[0]) + 1
+    order = members[np.argsort(groups.strength[members], kind="stable")].tolist()
+    place = order.index(row) + 1
     kind = "all" if label == "all" else f"those who draw {label}"
     rank = "best" if place == 1 else "noisiest" if place == len(order) else f"number {place}"
     return f"{rank} of {len(order)} among {kind}"

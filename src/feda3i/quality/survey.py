@@ -132,11 +132,9 @@ def survey_site(
     counts, position = Counts(), 0
     for logits, masks in batches:
         values, drawn = _as_logits(logits), _as_array(masks)
-        expected = (len(drawn), classes, *drawn.shape[1:])
-        if values.shape != expected:
-            raise DataError(
-                f"expected logits (case, class, *space) {expected}, found {values.shape}"
-            )
+        shape = (len(drawn), classes, *drawn.shape[1:])
+        if values.shape != shape:
+            raise DataError(f"expected logits (case, class, *space) {shape}, found {values.shape}")
         for one, given in zip(values, drawn, strict=True):
             voxel = None if sizes is None else sizes[position].tolist()
             position += 1
@@ -144,10 +142,9 @@ def survey_site(
                 counts += count_logits(given, one)
             for k in range(classes):
                 own = given == k + 1
-                if not own.any() or own.all():
-                    continue
-                sums[k] += learning_difficulty(one[k], own, voxel)
-                cases[k] += 1
+                if own.any() and not own.all():
+                    sums[k] += learning_difficulty(one[k], own, voxel)
+                    cases[k] += 1
     q = np.where(cases[:, None] > 0, sums / np.maximum(cases, 1)[:, None], np.nan)
     return SiteSurvey(q, cases, counts if objects else None)
 

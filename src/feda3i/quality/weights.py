@@ -41,10 +41,6 @@ class Grouping(Plain):
         """Return the positions of the sites with this label."""
         return np.flatnonzero([one == label for one in self.labels])
 
-    def is_rated(self) -> NDArray[np.bool_]:
-        """Return ``(site,)``: whether the site's difficulties could be used."""
-        return np.array([label != "unrated" for label in self.labels], dtype=np.bool_)
-
 
 def group_sites(q: ArrayLike, seed: int = 0) -> Grouping:
     """Divide sites by their difficulties ``(site, 2)``; the order of sites does not matter.
@@ -102,18 +98,14 @@ def check_q(q: ArrayLike) -> FloatArray:
 
 def _split(q: FloatArray, seed: int) -> tuple[FloatArray | None, str]:
     """Return the posterior of the larger group of rated rows (``None``: one group), and why."""
-    if len(q) == 0:
-        return None, "no site could be rated"
-    if len(q) == 1:
-        return None, "one rated site, one group"
+    if len(q) < 2:
+        return None, "one rated site, one group" if len(q) else "no site could be rated"
     if np.ptp(q, axis=0).max() == 0:
         return None, "all sites have the same difficulties, one group"
     difference = q[:, 0] - q[:, 1]
     if len(q) == 2:
-        second = difference[1] >= difference[0]
-        return np.array(
-            [not second, second], dtype=np.float64
-        ), "two rated sites, one in each group"
+        second = float(difference[1] >= difference[0])
+        return np.array([1 - second, second]), "two rated sites, one in each group"
     what, start = "two Gaussians on (q1, q2)", derive(seed, "gmm") % 2**32
     model = fit_gaussians(q, 2, start, initialisations=STARTS, iterations=STEPS)
     if model is None or not model.converged_:
@@ -123,13 +115,8 @@ def _split(q: FloatArray, seed: int) -> tuple[FloatArray | None, str]:
         failed = "could not be fitted" if model is None else "did not converge"
         above = (difference > np.median(difference)).astype(np.float64)
         return above, f"two Gaussians {failed}, split at the median of q1 - q2"
-    return _larger(model, q), what
-
-
-def _larger(model: Any, rows: FloatArray) -> FloatArray:
-    """Return the posterior of the component with more q1 - q2, ``(site,)``."""
-    component = int(np.argmax(model.means_[:, 0] - model.means_[:, 1]))
-    return np.asarray(model.predict_proba(rows)[:, component], dtype=np.float64)
+    component = int(np.argmax(model.means_[:, 0] - model.means_[:, 1]))  # more q1 - q2
+    return np.asarray(model.predict_proba(q)[:, component], dtype=np.float64), what
 
 
 def fit_gaussians(
@@ -164,9 +151,8 @@ def shares(counts: ArrayLike) -> FloatArray:
     """
     array = np.asarray(counts, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all() or (array < 0).any() or array.sum() <= 0:
-        raise RecipeError(
-            f"expected counts of cases per site, not all zero; found {array.tolist()}"
-        )
+        found = array.tolist()
+        raise RecipeError(f"expected counts of cases per site, not all zero; found {found}")
     return array / math.fsum(array)
 
 
@@ -187,10 +173,8 @@ def site_weights(q: ArrayLike, groups: Grouping | Sequence[Label], r: Mass = 0.5
     """
     labels = groups.labels if isinstance(groups, Grouping) else groups
     if r != "share" and (isinstance(r, str) or not 0.0 <= r <= 1.0):
-        raise RecipeError(
-            f"r is the mass of the larger group: expected a number in [0, 1] or 'share', found "
-            f"{shown(r)}"
-        )
+        wanted = "r, the mass of the larger group: expected a number in [0, 1] or 'share'"
+        raise RecipeError(f"{wanted}, found {shown(r)}")
     s = strengths(q, labels)
     names = np.array(labels, dtype=np.str_)
     members = {group: np.flatnonzero(names == group) for group in GROUPS if group in labels}
@@ -226,14 +210,11 @@ def mix_by_stage(
     size, good = (np.asarray(one, dtype=np.float64) for one in (quantity, quality))
     for name, values in (("quantity", size), ("quality", good)):
         if values.shape != size.shape or values.ndim != 1 or abs(values.sum() - 1) > 1e-6:
-            raise RecipeError(
-                f"{name}: expected weights (site,) that sum to one, found shape {values.shape} "
-                f"and sum {values.sum():g}"
-            )
+            found = f"found shape {values.shape} and sum {values.sum():g}"
+            raise RecipeError(f"{name}: expected weights (site,) that sum to one, {found}")
     if stages < 1 or power < 0:
-        raise RecipeError(
-            f"expected at least one stage and a power from 0, found {stages} and {power}"
-        )
+        found = f"found {stages} and {power}"
+        raise RecipeError(f"expected at least one stage and a power from 0, {found}")
     alpha = np.linspace(0.0, 1.0, stages) ** power
     return good[:, None] * alpha + size[:, None] * (1 - alpha)
 

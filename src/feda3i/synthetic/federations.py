@@ -124,14 +124,10 @@ def _federation(
     **more: Any,
 ) -> Federation:
     for option, found in {"sites": sites, "cases": cases, "test": test, "size": size}.items():
-        least = smallest if option == "size" else 1
-        if found < least:
+        if found < (least := smallest if option == "size" else 1):
             raise RecipeError(f"{family}: expected {option} >= {least}, found {found}")
-    check_fits(
-        f"{family} of {sites} x {cases} cases of {size} px",
-        (sites * cases + test) * case_bytes,
-        "use fewer or smaller cases",
-    )
+    what, needed = f"{family} of {sites} x {cases} cases of {size} px", sites * cases + test
+    check_fits(what, needed * case_bytes, "use fewer or smaller cases")
 
     def drawn(part: str, turns: list[int]) -> Cases:
         made = [draw(rng(seed, family, part, i), turn) for i, turn in enumerate(turns)]

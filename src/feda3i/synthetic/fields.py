@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from feda3i.errors import RecipeError
-
 Array = NDArray[np.float64]
 Directions = NDArray[np.complex128]
 
@@ -26,8 +24,6 @@ _SPLINE_VARIANCE = 151 / 315
 
 def pixel_grid(size: int) -> tuple[Array, Array]:
     """Return rows ``(size, 1)`` and columns ``(1, size)`` of the pixels; the frame is 0..1."""
-    if size < SMALLEST:
-        raise RecipeError(f"expected size >= {SMALLEST} pixels for synthetic cases, found {size}")
     centre = (np.arange(size) + 0.5) / size
     return centre[:, None], centre[None, :]
 

@@ -51,7 +51,7 @@ def test_bad_rows_are_unrated_and_counted():
     q = clouds()
     q[0], q[3, 1], q[15, 0], q[16] = np.nan, np.inf, -0.1, 1e9
     groups = group_sites(q)
-    assert np.flatnonzero(~groups.is_rated()).tolist() == [0, 3, 15, 16]
+    assert groups.members("unrated").tolist() == [0, 3, 15, 16]
     assert np.isnan(groups.strength[[0, 3, 15, 16]]).all()
     assert groups.reason.endswith("; 4 of 20 sites are unrated")
 

@@ -214,5 +214,5 @@ def test_weights_of_any_federation(sites, r, seed, kind):
     by_stage = mix_by_stage(shares(counts[here]), part, 10)
     np.testing.assert_allclose(by_stage.sum(axis=0), 1, atol=1e-12)
     assert (by_stage >= 0).all()
-    unrated = ~groups.is_rated()[here]
+    unrated = np.array(groups.labels)[here] == "unrated"
     np.testing.assert_allclose(part[unrated], shares(counts[here])[unrated])
