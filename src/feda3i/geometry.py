@@ -38,16 +38,14 @@ def signed_distance(
     """
     inside = np.ascontiguousarray(mask != 0)
     if spacing is not None and (len(spacing) != inside.ndim or not min(spacing) > 0):
-        raise DataError(
-            f"expected {inside.ndim} pixel sizes above 0, one per axis, found {tuple(spacing)}"
-        )
+        raise DataError(f"expected {inside.ndim} pixel sizes above 0, found {tuple(spacing)}")
     if not inside.any() or inside.all():
         return np.full(inside.shape, -np.inf if inside.any() else np.inf, np.float32)
-    if spacing is not None:
+    if spacing is None:
+        signed = np.where(inside, 0.5 - depth(inside), depth(~inside) - 0.5)
+    else:
         sizes = np.asarray(spacing, dtype=np.float64)
         signed = np.where(inside, -_to_border(inside, sizes), _to_border(~inside, sizes))
-        return signed.astype(np.float32)
-    signed = np.where(inside, 0.5 - depth(inside), depth(~inside) - 0.5)
     return signed.astype(np.float32)
 
 
@@ -78,16 +76,14 @@ def _to_border(inside: NDArray[np.bool_], sizes: Floats) -> Floats:
     places = ndimage.distance_transform_edt(
         inside, sampling=sizes, return_distances=False, return_indices=True
     )
-    square, half = np.zeros(inside.shape), np.zeros(inside.shape)
+    here = np.ogrid[tuple(map(slice, inside.shape))]
+    square, half = np.zeros((2, *inside.shape))
     for axis, size in enumerate(sizes):
-        along = np.arange(inside.shape[axis]).reshape(
-            [-1 if a == axis else 1 for a in range(inside.ndim)]
-        )
-        step = ((places[axis] - along) * size) ** 2
+        step = ((places[axis] - here[axis]) * size) ** 2
         square += step
         half += step * size**2
     length = np.sqrt(square)
-    return length - 0.5 * np.sqrt(half) / np.maximum(length, 1e-12)
+    return np.asarray(length - 0.5 * np.sqrt(half) / np.maximum(length, 1e-12))
 
 
 def relative_sizes(spacing: Sequence[float] | None) -> list[float] | None:
@@ -121,13 +117,11 @@ def touched_faces(mask: NDArray[Any], spacing: Sequence[float]) -> Floats:
     inside = np.asarray(mask) != 0
     held = np.zeros(inside.shape)
     for axis, size in enumerate(spacing):
-        first, second = (
-            tuple(part if a == axis else slice(None) for a in range(inside.ndim))
-            for part in (slice(None, -1), slice(1, None))
-        )
-        crosses = np.where(inside[first] != inside[second], 1.0 / size, 0.0)
-        np.maximum(held[first], crosses, out=held[first])
-        np.maximum(held[second], crosses, out=held[second])
+        sides = np.swapaxes(inside, 0, axis)
+        crosses = np.where(sides[:-1] != sides[1:], 1.0 / size, 0.0)
+        for part in (slice(None, -1), slice(1, None)):
+            both = np.swapaxes(held, 0, axis)[part]
+            np.maximum(both, crosses, out=both)
     return held
 
 
@@ -173,8 +167,7 @@ def contour_normals(contour: Points, reach: int) -> Floats:
         tip = size == 0
         out[:, tip] = (width * contour.T - window[:2])[:, tip]
         size = np.maximum(np.hypot(out[0], out[1]), 1e-9)
-    normals: Floats = (out / size).T
-    return normals
+    return np.asarray((out / size).T)
 
 
 def fill_polygon(points: Points, shape: tuple[int, ...]) -> Binary:

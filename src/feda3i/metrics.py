@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 from feda3i.errors import DataError
 
 Mask = NDArray[Any]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 Spacing = Sequence[float] | None
 
 SCORES = ("dice", "dice_both_empty_one", "iou", "hd95", "assd")
@@ -67,7 +69,9 @@ def score_case(
     scores = overlap_scores(both, found, there)
     empty = scores.pop("empty")
     if distances:
-        scores["hd95"], scores["assd"] = _distance_scores(p, t, spacing)
+        pool = np.array([float("nan") if found or there else 0.0])
+        pool = surface_distances(p, t, spacing) if found and there else pool
+        scores["hd95"], scores["assd"] = float(np.percentile(pool, 95)), float(pool.mean())
     return {**scores, "empty": empty}
 
 
@@ -79,9 +83,9 @@ def overlap_scores(common: int, found: int, there: int) -> dict[str, Any]:
     """
     kinds = {(False, False): "none", (True, False): "prediction", (False, True): "truth"}
     return {
-        "dice": _ratio(2 * common, found + there),
-        "dice_both_empty_one": _ratio(2 * common, found + there) if found or there else 1.0,
-        "iou": _ratio(common, found + there - common),
+        "dice": 2 * common / max(found + there, 1),
+        "dice_both_empty_one": 2 * common / (found + there) if found or there else 1.0,
+        "iou": common / max(found + there - common, 1),
         "empty": kinds.get((found == 0, there == 0), "both"),
     }
 
@@ -134,9 +138,7 @@ def surface(mask: Mask) -> NDArray[np.intp]:
     return np.argwhere(inside & ~ndimage.binary_erosion(inside))
 
 
-def surface_distances(
-    prediction: Mask, truth: Mask, spacing: Spacing = None
-) -> NDArray[np.float64]:
+def surface_distances(prediction: Mask, truth: Mask, spacing: Spacing = None) -> Floats:
     """Return the distances of the prediction's surface to the truth's, then those back, pooled."""
     from scipy.spatial import KDTree
 
@@ -151,49 +153,27 @@ def surface_distances(
     return np.concatenate([KDTree(there).query(found)[0], KDTree(found).query(there)[0]])
 
 
-def _distance_scores(
-    p: NDArray[np.bool_], t: NDArray[np.bool_], spacing: Spacing
-) -> tuple[float, float]:
-    """Return HD95 and ASSD."""
-    if not (p.any() and t.any()):
-        value = float("nan") if p.any() or t.any() else 0.0
-        return value, value
-    pool = surface_distances(p, t, spacing)
-    return float(np.percentile(pool, 95)), float(pool.mean())
-
-
-def _spacing(spacing: Spacing, dimensions: int) -> NDArray[np.float64]:
+def _spacing(spacing: Spacing, dimensions: int) -> Floats:
     pixel = np.ones(dimensions) if spacing is None else np.asarray(spacing, dtype=np.float64)
     if pixel.shape != (dimensions,) or not (np.isfinite(pixel).all() and (pixel > 0).all()):
-        raise DataError(
-            f"expected {dimensions} positive pixel sizes, one per dimension, found {spacing}"
-        )
+        raise DataError(f"expected {dimensions} positive pixel sizes, found {spacing}")
     return pixel
 
 
-def _pair(prediction: Mask, truth: Mask) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _pair(prediction: Mask, truth: Mask) -> tuple[Bools, Bools]:
     p, t = _one_mask(prediction), _one_mask(truth)
     if p.shape != t.shape:
         raise DataError(f"expected masks of the same shape, found {p.shape} and {t.shape}")
     return p, t
 
 
-def _one_mask(mask: Mask) -> NDArray[np.bool_]:
+def _one_mask(mask: Mask) -> Bools:
     values = np.asarray(mask)
     if values.ndim > 3:
-        raise DataError(
-            f"expected one mask of one class, (*space), found shape {values.shape}; "
-            f"score a batch (case, class, *space) mask by mask"
-        )
+        found = f"found shape {values.shape}; score a batch mask by mask"
+        raise DataError(f"expected one mask of one class, (*space), {found}")
     inside = values.astype(bool)
     # 0.3 is not foreground: a probability map would count as a mask of nearly the whole frame.
     if values.dtype.kind == "f" and not np.array_equal(values[inside], np.rint(values[inside])):
-        raise DataError(
-            "expected a mask of whole numbers, found fractions; for probabilities use "
-            "(probabilities > 0.5)"
-        )
+        raise DataError("expected a mask, found fractions; compare probabilities with 0.5 first")
     return inside
-
-
-def _ratio(part: int, whole: int) -> float:
-    return float(part / whole) if whole else 0.0

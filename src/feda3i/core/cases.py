@@ -32,14 +32,18 @@ class Cases:
     """One stable name per case, unique in the set: random draws and site memory refer to it."""
     images: Any
     """``(case, *space, channel)`` in two or three dimensions, ``uint8``, ``int16``, ``float32``."""
-    masks: Any  # ``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes
-    sources: tuple[str, ...] = ()  # where each case comes from: scanner, archive
+    masks: Any
+    """``(case, *space)``, ``uint8``: 0 is background, 1..C the foreground classes."""
+    sources: tuple[str, ...] = ()
+    """Where each case comes from: scanner, archive."""
     spacing: NDArray[np.float64] | None = None
     """``(case, dimension)`` size of a pixel in millimetres; ``None`` means distances in pixels."""
-    sites: tuple[str, ...] = ()  # the real site of each case; empty if sites are simulated
+    sites: tuple[str, ...] = ()
+    """The real site that each case comes from; empty if sites are simulated."""
     zoom: NDArray[np.float64] | None = None
     """``(case, dimension)`` size of a pixel in pixels of the original file."""
-    groups: tuple[str, ...] = ()  # the patient of each case, or what else must stay together
+    groups: tuple[str, ...] = ()
+    """The patient that each case comes from, or what else must stay together."""
 
     def __post_init__(self) -> None:
         if not _fit(self.images, self.masks) or len(self.ids) != len(self.masks):
@@ -126,10 +130,12 @@ class Cases:
 class Federation:
     """Training cases divided among sites, and test cases with trusted masks."""
 
-    train: Cases  # of all sites
+    train: Cases
+    """All training cases, one array for all sites."""
     sites: Mapping[str, Index]
     """Name of a site -> positions of its cases in ``train``. Sites are visited in sorted order."""
-    test: Cases  # with clean masks; no site trains on them
+    test: Cases
+    """Cases with clean masks that no site trains on."""
     classes: tuple[str, ...] = ("lesion",)
     """Names of the foreground classes; mask value k is ``classes[k - 1]``."""
     clean_masks: Any = None

@@ -37,9 +37,7 @@ REGISTRY = ModelRegistry(
     kind="model",
     builtin={
         "unet": "feda3i.models.unet:UNet",
-        **dict.fromkeys(
-            ("monai:AttentionUnet", "monai:SegResNet", "monai:SwinUNETR", "monai:UNet"), _MONAI
-        ),
+        **{f"monai:{n}": _MONAI for n in ("AttentionUnet", "SegResNet", "SwinUNETR", "UNet")},
     },
     entry_points="feda3i.models",
 )
@@ -65,10 +63,8 @@ def build(
     from feda3i.models.unet import normalised
 
     if len(shape) not in (2, 3) or min(shape, default=0) < 16:
-        raise RecipeError(
-            f"model '{name}': expected cases of two or three dimensions and at least 16 px per "
-            f"side, found {tuple(shape)}"
-        )
+        wanted = "cases of two or three dimensions and at least 16 px per side"
+        raise RecipeError(f"model '{name}': expected {wanted}, found {tuple(shape)}")
     factory = REGISTRY.get(name)
     if REGISTRY.is_code(name):
         _check_factory(name, factory)
@@ -101,12 +97,8 @@ def _check_factory(name: str, factory: Any) -> None:
 
     if not callable(factory):
         raise RecipeError(f"model '{name}': expected a function or class, found {factory!r}")
-    if isinstance(factory, type):
-        fits = issubclass(factory, nn.Module)
-    else:
-        takes = set(keywords_of(factory)) & set(_GIVEN)
-        fits = bool(takes) or declares(factory, nn.Module)
-    if not fits:
+    takes = not {*keywords_of(factory)}.isdisjoint(_GIVEN) or declares(factory, nn.Module)
+    if not (issubclass(factory, nn.Module) if isinstance(factory, type) else takes):
         raise RecipeError(
             f"model '{name}': expected a subclass of torch.nn.Module, or a function that says "
             f"'-> nn.Module' or takes one of {', '.join(_GIVEN)}; found {factory!r}"
@@ -121,9 +113,7 @@ def _call(
     named = keywords_of(factory)
     for option in options:
         if option in given:
-            raise RecipeError(
-                f"model '{name}': {option} comes from the data, do not set it as an option"
-            )
+            raise RecipeError(f"model '{name}': {option} comes from the data, do not set it")
         if not takes_any_keyword(factory):
             known = sorted({*named, "input"} - set(given))
             check_option(f"model '{name}'", option, known)
@@ -140,8 +130,6 @@ def _call(
             f"model '{name}' could not be built with {shown(arguments | options)}: {summary(error)}"
         ) from error
     if not isinstance(module, nn.Module):
-        raise RecipeError(
-            f"model '{name}': expected a torch.nn.Module from the factory, found "
-            f"{type(module).__name__}"
-        )
+        found = type(module).__name__
+        raise RecipeError(f"model '{name}': expected a torch.nn.Module from it, found {found}")
     return module

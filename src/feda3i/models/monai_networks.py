@@ -14,7 +14,7 @@ from typing import Any
 from monai.networks import nets
 from torch import nn
 
-from feda3i.errors import RecipeError, check_option, nearest
+from feda3i.errors import RecipeError, check_option, unknown
 
 NETWORKS = ("AttentionUnet", "SegResNet", "SwinUNETR", "UNet")
 _GIVEN = {"self", "in_channels", "out_channels", "spatial_dims"}
@@ -24,11 +24,8 @@ def factory(name: str) -> Callable[..., nn.Module]:
     """Return the factory ``(channels, classes, shape, **options)`` of ``monai:<Name>``."""
     network = name.removeprefix("monai:")
     if network not in NETWORKS:
-        raise RecipeError(
-            f"unknown model '{name}'{nearest(network, NETWORKS)} "
-            f"Known: {', '.join(f'monai:{known}' for known in NETWORKS)}; "
-            "any other network can be given as 'package.module:factory'"
-        )
+        hint = "; any other network can be given as 'package.module:factory'"
+        raise unknown("network of MONAI", network, NETWORKS, hint)
     return partial(make, network)
 
 
@@ -54,18 +51,13 @@ def make(
 def _defaults(network: str, shape: Sequence[int], options: dict[str, Any]) -> dict[str, Any]:
     if network == "SwinUNETR":
         if any(side < 64 or side % 32 for side in shape):
-            raise RecipeError(
-                "model 'monai:SwinUNETR' needs sides of 64 px or more that are multiples of 32, "
-                f"found {tuple(shape)}; resize the cases or choose another network"
-            )
+            needs = "sides of 64 px or more that are multiples of 32; resize the cases"
+            raise RecipeError(f"model 'monai:SwinUNETR' needs {needs}, found {tuple(shape)}")
         return {"feature_size": 12}
     if network == "SegResNet":
         halvings = len(options["blocks_down"]) - 1 if "blocks_down" in options else _fit(shape, 3)
-        return {
-            "init_filters": 16,
-            "blocks_down": (1, 2, 2, 4)[: halvings + 1],
-            "blocks_up": (1,) * halvings,
-        }
+        blocks = {"blocks_down": (1, 2, 2, 4)[: halvings + 1], "blocks_up": (1,) * halvings}
+        return {"init_filters": 16, **blocks}
     levels = len(options["features"]) if "features" in options else _fit(shape, 4) + 1
     settings = {"features": (16, 32, 64, 128, 256)[:levels], "strides": (2,) * (levels - 1)}
     return {**settings, "num_res_units": 2} if network == "UNet" else settings
