@@ -18,7 +18,7 @@ import numpy as np
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.messages import Missing, Order, Params, Reply
 from feda3i.core.ragged import stacked
-from feda3i.engine.console import Silent
+from feda3i.engine.console import Listener
 from feda3i.engine.events import read_events
 from feda3i.engine.job import Job
 from feda3i.engine.run import describe, job_of, resume, run, run_rounds
@@ -59,17 +59,18 @@ def tiny_federation(
     sites: int = 3, cases: int = 4, size: int = 32, classes: int = 1, dimensions: int = 2
 ) -> Federation:
     """Return discs (balls) of one or more classes on noise, a few per site: enough to train on."""
-    total = sites * cases
-    parts = [_tiny_cases("train", total, size, classes, dimensions)]
-    parts.append(_tiny_cases("test", 2, size, classes, dimensions))
+    train, test = (
+        _tiny_cases(split, count, size, classes, dimensions)
+        for split, count in (("train", sites * cases), ("test", 2))
+    )
     index = {f"site-{k + 1}": np.arange(k * cases, (k + 1) * cases) for k in range(sites)}
     names = tuple(f"class-{k + 1}" for k in range(classes))
-    return Federation(parts[0], index, parts[1], names, clean_masks=parts[0].masks)
+    return Federation(train, index, test, names, clean_masks=train.masks)
 
 
 def _tiny_cases(split: str, count: int, size: int, classes: int, dimensions: int) -> Cases:
     shape = (size,) * dimensions
-    grid = np.stack(np.meshgrid(*[np.arange(size)] * dimensions, indexing="ij"))
+    grid = np.indices(shape)
     images = np.empty((count, *shape, 1), np.uint8)
     masks = np.zeros((count, *shape), np.uint8)
     for i in range(count):
@@ -86,15 +87,15 @@ def _tiny_cases(split: str, count: int, size: int, classes: int, dimensions: int
 def uneven_federation() -> Federation:
     """Return two sites of two cases each, of several sizes, one of them smaller than a patch."""
     whole = tiny_federation(sites=2, cases=2, size=48, classes=2)
-    one, two = _cropped(whole.train), _cropped(whole.test)
-    return replace(whole, train=one, test=two, clean_masks=one.masks)
+    sides = ((40, 48), (14, 40), (33, 32), (24, 40))
 
+    def cropped(cases: Cases) -> Cases:
+        frames = [np.s_[k, 8 : 8 + sides[k][0], 8 : sides[k][1]] for k in range(len(cases))]
+        images, masks = (stacked([s[f] for f in frames]) for s in (cases.images, cases.masks))
+        return replace(cases, images=images, masks=masks)
 
-def _cropped(cases: Cases) -> Cases:
-    sides = ((40, 48), (14, 40), (33, 32), (24, 40))[: len(cases)]
-    frames = [np.s_[k, 8 : 8 + rows, 8:last] for k, (rows, last) in enumerate(sides)]
-    images, masks = ([stack[f] for f in frames] for stack in (cases.images, cases.masks))
-    return replace(cases, images=stacked(images), masks=stacked(masks))
+    train, test = cropped(whole.train), cropped(whole.test)
+    return replace(whole, train=train, test=test, clean_masks=train.masks)
 
 
 # -- playing --------------------------------------------------------------------------------------
@@ -114,14 +115,20 @@ class CheckedRun:
         return self.params.values
 
 
-class _StopAfter(Silent):
-    """A listener that breaks the run off after some rounds, as a crash would."""
+class StopAfter(Listener):
+    """A listener that breaks the run off after some rounds, and keeps what it was told."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, rounds: int = 1) -> None:
         self.rounds = rounds
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keep a note."""
+        self.notes.append(text)
 
     def round(self, event: dict[str, Any]) -> None:
-        if event["round"] >= self.rounds:
+        """End the run, as a crash would."""
+        if event["round"] == self.rounds:
             raise KeyboardInterrupt
 
 
@@ -157,22 +164,20 @@ def outcome_of(
     """Run a recipe in a temporary folder, if asked with an interruption or changed answers."""
     with tempfile.TemporaryDirectory(prefix="feda3i-contract-") as temporary:
         path = Path(temporary) / "run"
-        if stop_after is not None:
+        if change is None:
             try:
-                run(recipe, path, federation=federation, listener=_StopAfter(stop_after))
+                listener = StopAfter(stop_after or 0)
+                sha = run(recipe, path, federation=federation, listener=listener).sha256
+                assert stop_after is None, "the run ended before it could be interrupted"
             except KeyboardInterrupt:
                 sha = resume(path, federation=federation, trust_code=True).sha256
-            else:
-                raise AssertionError("the run ended before it could be interrupted")
-        elif change is not None:
+        else:
             facts = {"data": describe(federation)}
             with one_thread(), closing(RunFolder.create(path, recipe, facts)) as folder:
                 job, seen = job_of(recipe, federation), as_trained(federation, recipe.method.name)
                 with closing(_Changed(job, seen, path)) as transport:
                     transport.change = change
-                    sha = run_rounds(folder, job, transport, Silent()).sha256
-        else:
-            sha = run(recipe, path, federation=federation).sha256
+                    sha = run_rounds(folder, job, transport, Listener()).sha256
         saved: Any = RunFolder.open(path).load()
         return CheckedRun(saved["params"], sha, list(read_events(path / "events.jsonl")))
 
@@ -204,17 +209,18 @@ def takes_volumes(subject: Subject) -> None:
 
 def takes_patches(subject: Subject) -> None:
     """Train on patches of cases of several sizes, also after a crash."""
-    recipe = subject.recipe(rounds=3, train={"epochs": 2, "batch": 2, "patch": [16, 20]})
-    whole, broken = (outcome_of(recipe, uneven_federation(), stop_after=s) for s in (None, 2))
-    assert np.isfinite(whole.values).all(), "the parameters are not finite"
-    assert whole.sha256 == broken.sha256, "a resumed run on patches ends with another model"
+    train = {"epochs": 2, "batch": 2, "patch": [16, 20]}
+    _check_resumed(subject.recipe(rounds=3, train=train), uneven_federation())
 
 
 def resumes_exactly(subject: Subject) -> None:
     """Four rounds equal two rounds, a crash, and two more rounds."""
-    federation = tiny_federation()
-    whole = outcome_of(subject.recipe(rounds=4), federation)
-    broken = outcome_of(subject.recipe(rounds=4), federation, stop_after=2)
+    _check_resumed(subject.recipe(rounds=4), tiny_federation())
+
+
+def _check_resumed(recipe: Recipe, federation: Federation) -> None:
+    whole, broken = (outcome_of(recipe, federation, stop_after=after) for after in (None, 2))
+    assert np.isfinite(whole.values).all(), "the parameters are not finite"
     assert whole.sha256 == broken.sha256, "a resumed run ends with another model"
     kinds = [(e["event"], e.get("round")) for e in whole.events]
     assert kinds == [(e["event"], e.get("round")) for e in broken.events], "rounds are told twice"
@@ -222,13 +228,10 @@ def resumes_exactly(subject: Subject) -> None:
 
 def survives_a_missing_site(subject: Subject) -> None:
     """Lose a site in any round: the run continues, and weights still sum to one."""
-    for round in (1, 2, 3):
-        federation = tiny_federation()
-        sites = as_trained(federation, subject.recipe().method.name).names()
-        if len(sites) < 2:
-            return
-        change = losing(sites[1], round)
-        _check_outcome(outcome_of(subject.recipe(rounds=4), federation, change=change))
+    federation, recipe = tiny_federation(), subject.recipe(rounds=4)
+    sites = as_trained(federation, recipe.method.name).names()
+    for round in (1, 2, 3) if len(sites) > 1 else ():
+        _check_outcome(outcome_of(recipe, federation, change=losing(sites[1], round)))
 
 
 def _check_outcome(outcome: CheckedRun) -> None:
@@ -284,11 +287,10 @@ def _misfit(job: Job, federation: Federation, params: Params) -> float:
 
 def leaves_masks_alone(subject: Subject) -> None:
     """Leave the given masks and the test cases as they were, byte for byte."""
-    federation = tiny_federation()
-    before = federation.train.digest(), federation.test.digest()
+    federation, untouched = tiny_federation(), tiny_federation()
     outcome_of(subject.recipe(rounds=3), federation)
-    after = federation.train.digest(), federation.test.digest()
-    assert before == after, "the method changed the given masks or the test cases"
+    for after, before in ((federation.train, untouched.train), (federation.test, untouched.test)):
+        assert after.digest() == before.digest(), "the method changed given masks or test cases"
 
 
 def declares_its_wire(subject: Subject) -> None:
@@ -322,13 +324,13 @@ def check_method(name: str, options: Mapping[str, Any] | None = None) -> dict[st
     subject = Subject(name, options or {})
     outcome = {}
     for promise in PROMISES:
+        wrong = ""
         try:
             promise(subject)
         except (AssertionError, FedA3IError) as error:
-            outcome[promise.__name__] = str(error) or "the check failed"
+            wrong = str(error) or "the check failed"
         except Exception as error:  # whatever a method's own code may raise
             place = plugin_place(error)
-            outcome[promise.__name__] = summary(error) + (f" in {place}" if place else "")
-        else:
-            outcome[promise.__name__] = ""
+            wrong = summary(error) + (f" in {place}" if place else "")
+        outcome[promise.__name__] = wrong
     return outcome

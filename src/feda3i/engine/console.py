@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from feda3i.errors import escaped
 from feda3i.failures import raw_stderr
@@ -43,8 +37,7 @@ class Listener:
         """Say that the run is over."""
 
 
-class Silent(Listener):
-    """A listener that says nothing."""
+Silent = Listener
 
 
 class Relay(Listener):
@@ -69,7 +62,7 @@ class Live(Listener):
         self._console.print(escaped(text, kept="\n"), highlight=False, markup=False, soft_wrap=True)
 
     def doing(self, text: str) -> None:
-        """Show what is under way: a first round may take long, and silence looks like a hang."""
+        """Show what is under way: silence looks like a hang."""
         self.note(f"{text} ...")
 
     def begin(self, title: str, rounds: int, done: int) -> None:
@@ -78,7 +71,6 @@ class Live(Listener):
         self._scores: dict[str, float] = {}
         self._by_class = ""
         self._warned: set[str] = set()
-        # Once, above the rounds: a title is long, and repeated it hides the numbers.
         self.note(f"{title}: round {done + 1} of {rounds} begins")
         if not self._console.is_terminal:
             return

@@ -87,10 +87,7 @@ _KINDS: dict[str, type[Record]] = {
 
 
 class EventLog:
-    """Append events to a file; ``sync`` puts them on disk before a checkpoint names them.
-
-    Whoever listens gets every event after it was written.
-    """
+    """Append events to a file, and tell them to whoever listens."""
 
     def __init__(self, path: Path, listen: Callable[[Event], None] | None = None) -> None:
         self._file = path.open("a", encoding="utf-8")
@@ -105,7 +102,7 @@ class EventLog:
         return line
 
     def sync(self) -> None:
-        """Put everything written so far on disk."""
+        """Put all of it on disk, before a checkpoint names it."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -124,18 +121,18 @@ def read_events(path: Path, kind: str | None = None) -> Iterator[Event]:
         if line.endswith("\n"):
             event = parse_event(line)
             if event is None:
-                raise RunError(
-                    f"the event log '{path}' is damaged: line {number} is not an event; restore it "
-                    f"from a copy"
-                )
+                what = f"damaged: line {number} is not an event; restore it from a copy"
+                raise RunError(f"the event log '{path}' is {what}")
             if kind is None or event["event"] == kind:
                 yield event
 
 
 def last_rows(path: Path, split: str = "test") -> list[dict[str, Any]]:
     """Return the scores of single cases that a log wrote last; none if there are none."""
-    found = [event["rows"] for event in read_events(path, "score") if event["split"] == split]
-    return found[-1] if found else []
+    rows: list[dict[str, Any]] = []
+    for event in read_events(path, "score"):
+        rows = event["rows"] if event["split"] == split else rows
+    return rows
 
 
 def parse_event(line: str | bytes) -> Event | None:
@@ -152,9 +149,7 @@ def parse_event(line: str | bytes) -> Event | None:
 
 def mistake_of(error: Exception) -> str:
     """Return the first mistake that a typed check found, in one line; other errors in words."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return mistakes(error).splitlines()[0]
+    return mistakes(error).splitlines()[0] if isinstance(error, ValidationError) else str(error)
 
 
 def _whole(digits: str) -> int:

@@ -35,7 +35,7 @@ class UnsoundError(RunError):
 
 @dataclass
 class Guard:
-    """What the guard of a run knows; all of it can be read from the event log again."""
+    """What the guard of a run knows, all of it from the event log."""
 
     factor: float
     loss: float | None = None  # the median over the sites in the last round

@@ -50,11 +50,10 @@ class SiteHost:
             torch.use_deterministic_algorithms(True, warn_only=True)
         self.memory_folder = memory_folder
         self._facts: dict[int, CaseFacts] = {}
-        self._moved: dict[str, tuple[list[float], Site]] = {}
-        device, whole = self.predictor.device, not job.format.patches
-        room = room_on(device) if whole else 0
+        self._moved: dict[str, tuple[Any, Site]] = {}
+        room = 0 if job.format.patches else room_on(self.predictor.device)
         self._resident = {
-            kind: DeviceStack(getattr(cases, kind), device, room)
+            kind: DeviceStack(getattr(cases, kind), self.predictor.device, room)
             for kind in ("images", "masks")
             if room
         }
@@ -70,18 +69,14 @@ class SiteHost:
         memory = {} if order.task == "offsets" else self.recall(order)
         had_memory = bool(memory)
         site = self._redrawn(self._site(order, memory), order)
-        numbers: Numbers = {}
-        if order.task == "fit":
-            numbers = method.fit(site)
-        elif order.task == "survey":
-            numbers = method.survey(site)
+        if order.task == "offsets":
+            numbers: Numbers = {**redrawing.tell(site)}
         else:
-            numbers |= redrawing.tell(site)
+            numbers = method.fit(site) if order.task == "fit" else method.survey(site)
         params = self.layout.read(self.predictor.network) if order.task == "fit" else None
         seconds = time.perf_counter() - started
-        reply = Reply(
-            order.task, order.round, order.site, len(site), numbers, params, seconds=seconds
-        )
+        about = order.task, order.round, order.site, len(site)
+        reply = Reply(*about, numbers, params, seconds=seconds)
         check_reply(reply, method.wire, self.layout, self.job.format.classes)
         if site.memory or had_memory:  # a memory that was emptied must not come back
             self.remember(order, site.memory)
@@ -109,11 +104,10 @@ class SiteHost:
         by = order.settings.get(MOVE)
         if not by:
             return site
-        if self._moved.get(site.name, ([], None))[0] != by:
-            moved = redrawing.redrawn(site, by)
-            self._moved[site.name] = (by, moved)
-        kept = self._moved[site.name][1]
-        return replace(site, masks=kept.masks, facts=kept.facts)
+        if site.name not in self._moved or self._moved[site.name][0] != by:
+            self._moved[site.name] = by, redrawing.redrawn(site, by)
+        moved = self._moved[site.name][1]
+        return replace(site, masks=moved.masks, facts=moved.facts)
 
     # -- memory -----------------------------------------------------------------------------------
 
@@ -126,13 +120,13 @@ class SiteHost:
             return memory
         if stored and tuple(self._read(order.site, stored[0])["first"]) < _key(order):
             raise RunError(
-                f"the memory of site {order.site} from before round {order.round} is gone: this "
+                f"the memory of site {order.site} from before round {order.round} is gone: the "
                 f"checkpoint is too old to be resumed; repeat the run in another folder"
             )
         return {}
 
     def remember(self, order: Order, memory: Memory) -> None:
-        """Store the memory after this order and drop what no resume can need any more."""
+        """Store the memory after this order; drop what no resume can need any more."""
         make_private(self.memory_folder)  # a method may keep masks there
         stored = [key for key in self._stored(order.site) if key < _key(order)]
         first = self._read(order.site, stored[-1])["first"] if stored else list(_key(order))

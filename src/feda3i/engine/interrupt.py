@@ -9,12 +9,11 @@ from typing import Any, Self
 
 
 class Interrupt:
-    """Remembers a Ctrl-C, because the exception that it raises may not arrive as such.
+    """Remembers a Ctrl-C: code on the way up (torch) may swallow it or make another error of it.
 
-    Code on the way up (torch, when it imports itself) may swallow it or make another error of it.
-    So the signal is noted: ``check`` raises it again where nobody catches it, and any other error
-    that leaves the ``with`` block after it becomes one. SIGTERM, which Slurm sends before it kills,
-    counts as Ctrl-C. A host program that has set its own reactions (Flower, a notebook) keeps them.
+    ``check`` raises it again where nobody catches it, and any other error that leaves the ``with``
+    block after it becomes one. SIGTERM, which Slurm sends before it kills, counts as Ctrl-C. A host
+    program that has set its own reactions (Flower, a notebook) keeps them.
     """
 
     def __init__(self) -> None:

@@ -127,9 +127,7 @@ class Job:
         if wanted == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if wanted.startswith("cuda") and not torch.cuda.is_available():
-            raise RecipeError(
-                "engine.device: expected a CUDA device, found none; use engine.device=cpu"
-            )
+            raise RecipeError("engine.device: expected a CUDA device, found none; try cpu")
         return torch.device(wanted)
 
 
@@ -138,10 +136,7 @@ def format_of(recipe: Recipe, channels: int, classes: int, shape: Sequence[int])
     options, train = recipe.data.options(), recipe.train
     patches, spacing = train.patch is not None, options.get("spacing")
     if patches and len(shape) != len(train.patch or ()):
-        raise RecipeError(
-            f"train.patch: expected {len(shape)} sides, one per dimension of the cases, found "
-            f"{train.patch}"
-        )
+        raise RecipeError(f"train.patch: expected {len(shape)} sides, found {train.patch}")
     return Format(
         channels,
         classes,
@@ -161,8 +156,7 @@ def job_for(recipe: Recipe, cases: Cases, classes: int) -> Job:
     """Return the job of a recipe that fits these cases."""
     if cases.images.dtype != np.uint8 and not (recipe.data.normalise or keeps_values_of(recipe)):
         raise RecipeError(
-            f"the images hold {cases.images.dtype}, not bytes: say how they are normalised, "
-            f"e.g. data.normalise=zscore"
+            f"the images hold {cases.images.dtype}, not bytes: give e.g. data.normalise=zscore"
         )
     shape = cases.usual_shape if recipe.train.patch else cases.shape
     return Job(recipe, format_of(recipe, cases.channels, classes, shape))

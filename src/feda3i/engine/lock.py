@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from feda3i.errors import RunError
-from feda3i.files import PART
 
 NAME = ".feda3i.lock"
 
@@ -35,32 +34,21 @@ def hold(folder: Path) -> BinaryIO:
 
 def is_held(folder: Path) -> bool:
     """Return whether a process works on this folder now."""
-    if not (folder / NAME).is_file():
-        return False
     try:
-        hold(folder).close()
+        if (folder / NAME).is_file():
+            hold(folder).close()
     except RunError:
         return True
     return False
 
 
 def check_plain_files(folder: Path) -> None:
-    """Raise ``RunError`` for a link, a pipe or a device in a run folder.
-
-    Reading a pipe would wait for ever, and what is written through a link lands somewhere else.
-    """
+    """Raise ``RunError`` for a link, which leads elsewhere, or a pipe, which waits for ever."""
     for path in folder.rglob("*"):
         with contextlib.suppress(FileNotFoundError):  # the run that is under way removed it
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise RunError(
-                    f"expected plain files in the run folder '{folder}', found a link, a pipe or a "
-                    f"device: '{path}'; take it away, or put the file there"
+                    f"expected plain files, found a link, a pipe or a device: '{path}'; take it "
+                    f"away, or put the file there"
                 )
-
-
-def sweep(folder: Path) -> None:
-    """Remove temporary files; whoever holds the lock knows that their process is dead."""
-    for path in list(folder.rglob(f"{PART}*")):
-        if path.is_file():
-            path.unlink()

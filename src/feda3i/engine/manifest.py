@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -86,7 +88,7 @@ def check_manifest(content: Any, path: Path) -> dict[str, Any]:
 
 
 def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what identifies a run: versions, seeds, hashes, machine."""
+    """Return what identifies a run."""
     return {
         "format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -104,14 +106,11 @@ def manifest_of(recipe: Recipe, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def packages() -> dict[str, str]:
     """Return the versions of the libraries that results depend on."""
-    return {package: _version_of(package) for package in PACKAGES}
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    versions = dict.fromkeys(PACKAGES, "not installed")
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
 
 
 @cache
@@ -123,20 +122,13 @@ def processor() -> Mapping[str, str]:
     import torch
 
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA") or "none"
-    return {
-        "name": _processor_name(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-        "onednn_limit": limit,
-    }
-
-
-def _processor_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        found = re.search(r"^model name\s*:[ \t]*(.*\S)", told, re.MULTILINE)
+        name = found[1] if found else name
+    instructions = torch.backends.cpu.get_cpu_capability()
+    return {"name": name, "instructions": instructions, "onednn_limit": limit}
 
 
 # -- what changed ---------------------------------------------------------------------------------
@@ -198,8 +190,7 @@ def check_data_kept(
         if key in expected and key in found and expected[key] != found[key]:
             raise RunError(
                 f"the data of '{path}' changed since the run began ({key.replace('_', ' ')}: "
-                f"{str(expected[key])[:80]} then, {str(found[key])[:80]} now); restore them, or "
-                f"start another run"
+                f"{str(expected[key])[:80]} then, {str(found[key])[:80]} now)"
             )
 
 
@@ -209,7 +200,6 @@ def check_code_kept(manifest: Mapping[str, Any], recipe: Recipe, path: Path) -> 
         then = manifest.get("code", {}).get(code.section)
         if then is not None and then.get("sha256") != code.sha256():
             raise RunError(
-                f"{code}: expected the file that '{path}' was started with (SHA-256 "
-                f"{str(then.get('sha256'))[:12]}), found {code.sha256()[:12] or 'none'} at "
-                f"'{code.file}'"
+                f"{code}: expected the file that '{path}' was started with, found another (or "
+                f"none) at '{code.file}'"
             )

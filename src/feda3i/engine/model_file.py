@@ -25,8 +25,7 @@ def model_bytes(job: Job, params: Params) -> bytes:
     """Return the model as a safetensors file that says how to build its network."""
     from safetensors.torch import save
 
-    # Without the place of the data and of the training: where a model was trained must not change
-    # the file, and a name of a hospital's folder must not travel with it.
+    # Without places: they must not change the file, nor the name of a hospital's folder travel.
     about = {
         "format": FORMAT,
         "recipe": without_machine(job.recipe.shared()),
@@ -61,8 +60,7 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
         form = format_of(recipe, channels, classes, _shape(about["shape"]))
     except (KeyError, TypeError, ValueError, RecipeError) as error:
         raise RunError(
-            f"'{path}' is not a model file of feda3i {__version__}: {error}. If version 0.1 wrote "
-            f"it, use that version"
+            f"'{path}' is not a model file of feda3i {__version__} (0.1 has its own): {error}"
         ) from None
     if not (1 <= channels <= 64 and 1 <= classes <= 255):
         raise RunError(f"'{path}': {channels} channels and {classes} classes cannot be")
@@ -71,9 +69,8 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
 
 
 def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) -> Predictor:
-    """Return the model of a run folder, or of a model file, ready to predict.
+    """Return the model of a file, or the last or best one of a run folder, ready to predict.
 
-    Of a folder the last model, or the best one of its validation.
     Code that the file names is loaded only if it is trusted, and the user is told which.
     """
     from feda3i.core.predictor import Predictor

@@ -1,15 +1,14 @@
 """Masks redrawn before any method sees them.
 
 A site that has not told yet is asked how far it draws outside the borders in its images. From all
-answers the server computes by how much each site should move its contours
-(``quality.site_effects``), and every order tells a site its own move. The station moves the
-contours, the method works on moved masks, and the given ones stay as they are. Offsets and moves
-travel in pixels at 256 of a case's longest side.
+answers the server computes how far each site should move its contours (``quality.site_effects``),
+and every order tells a site its own move. The station moves the contours, the method works on moved
+masks, and the given ones stay. Offsets and moves travel in pixels at 256 of a case's longest side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from feda3i import quality
 from feda3i.core.format import Format
 from feda3i.core.messages import Replies, Settings
-from feda3i.core.normalise import Normalise
 from feda3i.core.patches import foreground_places
 from feda3i.core.server import Server
 from feda3i.core.site import CaseFacts, Site
@@ -28,6 +26,8 @@ from feda3i.core.wire import MOVE, OFFSETS
 from feda3i.errors import RecipeError, nearest
 from feda3i.recipe import Recipe
 
+_Row = tuple[float, float, int, float]
+"""Offset, standard error, cases and radius of the objects; all 0 if it cannot be told."""
 MOST_LINES = 8
 LEAST = 0.5
 """Pixels at 256 below which a move is not worth a line."""
@@ -48,24 +48,20 @@ def begin(server: Server, recipe: Recipe) -> None:
         raise RecipeError(
             f"redraw.b0: expected one number for each of {classes} classes, found {len(b0)}"
         )
-    by_class = b0 * classes if len(b0) == 1 else b0
-    found = [quality.Offset(one, recipe.redraw.b0_error, 1) for one in by_class]
-    if isinstance(trusted, str):
-        found = trusted_offsets(recipe, Path(trusted), server.format)
-    border = [_row(one) for one in found]
     for site in sorted(set(_trusted_sites(recipe)) - set(server.sites)):
         raise RecipeError(
             f"redraw.trusted: there is no site '{site}'{nearest(site, server.sites)} "
             f"Known: {', '.join(sorted(server.sites)[:10])}"
         )
+    by_class = b0 * classes if len(b0) == 1 else b0
+    border: list[_Row] = [(one, recipe.redraw.b0_error, 1, 0.0) for one in by_class]
+    if isinstance(trusted, str):
+        border = _rows_of_trusted(recipe, Path(trusted), server.format)
     server.state["redraw"] = {"border": border, "offsets": {}, "moved": {}}
 
 
-def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.Offset]:
-    """Return the offset of a folder of trusted masks by class, in px at 256.
-
-    Its cases are read as those of the sites are.
-    """
+def _rows_of_trusted(recipe: Recipe, folder: Path, form: Format) -> list[_Row]:
+    """Return the offsets of a folder of trusted masks, whose cases are read as the sites' are."""
     from feda3i.data.folder import load_folder
 
     options = recipe.data.options()
@@ -79,11 +75,8 @@ def trusted_offsets(recipe: Recipe, folder: Path, form: Format) -> list[quality.
         classes=tuple(options.get("classes", ())) if form.classes > 1 else (),
         unused=options.get("unused", "error"),
     )
-    images = [_byte_image(image, form.normalise) for image in cases.images]
-    scale = quality.SIDE / float(np.median([quality.longest_side(m.shape) for m in cases.masks]))
-    return [
-        quality.rescaled(one, scale) for one in _edges_of(images, list(cases.masks), form.classes)
-    ]
+    side = float(np.median([quality.longest_side(mask.shape) for mask in cases.masks]))
+    return _rows_of(cases.images, list(cases.masks), form, quality.SIDE / side)
 
 
 def unasked(server: Server) -> list[str]:
@@ -152,14 +145,12 @@ def _trusted_sites(recipe: Recipe) -> tuple[str, ...]:
 
 def tell(site: Site) -> dict[str, list[float]]:
     """Return a site's offset by class with its standard error, cases and the objects' radius."""
-    normalise = site.predictor.format.normalise
-    images = [_byte_image(site.cases.images[int(k)], normalise) for k in site.index]
-    found = _edges_of(images, list(site.given_masks()), site.classes, site.voxels())
+    form = site.predictor.format
     # Cases with sizes of their own count relative to their longest sides.
-    side = (
-        float(np.median(_sides_of(site))) if site.is_patched else max(site.predictor.format.shape)
-    )
-    rows = [_row(quality.rescaled(one, quality.SIDE / side)) for one in found]
+    side = float(np.median(_sides_of(site))) if site.is_patched else max(form.shape)
+    images = (site.cases.images[int(k)] for k in site.index)
+    masks = list(site.given_masks())
+    rows = _rows_of(images, masks, form, quality.SIDE / side, site.voxels())
     columns = np.array(rows, dtype=np.float64).T
     return {name: column.tolist() for name, column in zip(OFFSETS, columns, strict=True)}
 
@@ -180,38 +171,34 @@ def redrawn(site: Site, by: Sequence[float]) -> Site:
     return replace(site, facts=facts, masks=masks)
 
 
-def _row(one: quality.Offset) -> tuple[float, float, int, float]:
-    """Return offset, standard error, cases and radius; all 0 if it cannot be told."""
-    if not one.is_known:
-        return 0.0, 0.0, 0, 0.0
-    return one.offset, one.error, one.cases, one.radius if one.radius > 0 else 0.0
+def _rows_of(
+    images: Iterable[ArrayLike],
+    masks: Sequence[NDArray[Any]],
+    form: Format,
+    scale: float,
+    spacing: ArrayLike | None = None,
+) -> list[_Row]:
+    """Return what is told of each class of label maps, in pixels times ``scale``."""
+    values = (np.asarray(image) for image in images)
+    # On the scale of bytes, which is that of ``measure_edges``.
+    seen = [one if one.dtype == np.uint8 else form.normalise(one) for one in values]
+    rows: list[_Row] = []
+    for k in range(1, form.classes + 1):
+        found = quality.measure_edges(seen, [mask == k for mask in masks], spacing=spacing)
+        one = quality.rescaled(found, scale)
+        radius = one.radius if one.radius > 0 else 0.0
+        rows.append(
+            (one.offset, one.error, one.cases, radius) if one.is_known else (0.0, 0.0, 0, 0.0)
+        )
+    return rows
 
 
 def offset_of(row: Sequence[float]) -> quality.Offset:
-    """Return what ``_row`` was given, but for the reason; from what the event log keeps of it."""
+    """Return the offset that a site told; from what the event log keeps of it, too."""
     offset, error, cases, radius = row
     if cases > 0 and error > 0:
         return quality.Offset(offset, error, int(cases), radius=radius or np.nan)
     return quality.Offset.unknown(0, "it could not be told")
-
-
-def _byte_image(image: ArrayLike, normalise: Normalise) -> NDArray[Any]:
-    """Return an image on the scale of bytes, which is that of ``measure_edges``."""
-    values = np.asarray(image)
-    return values if values.dtype == np.uint8 else normalise(values)
-
-
-def _edges_of(
-    images: Sequence[NDArray[Any]],
-    masks: Sequence[NDArray[Any]],
-    classes: int,
-    spacing: ArrayLike | None = None,
-) -> list[quality.Offset]:
-    """Return the offset of label maps for each class, in pixels of the median case."""
-    return [
-        quality.measure_edges(images, [mask == k for mask in masks], spacing=spacing)
-        for k in range(1, classes + 1)
-    ]
 
 
 def _sides_of(site: Site) -> list[float]:

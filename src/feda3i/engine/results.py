@@ -38,17 +38,11 @@ class LoadedRun:
         return summarise_scores(self.rows())
 
     def predictor(self, *, trust_code: bool = False, best: bool = False) -> Predictor:
-        """Return the last model, or the best one of the validation, ready to predict.
-
-        Code that the folder names must be trusted.
-        """
+        """Return the last model, or the best one of the validation; its code must be trusted."""
         return open_predictor(self.path, trust_code=trust_code, best=best)
 
 
 def load_run(path: str | Path) -> LoadedRun:
-    """Open a run folder for reading.
-
-    See ``feda3i`` for an example.
-    """
+    """Open a run folder for reading; ``feda3i`` has an example."""
     folder = RunFolder.open(Path(path))
     return LoadedRun(folder.path, folder.recipe(), folder.manifest(), folder.is_done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -91,16 +92,16 @@ def resume(
 ) -> Result:
     """Go on with a run that was interrupted, to the same end as if it had not been.
 
-    Plug-ins that the folder's recipe names are loaded only with ``trust_code``: the folder may come
-    from somebody else.
+    Plug-ins that its recipe names are loaded only with ``trust_code``: the folder may come from
+    anybody.
     """
     path, listener = Path(path), listener or Silent()
     with closing(RunFolder.open(path, to_write=True)) as folder:
         manifest, recipe = folder.manifest(), folder.recipe()
         if manifest.get("engine") == "flower":
             raise RunError(
-                f"'{path}' was run over the network, and its sites keep their memory; go on at its "
-                f"server: feda3i deploy run {path}/recipe.toml --name {path.name} --resume"
+                f"'{path}' was run over the network; go on at its server: "
+                f"feda3i deploy run {path}/recipe.toml --name {path.name} --resume"
             )
         if folder.is_done:
             return finished(folder)
@@ -163,13 +164,13 @@ def run_rounds(
 ) -> Result:
     """Play all rounds that are left, with any engine, and finish the run folder.
 
-    What ``changed`` since the run began (versions, processor) is reported and noted in the log.
+    What ``changed`` since the run began (versions, processor) goes to the console and the log.
     """
     recipe, factor = job.recipe, job.recipe.engine.guard_factor
     server, number, watch = _server(folder, job, transport)
     is_guarded = recipe.engine.guards(transport.is_remote)
     guard = Guard.of_log(folder.events, factor) if is_guarded else None
-    tracker = Tracker(recipe.engine.sinks(), folder.path, folder.path.name, number, listener.note)
+    tracker = Tracker(recipe.engine.sinks(), folder.path, number, listener.note)
     log = EventLog(folder.events, tracker.take)
     name = recipe.title or folder.path.name
     listener.begin(f"{name}, {recipe.method.name}, seed {recipe.seed}", recipe.rounds, number - 1)
@@ -245,7 +246,8 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
         return server, 1, BestWatch(job.recipe.validation)
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
-    folder.cut_events(int(saved["events"]))
+    if folder.events.exists():
+        os.truncate(folder.events, saved["events"])  # what was written after the checkpoint
     best = None if saved.get("best") is None else Best(**saved["best"])
     if best is not None:
         job.layout.check(best.params)
@@ -255,7 +257,7 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
 def _look_around(
     server: Server, transport: Transport, number: int, log: EventLog, listener: Listener
 ) -> None:
-    """Take in sites that have come since the last round; on the local engine there are none."""
+    """Take in sites that have come since the last round."""
     sites = transport.sites()
     joined = {site: cases for site, cases in sites.items() if site not in server.sites}
     if joined:

@@ -1,9 +1,7 @@
 """The run folder: recipe, manifest, events, checkpoint, model, DONE.
 
-A folder is a run from the moment its manifest is there; before, it holds nothing of worth.
-
-All files are written atomically. The checkpoint names how far the event log reached when
-it was written; a resume cuts the log there, so that no round appears twice.
+All files are written atomically. The checkpoint names how far the event log reached when it was
+written; a resume cuts the log there, so that no round appears twice.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class _Checkpoint(Record):
 
 
 class RunFolder:
-    """One run on disk. Open it with ``create`` or ``open``; only one process can hold it."""
+    """One run on disk, from ``create`` or ``open``; only one process can hold it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,7 +99,8 @@ class RunFolder:
             )
         if to_write:
             folder._lock = lock.hold(path)
-            lock.sweep(path)
+            for part in [p for p in path.rglob(f"{PART}*") if p.is_file()]:
+                part.unlink()  # whoever holds the lock knows that its process is dead
         return folder
 
     def manifest(self) -> dict[str, Any]:
@@ -115,10 +114,7 @@ class RunFolder:
         return check_manifest(content, self.path / "manifest.json")
 
     def recipe(self) -> Recipe:
-        """Return the recipe of the run, with the places of this machine, if it is still the same.
-
-        Raises ``RunError`` if it was changed in more than ``engine.*``.
-        """
+        """Return the recipe, with this machine's places; ``RunError`` if more was changed."""
         recipe = validate(with_local(read_toml(self.path / "recipe.toml"), self.path))
         start: Mapping[str, Any] = {}
         with contextlib.suppress(RunError, StopIteration):
@@ -174,11 +170,6 @@ class RunFolder:
             )
         return tree
 
-    def cut_events(self, size: int) -> None:
-        """Drop events that were written after the checkpoint."""
-        if self._log_size() > size:
-            os.truncate(self.events, size)
-
     def _log_size(self) -> int:
         return self.events.stat().st_size if self.events.exists() else 0
 
@@ -220,7 +211,7 @@ class RunFolder:
         if best is None:
             raise RunError(
                 f"'{self.path}' has no best model: its run kept no validation cases "
-                f"(validation.share), or is not done; leave --best out to use the last model"
+                f"(validation.share); leave --best out to use the last model"
             )
         _check_hash(self.best_model, best.sha256)
 
@@ -238,8 +229,7 @@ def check_new(path: Path) -> None:
         raise RunError(f"expected a folder to make at '{path}', found a file")
     if (path / "manifest.json").exists():
         raise RunError(
-            f"'{path}' already holds a run; go on with it (feda3i resume {path}) or choose another "
-            f"folder with --out"
+            f"'{path}' already holds a run: feda3i resume {path}, or choose another --out"
         )
     if path.is_dir() and any(path.iterdir()):
         raise RunError(
@@ -248,8 +238,7 @@ def check_new(path: Path) -> None:
 
 
 def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    text = json.dumps(manifest, indent=2, sort_keys=True)
-    write_file(folder / "manifest.json", text.encode())
+    write_file(folder / "manifest.json", json.dumps(manifest, indent=2, sort_keys=True).encode())
 
 
 def _write_hashed(path: Path, data: bytes) -> str:
@@ -262,8 +251,7 @@ def _check_hash(model: Path, expected: str) -> None:
     if found != expected:
         raise RunError(
             f"'{model}' is not the model that this run made: expected SHA-256 {expected[:12]}, "
-            f"found {found[:12]}. Remove DONE, then feda3i resume {model.parent} writes it again "
-            f"from the checkpoint"
+            f"found {found[:12]}; without DONE, feda3i resume {model.parent} writes it again"
         )
 
 

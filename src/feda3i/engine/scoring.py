@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from feda3i.core.cases import Cases
 from feda3i.core.messages import Params
@@ -43,17 +42,14 @@ def score_cases(
             covered = round(float((predicted == k).mean()), 6)
             row: Row = {"case": cases.ids[position], "class": k, **scores, "covered": covered}
             if predictor.format.volumes == "slices":
-                row[COUNTS] = _counts(predicted == k, truth == k)
+                both = (predicted == k) & (truth == k), predicted == k, truth == k
+                row[COUNTS] = [int(part.sum()) for part in both]
             if cases.sources:
                 row["source"] = cases.sources[position]
             if cases.sites:
                 row["site"] = cases.sites[position]
             rows.append(row)
     return rows
-
-
-def _counts(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[int]:
-    return [int(part.sum()) for part in (predicted & truth, predicted, truth)]
 
 
 def volume_of(case: str) -> str:
@@ -71,21 +67,19 @@ def join_slices(rows: list[Row]) -> list[Row]:
     Overlaps are those of the whole volume: most slices lack a class, and a Dice of 0 or 1 for each
     of them would decide the mean. Distances are means over the slices that have one.
     """
+    from feda3i.metrics import overlap_scores
+
     if not rows or COUNTS not in rows[0]:
         return rows
     volumes: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         volumes.setdefault((volume_of(row["case"]), row["class"]), []).append(row)
-    return [_joined(volume, slices) for (volume, _), slices in volumes.items()]
-
-
-def _joined(volume: str, slices: Sequence[Row]) -> Row:
-    from feda3i.metrics import overlap_scores
-
-    common, found, there = (sum(row[COUNTS][n] for row in slices) for n in range(3))
-    means = means_of(slices)
-    kept = {k: v for k, v in slices[0].items() if k in ("class", "source", "site")}
-    return {"case": volume, **kept, **means, **overlap_scores(common, found, there)}
+    joined: list[Row] = []
+    for (volume, _), slices in volumes.items():
+        kept = {k: v for k, v in slices[0].items() if k in ("class", "source", "site")}
+        counts = (sum(row[COUNTS][n] for row in slices) for n in range(3))
+        joined.append({"case": volume, **kept, **means_of(slices), **overlap_scores(*counts)})
+    return joined
 
 
 def site_means(rows: Sequence[Row]) -> list[Row]:

@@ -27,24 +27,16 @@ KEPT = "mlflow.txt"
 
 
 class Tracker:
-    """Sinks of one run, each until it fails for the first time.
-
-    ``first`` is the first round that will come: later than 1 if a run is resumed.
-    """
+    """Sinks of one run, each until it fails for the first time; ``first`` is the next round."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        folder: Path,
-        title: str,
-        first: int,
-        tell: Callable[[str], None],
+        self, names: Sequence[str], folder: Path, first: int, tell: Callable[[str], None]
     ) -> None:
         self.sinks: dict[str, Any] = {}
         self._tell, self._round = tell, first - 1
         for name in names:
             try:
-                self.sinks[name] = SINKS[name](folder, title, first)
+                self.sinks[name] = SINKS[name](folder, first)
             except Exception as error:  # any: a server that does not answer, a folder not writable
                 is_lacking = isinstance(error, ImportError)
                 advice = "; install it with pip install 'feda3i[tracking]'" if is_lacking else ""
@@ -80,7 +72,7 @@ class Tracker:
 class _TensorBoard:
     """Event files in ``RUN/tensorboard``; ``tensorboard --logdir runs`` shows all runs."""
 
-    def __init__(self, folder: Path, title: str, first: int) -> None:
+    def __init__(self, folder: Path, first: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         # Rounds that are written again replace what was written of them.
@@ -106,7 +98,7 @@ class _TensorBoard:
 class _Mlflow:
     """One MLflow run per run folder, at ``MLFLOW_TRACKING_URI`` or beside the run folder."""
 
-    def __init__(self, folder: Path, title: str, first: int) -> None:
+    def __init__(self, folder: Path, first: int) -> None:
         # Before the import: MLflow reports its use otherwise, and waits minutes for a server.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
@@ -114,9 +106,9 @@ class _Mlflow:
         from mlflow import MlflowClient
 
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-        beside = folder.resolve().parent
-        if beside == Path.cwd():  # nobody's working directory gets files that were not asked for
-            beside = folder.resolve()
+        whole = folder.resolve()
+        # Nobody's working directory gets files that were not asked for.
+        beside = whole if whole.parent == Path.cwd() else whole.parent
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         self._client: Any = MlflowClient(tracking_uri=uri or f"sqlite:///{beside / 'mlflow.db'}")
         self._notes: list[str] = []
@@ -128,7 +120,7 @@ class _Mlflow:
         found = self._client.get_experiment_by_name("feda3i")
         files = None if uri else (beside / "mlruns").as_uri()
         place = found.experiment_id if found else self._client.create_experiment("feda3i", files)
-        self._run = str(self._client.create_run(place, run_name=title).info.run_id)
+        self._run = str(self._client.create_run(place, run_name=folder.name).info.run_id)
         self._client.set_tag(self._run, "feda3i.folder", folder.name)
         write_file(kept, f"{self._run}\n".encode())
 
@@ -155,14 +147,10 @@ class _Mlflow:
         self._client.set_terminated(self._run, "FINISHED" if is_done else "KILLED")
 
 
-SINKS: dict[str, Callable[[Path, str, int], Any]] = {
-    "tensorboard": _TensorBoard,
-    "mlflow": _Mlflow,
-}
+SINKS: dict[str, Callable[[Path, int], Any]] = {"tensorboard": _TensorBoard, "mlflow": _Mlflow}
 
 
 def _mlflow_name(key: str) -> str:
-    """Return a name that MLflow takes: letters, digits, and some signs."""
     return re.sub(r"[^\w\-. /]", "_", key)[:250]
 
 

@@ -7,11 +7,11 @@ pixels: their pages are those of files in the run folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, starmap
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -53,7 +53,7 @@ class Transport(Protocol):
         """Return what the engine adds to a round's event, e.g. bytes sent; then forget it."""
 
 
-class Desk:
+class _Desk:
     """One process: the host of all sites, and the cases to score."""
 
     def __init__(self, job: Job, federation: Federation, memory: Path) -> None:
@@ -63,23 +63,20 @@ class Desk:
         self._cases = scored_cases(federation)
         self._read: tuple[Path, Params] | None = None
 
-    def read(self, path: Path) -> Params:
-        """Return the parameters in a file; those read last are kept."""
-        if self._read is None or self._read[0] != path:
-            self._read = path, unpack(path.read_bytes())
-        return self._read[1]
-
-    def answer(self, order: Order) -> Reply | Missing:
-        """Return a site's answer; of a failure there the reason."""
+    def do(self, params: Params | Path, asked: Any) -> Reply | Missing | list[Row]:
+        """Answer an order, or score some cases, with parameters or those in a file."""
+        if isinstance(params, Path):
+            if self._read is None or self._read[0] != params:
+                self._read = params, unpack(params.read_bytes())
+            params = self._read[1]
+        if not isinstance(asked, Order):
+            split, part, distances = asked
+            cases, where = self._cases[split]
+            return score_cases(self.host.predictor, params, cases, where[part], distances)
         try:
-            return self.host.answer(order)
+            return self.host.answer(replace(asked, params=params))
         except (RunError, WireError) as error:
-            return Missing(order.site, str(error), isinstance(error, DivergedError))
-
-    def score(self, params: Params, split: str, part: slice, distances: bool) -> list[Row]:
-        """Score some cases; train cases against the clean masks where they are known."""
-        cases, where = self._cases[split]
-        return score_cases(self.host.predictor, params, cases, where[part], distances)
+            return Missing(asked.site, str(error), isinstance(error, DivergedError))
 
 
 class LocalTransport:
@@ -90,11 +87,11 @@ class LocalTransport:
     def __init__(self, job: Job, federation: Federation, folder: Path) -> None:
         self.federation = federation
         self._sent: tuple[Params, Path] | None = None
-        self._number = 0
-        self._desk: Desk | None = None
+        self._numbers = count()
+        self._desk: _Desk | None = None
         workers, memory = worker_count(job, len(federation.sites)), (folder / "memory").absolute()
         if workers == 1:
-            self._desk = Desk(job, federation, memory)
+            self._desk = _Desk(job, federation, memory)
             return
         self._cache = make_private(folder / "cache").absolute()
         light, devices = shared(federation, self._cache), devices_of(job.recipe.engine.device)
@@ -108,31 +105,28 @@ class LocalTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
-        if self._desk is not None:
-            return map(self._desk.answer, orders)
-        return self._pool.map(
-            (self._file_of(order.params), replace(order, params=_ELSEWHERE)) for order in orders
-        )
+        return self._each((order.params, replace(order, params=_ELSEWHERE)) for order in orders)
 
     def score(self, params: Params, split: str, distances: bool) -> list[Row]:
         """Return the scores of every case; of ``"validation"`` the means of each site."""
-        if self._desk is not None:
-            rows = self._desk.score(params, split, slice(None), distances)
-        else:
-            file, total = self._file_of(params), len(scored_cases(self.federation)[split][1])
-            parts = (slice(n, n + _SCORE_CHUNK) for n in range(0, total, _SCORE_CHUNK))
-            asked = ((file, (split, part, distances)) for part in parts)
-            rows = [row for some in self._pool.map(asked) for row in some]
-        rows = join_slices(rows)
+        total = len(scored_cases(self.federation)[split][1])
+        step = _SCORE_CHUNK if self._desk is None else max(total, 1)
+        parts = (slice(n, n + step) for n in range(0, total, step))
+        done = self._each((params, (split, part, distances)) for part in parts)
+        rows = join_slices([row for some in done for row in some])
         return site_means(rows) if split == "validation" else rows
+
+    def _each(self, asked: Iterable[tuple[Params, Any]]) -> Iterator[Any]:
+        if self._desk is not None:
+            return starmap(self._desk.do, asked)
+        return self._pool.map((self._file_of(params), what) for params, what in asked)
 
     def _file_of(self, params: Params) -> Path:
         """Return a file with parameters, written once for all orders that hold them."""
         if self._sent is None or self._sent[0] is not params:
             if self._sent is not None:
                 self._sent[1].unlink(missing_ok=True)
-            self._number += 1
-            self._sent = params, self._cache / f"params-{self._number}.bin"
+            self._sent = params, self._cache / f"params-{next(self._numbers)}.bin"
             write_file(self._sent[1], pack(params), durable=False)
         return self._sent[1]
 
@@ -146,20 +140,16 @@ class LocalTransport:
             self._pool.close()
 
 
-def _open_desk(job: Job, federation: Federation, memory: Path, devices: Sequence[str]) -> Desk:
+def _open_desk(job: Job, federation: Federation, memory: Path, devices: Sequence[str]) -> _Desk:
     """Return what a worker process answers with, on its device."""
     device = {"device": devices[worker_number() % len(devices)]}
     engine = job.recipe.engine.model_copy(update=device)
     own = Job(job.recipe.model_copy(update={"engine": engine}), job.format)
-    return Desk(own, federation, memory)
+    return _Desk(own, federation, memory)
 
 
-def _do(request: tuple[Path, Any], desk: Desk) -> Reply | Missing | list[Row]:
-    """Answer an order, or score cases, with the parameters in a file."""
-    params, asked = desk.read(request[0]), request[1]
-    if isinstance(asked, Order):
-        return desk.answer(replace(asked, params=params))
-    return desk.score(params, *asked)
+def _do(request: tuple[Path, Any], desk: _Desk) -> Reply | Missing | list[Row]:
+    return desk.do(*request)
 
 
 class _InFile(np.memmap[Any, Any]):

@@ -59,11 +59,9 @@ class BestWatch:
 
     def notes(self, played: int, rounds: int) -> list[str]:
         """Return what the end of a run says of its validation."""
-        if self.wanted.share == 0:
-            return []
-        if self.best is None:
+        if self.wanted.share > 0 and self.best is None:
             return ["no site sent a validation score, so there is no best model"]
-        if played == rounds:
+        if self.best is None or played == rounds:
             return []
         return [
             f"stopped early after {played} of {rounds} rounds: the validation Dice was best in "

@@ -16,38 +16,12 @@ from feda3i.testing import tiny_federation
 from stepping import discs_of_sizes
 
 
-def test_the_model_is_the_same_for_any_number_of_workers(tiny_recipe, tmp_path):
-    one = run(tiny_recipe(), tmp_path / "1")
-    two = run(tiny_recipe("engine.workers=2"), tmp_path / "2")
-    assert one.sha256 == two.sha256
-    rows = [
-        [e["rows"] for e in read_events(tmp_path / name / "events.jsonl", "score")]
-        for name in ("1", "2")
-    ]
-    assert rows[0] == rows[1]
-
-
-@pytest.mark.parametrize("made", [discs_of_sizes(count=20), tiny_federation(size=96)])
-def test_worker_processes_map_the_same_pixels(made, tmp_path):
-    sent = ForkingPickler.dumps(shared(made, tmp_path))  # as concurrent.futures does
-    assert len(sent) < 2**17
-    got = ForkingPickler.loads(sent)
-    assert got.train.digest() == made.train.digest()
-    assert got.digest_of_sites() == made.digest_of_sites()
-    for stack in (got.train.images, got.train.masks, got.clean_masks):
-        assert not stack[0].flags.writeable  # a copy would be
-
-
-def test_a_run_opens_no_connection(tiny_recipe, tmp_path, monkeypatch):
+def test_a_run_fills_its_folder_without_a_connection(tiny_recipe, tmp_path, monkeypatch):
     def refuse(*args):
         raise AssertionError(f"a connection to {args[1:]}")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
-    assert run(tiny_recipe("rounds=1"), tmp_path / "run").path.exists()
-
-
-def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
     result = run(tiny_recipe(), tmp_path / "run")
     found = {file.name for file in result.path.iterdir()}
     assert {"recipe.toml", "manifest.json", "events.jsonl", "model.safetensors", "DONE"} <= found
@@ -61,6 +35,21 @@ def test_the_run_folder_is_complete(tiny_recipe, tmp_path):
     scores = list(read_events(result.path / "events.jsonl", "score"))
     assert [len(e["rows"]) for e in scores] == [4, 4, 4, 9]
     assert all(0 <= row["covered"] <= 1 for e in scores for row in e["rows"])
+    workers = run(tiny_recipe("engine.workers=2"), tmp_path / "workers")
+    assert workers.sha256 == result.sha256
+    again = read_events(workers.path / "events.jsonl", "score")
+    assert [e["rows"] for e in again] == [e["rows"] for e in scores]
+
+
+@pytest.mark.parametrize("made", [discs_of_sizes(count=20), tiny_federation(size=96)])
+def test_worker_processes_map_the_same_pixels(made, tmp_path):
+    sent = ForkingPickler.dumps(shared(made, tmp_path))  # as concurrent.futures does
+    assert len(sent) < 2**17
+    got = ForkingPickler.loads(sent)
+    assert got.train.digest() == made.train.digest()
+    assert got.digest_of_sites() == made.digest_of_sites()
+    for stack in (got.train.images, got.train.masks, got.clean_masks):
+        assert not stack[0].flags.writeable  # a copy would be
 
 
 def test_a_loss_that_is_not_finite_names_site_round_and_way_out(tiny_recipe, tmp_path, monkeypatch):

@@ -32,9 +32,11 @@ def contents(folder):
 
 
 def edit(file, change):
+    """Change a file's text; return what it was."""
     text = file.read_text("utf-8")
     file.write_text(change(text))
     assert file.read_text("utf-8") != text
+    return text
 
 
 def with_keys(**changes):
@@ -58,28 +60,23 @@ def refused(feda3i, tmp_path):
     return call
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
+def test_an_edited_recipe_is_named_and_nothing_changes(broken, copied, refused):
+    for old, new, named in (
         ("lr = 0.005", "lr = 0.5", r"train\.lr 0\.005, now 0\.5"),
         ("rounds = 3", "rounds = 2", "rounds 3, now 2"),
         ('name = "fedavg"', 'name = "fedprox"', r"method\.name fedavg, now fedprox"),
-    ],
-)
-def test_an_edited_recipe_is_named(broken, old, new, named):
-    edit(broken / "recipe.toml", lambda text: text.replace(old, new))
-    before = contents(broken)
-    for read in (resume, load_run):
-        with pytest.raises(RunError, match=rf"recipe\.toml' is not the recipe .*{named}"):
-            read(broken)
-    assert contents(broken) == before
-
-
-def test_a_finished_run_with_another_recipe_is_not_rewritten(done, refused):
-    edit(done / "recipe.toml", lambda text: text.replace("rounds = 1", "rounds = 2"))
-    before = contents(done)
-    assert all("rounds 1, now 2" in refused(command, done) for command in ("resume", "evaluate"))
-    assert contents(done) == before
+    ):
+        text = edit(broken / "recipe.toml", lambda text, pair=(old, new): text.replace(*pair))
+        before = contents(broken)
+        for read in (resume, load_run):
+            with pytest.raises(RunError, match=rf"recipe\.toml' is not the recipe .*{named}"):
+                read(broken)
+        assert contents(broken) == before
+        (broken / "recipe.toml").write_text(text)
+    edit(copied / "recipe.toml", lambda text: text.replace("rounds = 2", "rounds = 1"))
+    before = contents(copied)
+    assert all("rounds 2, now 1" in refused(command, copied) for command in ("resume", "evaluate"))
+    assert contents(copied) == before
 
 
 @pytest.mark.slow
@@ -149,30 +146,24 @@ def test_a_plug_in_that_changed_is_named(tiny_recipe, tmp_path):
     assert resume(path, trust_code=True).sha256
 
 
-@pytest.mark.parametrize(
-    ("command", "change", "version"),
-    [
+def test_a_manifest_of_another_version_or_of_other_types_is_named(copied, refused):
+    file = copied / "manifest.json"
+    for command, change, version in (
         ("resume", {"feda3i": "0.1.0"}, "0.1.0"),
         ("predict", {"feda3i": "0.1.0"}, "0.1.0"),
         ("resume", {"feda3i": "9.0", "format": 99}, "9.0"),
-    ],
-)
-def test_a_folder_of_another_version_gives_one_line(copied, refused, command, change, version):
-    edit(copied / "manifest.json", with_keys(**change))
-    assert f"was written by feda3i {version}; this is 0.2.0" in refused(command, copied)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
+    ):
+        text = edit(file, with_keys(**change))
+        assert f"was written by feda3i {version}; this is 0.2.0" in refused(command, copied)
+        file.write_text(text)
+    for key, value in (
         *(("data", None), ("data", {"sha256": 1}), ("packages", []), ("processor", "x")),
         *(("created", 5), ("seed", float("inf")), ("seed", 10**30), ("best", {"round": "x"})),
-    ],
-)
-def test_a_manifest_of_other_types_is_damaged(copied, key, value):
-    edit(copied / "manifest.json", with_keys(**{key: value}))
-    with pytest.raises(RunError, match=rf"manifest.json' is damaged: {key}"):
-        RunFolder.open(copied)
+    ):
+        text = edit(file, with_keys(**{key: value}))
+        with pytest.raises(RunError, match=rf"manifest.json' is damaged: {key}"):
+            RunFolder.open(copied)
+        file.write_text(text)
 
 
 # -- checkpoint and event log ----------------------------------------------------------------------
@@ -196,67 +187,65 @@ def test_a_full_disk_loses_nothing(tmp_path, broken, monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr("feda3i.engine.run_folder.write_file", full)
+        patch.setattr("feda3i.engine.run.write_file", full)
         with pytest.raises(OSError, match="No space"):
             resume(copy)
     assert resume(copy).sha256 == resume(broken).sha256
 
 
-def test_a_finished_run_needs_no_state_and_stays_as_it_is(done):
-    shutil.rmtree(done / "state")
-    before = {file: file.stat().st_mtime_ns for file in done.rglob("*") if file.is_file()}
-    again = resume(done)
-    assert again.scores == pytest.approx(load_run(done).scores(), nan_ok=True)
-    assert {file: file.stat().st_mtime_ns for file in done.rglob("*") if file.is_file()} == before
+def test_a_finished_run_needs_no_state_and_stays_as_it_is(copied):
+    shutil.rmtree(copied / "state")
+    before = {file: file.stat().st_mtime_ns for file in copied.rglob("*") if file.is_file()}
+    assert resume(copied).scores == pytest.approx(load_run(copied).scores(), nan_ok=True)
+    after = {file: file.stat().st_mtime_ns for file in copied.rglob("*") if file.is_file()}
+    assert after == before
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "words"),
-    [
-        ("state/checkpoint.bin", None, r"checkpoint\.bin' is gone"),
-        ("state/checkpoint.bin", 5000, r"checkpoint\.bin.*truncated"),
-        ("events.jsonl", None, r"has 0 bytes.*after \d+: a part is lost"),
-        ("events.jsonl", 100, r"has 100 bytes.*after \d+: a part is lost"),
-    ],
-)
-def test_a_lost_or_short_file_is_named_and_nothing_changes(broken, name, size, words):
-    if size is None:
-        (broken / name).unlink()
-    else:
-        os.truncate(broken / name, size)
-    before = contents(broken)
-    with pytest.raises(RunError, match=words):
-        resume(broken)
-    assert contents(broken) == before
+def test_a_lost_or_short_file_is_named_and_nothing_changes(broken, tmp_path):
+    for number, (name, size, words) in enumerate(
+        (
+            ("state/checkpoint.bin", None, r"checkpoint\.bin' is gone"),
+            ("state/checkpoint.bin", 5000, r"checkpoint\.bin.*truncated"),
+            ("events.jsonl", None, r"has 0 bytes.*after \d+: a part is lost"),
+            ("events.jsonl", 100, r"has 100 bytes.*after \d+: a part is lost"),
+        )
+    ):
+        harmed = shutil.copytree(broken, tmp_path / str(number))
+        if size is None:
+            (harmed / name).unlink()
+        else:
+            os.truncate(harmed / name, size)
+        before = contents(harmed)
+        with pytest.raises(RunError, match=words):
+            resume(harmed)
+        assert contents(harmed) == before
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_checkpoint_from_elsewhere_is_looked_at(broken):
+    folder = RunFolder.open(broken)
+    saved = folder.load()
+    for change in (
         *({"round": "x"}, {"events": -1}, {"params": 3}, {"state": None}, {"round": None}),
         *({"best": []}, {"best": {"round": 1}}, {"best": {"round": True, "score": 1.0}}),
-    ],
-)
-def test_a_checkpoint_from_elsewhere_is_looked_at(broken, change):
-    folder = RunFolder.open(broken)
-    write_file(folder.checkpoint, seal(pack({**folder.load(), **change})))
-    with pytest.raises(RunError, match=r"checkpoint\.bin' cannot be used"):
-        resume(broken)
+    ):
+        write_file(folder.checkpoint, seal(pack({**saved, **change})))
+        with pytest.raises(RunError, match=r"checkpoint\.bin' cannot be used"):
+            resume(broken)
 
 
 @pytest.mark.parametrize("line", [b"[" * 9000, b'{"event', b"7", b"\xff\xfe"])
-def test_a_damaged_log_names_itself(broken, line):
-    log = broken / "events.jsonl"
-    log.write_bytes(line + b"\n" + log.read_bytes())
+def test_a_damaged_log_names_itself(tmp_path, line):
+    log = tmp_path / "events.jsonl"
+    log.write_bytes(line + b'\n{"event": "later"}\n')
     with pytest.raises(RunError, match=r"events\.jsonl' (is damaged|cannot be read)"):
         list(read_events(log))
 
 
-@pytest.mark.parametrize("command", READERS)
-def test_an_edited_log_of_a_finished_run_is_refused_in_one_line(copied, refused, command):
+def test_an_edited_log_of_a_finished_run_is_refused_in_one_line(copied, refused):
     edit(copied / "events.jsonl", lambda text: text.replace('"dice": 0.', '"dice": 0.9'))
-    said = refused(command, copied)
-    assert f"'{copied}/events.jsonl' is not the log that this run wrote" in said
+    for command in READERS:
+        said = refused(command, copied)
+        assert f"'{copied}/events.jsonl' is not the log that this run wrote" in said
 
 
 @pytest.mark.parametrize(

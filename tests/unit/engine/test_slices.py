@@ -17,26 +17,18 @@ def slice_rows(name, predicted, truth, k=1):
     return rows
 
 
-def test_slices_together_score_as_their_volume():
-    draw = rng(0, "slices")
-    predicted, truth = draw.random((2, 6, 9, 9)) > 0.7
+def test_slices_together_score_as_their_volume_and_other_rows_stay_as_they_are():
+    predicted, truth = rng(0, "slices").random((2, 6, 9, 9)) > 0.7
     truth[:3] = False  # most slices lack the class
-    (row,) = join_slices(slice_rows("scan", predicted, truth))
+    rows = [r for n in "ab" for k in (1, 2) for r in slice_rows(n, predicted, truth, k)]
+    joined = join_slices(rows)
     whole = score_case(predicted, truth, distances=False)
-    assert (row["case"], row["site"]) == ("scan", "a")
-    assert {name: row[name] for name in whole} == whole
-    assert row["covered"] == pytest.approx(predicted.mean())
-    assert np.isfinite(row["hd95"])
-    assert COUNTS not in row
-
-
-def test_classes_and_volumes_stay_apart_and_other_rows_stay_as_they_are():
-    masks = np.ones((2, 4, 4), bool)
-    rows = [r for n in "ab" for k in (1, 2) for r in slice_rows(n, masks, masks, k)]
-    found = join_slices(rows)
-    assert [(row["case"], row["class"]) for row in found] == [
-        *(("a", 1), ("a", 2), ("b", 1), ("b", 2))
-    ]
+    for row, named in zip(joined, (("a", 1), ("a", 2), ("b", 1), ("b", 2)), strict=True):
+        assert (row["case"], row["class"], row["site"]) == (*named, "a")
+        assert {name: row[name] for name in whole} == whole
+        assert row["covered"] == pytest.approx(predicted.mean())
+        assert np.isfinite(row["hd95"])
+        assert COUNTS not in row
     plain = [{"case": "x_z1", "class": 1, "dice": 0.5}]
     assert join_slices(plain) is plain
     assert join_slices([]) == []

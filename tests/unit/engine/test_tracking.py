@@ -49,7 +49,7 @@ def test_numbers_of_a_round_and_no_case():
 def test_a_failing_sink_is_told_once_and_left_alone(tmp_path, monkeypatch):
     monkeypatch.setitem(SINKS, "broken", Broken)
     told = []
-    tracker = Tracker(["broken"], tmp_path, "title", 1, told.append)
+    tracker = Tracker(["broken"], tmp_path, 1, told.append)
     sink = tracker.sinks["broken"]
     tracker.take({"event": "start", "recipe": {"seed": 1, "train": {"lr": 0.1}}})
     tracker.take({"event": "score", "round": 1, "rows": [{"case": "patient-7", "dice": 0.5}]})
