@@ -41,27 +41,9 @@ _PLACES = {
 }
 _MODULES = ("extend", "losses", "methods", "metrics", "noise", "quality", "recipe")
 
-__all__ = [
-    "Cases",
-    "Federation",
-    "Predictor",
-    "audit_arrays",
-    "average",
-    "extend",
-    "federation_of_arrays",
-    "load_run",
-    "losses",
-    "methods",
-    "metrics",
-    "noise",
-    "quality",
-    "recipe",
-    "resume",
-    "run",
-    "stages_of",
-    "survey",
-    "weights_of",
-]
+__all__ = ["Cases", "Federation", "Predictor", "audit_arrays", "average", "extend"]
+__all__ += ["federation_of_arrays", "load_run", "losses", "methods", "metrics", "noise", "quality"]
+__all__ += ["recipe", "resume", "run", "stages_of", "survey", "weights_of"]
 
 
 def __getattr__(name: str) -> Any:

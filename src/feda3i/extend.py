@@ -13,25 +13,6 @@ from feda3i.errors import DataError, RecipeError, RunError
 from feda3i.methods.base import Method
 from feda3i.seeding import rng
 
-__all__ = [
-    "Batch",
-    "Cases",
-    "DataError",
-    "Federation",
-    "Floats",
-    "Gathered",
-    "Method",
-    "Numbers",
-    "Params",
-    "Plan",
-    "RecipeError",
-    "Replies",
-    "Reply",
-    "RunError",
-    "Server",
-    "Site",
-    "Wire",
-    "losses",
-    "quality",
-    "rng",
-]
+__all__ = ["Batch", "Cases", "DataError", "Federation", "Floats", "Gathered", "Method", "Numbers"]
+__all__ += ["Params", "Plan", "RecipeError", "Replies", "Reply", "RunError", "Server", "Site"]
+__all__ += ["Wire", "losses", "quality", "rng"]

@@ -59,18 +59,14 @@ def message_of(error: BaseException) -> tuple[str, int]:
     if place:
         return f"the plug-in {place} failed: {summary(error)}; details: {write_details(error)}", 1
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return (
-            "the disk is full; free some space, then repeat the command (predict: with "
-            "--overwrite; after run: feda3i resume RUN_FOLDER)"
-        ), 1
+        again = "predict: with --overwrite; after run: feda3i resume RUN_FOLDER"
+        return f"the disk is full; free some space, then repeat the command ({again})", 1
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename is not None else ""
         return f"{error.strerror or summary(error)}{where}", 1
-    return (
-        f"this is a bug in feda3i: {summary(error)}\nPlease report it; CONTRIBUTING.md says where. "
-        f"The details are in {write_details(error)}; read them before you send them, they may "
-        f"name files of yours"
-    ), 1
+    details = f"The details are in {write_details(error)}; read them before you send them"
+    report = "Please report it; CONTRIBUTING.md says where."
+    return f"this is a bug in feda3i: {summary(error)}\n{report} {details}: they may name files", 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:

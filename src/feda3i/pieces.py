@@ -79,10 +79,8 @@ def one_against_rest(logits: Tensor, classes: int) -> Tensor:
     if logits.shape[1] == classes:
         return logits
     if logits.shape[1] != classes + 1:
-        raise DataError(
-            f"expected logits (case, class, *space) with {classes} or {classes + 1} classes, found "
-            f"{tuple(logits.shape)}"
-        )
+        wanted, found = f"{classes} or {classes + 1} classes", tuple(logits.shape)
+        raise DataError(f"expected logits (case, class, *space) with {wanted}, found {found}")
     every = range(classes + 1)
     rest = [logits[:, [j for j in every if j != k]].logsumexp(1) for k in every[1:]]
     return logits[:, 1:] - torch.stack(rest, dim=1)
@@ -105,9 +103,8 @@ def class_map(masks: Tensor | ArrayLike, classes: int) -> NDArray[np.uint8]:
         numbers = np.arange(1, classes + 1).reshape(-1, *[1] * (array.ndim - 2))
         array = (array[:, -classes:] * numbers).max(axis=1)
     if array.min(initial=0) < 0 or array.max(initial=0) > classes:
-        raise DataError(
-            f"expected mask values from 0 to {classes}, found {array.min():g} to {array.max():g}"
-        )
+        found = f"{array.min():g} to {array.max():g}"
+        raise DataError(f"expected mask values from 0 to {classes}, found {found}")
     return array.astype(np.uint8)
 
 
@@ -217,14 +214,12 @@ def federation_of_arrays(
     ['a', 'b']
     """
     names = np.asarray(sites, dtype=str)
-    train, test = (
-        Cases(
-            tuple(f"{split}-{k}" for k in range(len(np.asarray(drawn)))),
-            np.asarray(seen),
-            np.asarray(drawn).astype(np.uint8),
-        )
-        for split, seen, drawn in (("train", images, masks), ("test", test_images, test_masks))
-    )
+
+    def cases(split: str, seen: ArrayLike, drawn: ArrayLike) -> Cases:
+        pixels = np.asarray(drawn).astype(np.uint8)
+        return Cases(tuple(f"{split}-{k}" for k in range(len(pixels))), np.asarray(seen), pixels)
+
+    train, test = cases("train", images, masks), cases("test", test_images, test_masks)
     if len(names) != len(train):
         raise DataError(f"expected one site for each of {len(train)} cases, found {len(names)}")
     places = {str(name): np.flatnonzero(names == name) for name in np.unique(names)}

@@ -28,7 +28,5 @@ def check_fits(what: str, size: float, advice: str) -> None:
     """
     free = available()
     if size > free:
-        raise RecipeError(
-            f"{what}: expected to fit into memory, found {size / 2**30:,.1f} GiB needed and "
-            f"{free / 2**30:,.1f} GiB free; {advice}"
-        )
+        found = f"{size / 2**30:,.1f} GiB needed and {free / 2**30:,.1f} GiB free"
+        raise RecipeError(f"{what}: expected to fit into memory, found {found}; {advice}")

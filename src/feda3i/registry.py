@@ -96,13 +96,10 @@ def _guarded(load: Callable[[], Any], kind: str, name: str) -> Any:
     except (FedA3IError, MemoryError):
         raise
     except ModuleNotFoundError as error:
-        if error.name and name.startswith(error.name):
-            what = f"there is no module '{name}'; is its package installed?"
-        else:
-            what = (
-                f"'{name}' needs the package '{error.name}', which is not installed "
-                "(MONAI's: pip install 'feda3i[monai]')"
-            )
+        what = f"there is no module '{name}'; is its package installed?"
+        if not (error.name and name.startswith(error.name)):
+            what = f"'{name}' needs the package '{error.name}', which is not installed"
+            what += " (MONAI's: pip install 'feda3i[monai]')"
         raise RecipeError(f"{kind}: {what}") from None
     except (Exception, SystemExit) as error:  # a plug-in may call exit()
         raise RecipeError(f"{kind}: '{name}' cannot be loaded: {summary(error)}") from error

@@ -47,10 +47,8 @@ def check_plain(value: Any, place: str = "", depth: int = 0) -> None:
     elif isinstance(value, int) and not -LARGEST - 1 <= value <= LARGEST:
         raise RecipeError(f"{where}: expected a whole number of at most 64 bits")
     elif value is not None and not isinstance(value, bool | int | float):
-        raise RecipeError(
-            f"{where}: expected text, a number, true or false, a list or a table, "
-            f"found {shown(value)}"
-        )
+        expected = "text, a number, true or false, a list or a table"
+        raise RecipeError(f"{where}: expected {expected}, found {shown(value)}")
 
 
 def mistakes(error: ValidationError, *before: str) -> str:
@@ -90,14 +88,12 @@ def check_text(text: str, place: str) -> None:
     MONAI evaluates values that begin with ``$`` and replaces ``@name`` and ``%file``.
     """
     if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
-        raise RecipeError(
-            f"{place}: expected text in UTF-8 without control characters, found {shown(text)}"
-        )
+        expected = "text in UTF-8 without control characters"
+        raise RecipeError(f"{place}: expected {expected}, found {shown(text)}")
     if text.lstrip().startswith(("$", "@", "%")):
-        raise RecipeError(
-            f"{place}: expected text that does not begin with $, @ or %, found {shown(text)}; "
-            "other programs would run it as code (write a path as ./$...)"
-        )
+        why = "other programs would run it as code (write a path as ./$...)"
+        expected = "text that does not begin with $, @ or %"
+        raise RecipeError(f"{place}: expected {expected}, found {shown(text)}; {why}")
 
 
 def made_with(thing: Any, options: Mapping[str, Any]) -> Any:
