@@ -29,22 +29,8 @@ def federation():
 @pytest.fixture
 def tiny_recipe():
     """Return a function that makes a recipe of a few seconds on synthetic cases."""
-
-    def make(*overrides: str) -> recipe.Recipe:
-        base = [
-            "rounds=3",
-            "data=synthetic-skin",
-            "data.sites=3",
-            "data.cases=3",
-            "data.test=4",
-            "data.size=32",
-            "model.width=4",
-            "train.epochs=1",
-            "engine.workers=1",
-        ]
-        return recipe.load(None, [*base, *overrides])
-
-    return make
+    more = ["rounds=3", "data.sites=3", "data.cases=3", "data.test=4"]
+    return lambda *overrides: recipe.load(None, [*TINY, *more, *overrides])
 
 
 @pytest.fixture

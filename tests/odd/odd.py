@@ -20,6 +20,7 @@ MEMORY = 8 * 2**30
 
 def main(count: int, seed: int = 0, first: int = 0) -> int:
     """Run the inputs; return how many are wrong."""
+    sys.path.append(str(Path(__file__).parents[1]))
     from odd_drive import judge
     from odd_fixtures import make
 

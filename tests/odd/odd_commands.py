@@ -10,13 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import odd_files
 import odd_recipes
-from odd_values import is_large, text
+from odd_values import is_large, spoil, text
 
 Maker = Callable[[Path, Path, Random], "Odd"]
-OUT = "out"
-"""Where commands may write, below the folder of the input."""
+OUT = "out"  # where commands may write, below the folder of the input
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,6 @@ def _copy(good: Path, folder: Path, *names: str) -> None:
     for name in names:
         copy = shutil.copytree if (good / name).is_dir() else shutil.copy
         copy(good / name, folder / name)
-
-
-def _spoilt(folder: Path, draw: Random) -> str:
-    """Do one or two wrong things below the folder; return which."""
-    return "; ".join(odd_files.spoil(folder, draw) for _ in range(draw.choice((1, 1, 2))))
 
 
 def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
@@ -89,7 +82,7 @@ def _run_folder(folder: Path, good: Path, draw: Random) -> Odd:
     name = draw.choice(("done", "survey", "open", "open"))
     shutil.copytree(good / name, folder / OUT)
     shutil.copytree(good / "set" / "images", folder / "images")
-    about = _spoilt(folder / OUT, draw)
+    about = spoil(folder / OUT, draw)
     command = draw.choice(RUN_FOLDER).split()
     # torch does not let Ctrl-C through while it exports: it gets the time that it needs
     return Odd("run folder", command, is_long=command[0] != "export", about=f"{name}: {about}")
@@ -125,7 +118,7 @@ def _spoiled(kind: str, commands: Sequence[str], is_long: bool, *names: str) -> 
 
     def make(folder: Path, good: Path, draw: Random) -> Odd:
         _copy(good, folder, *names)
-        about = _spoilt(folder / names[0], draw)
+        about = spoil(folder / names[0], draw)
         return Odd(kind, draw.choice(commands).split(), is_long, about)
 
     return make
@@ -151,8 +144,8 @@ def commands() -> list[tuple[tuple[str, ...], Any]]:
     return found
 
 
+# Commands that take their time even when everything is right.
 LONG = ("demo", "pdn", "gallery", "check", "run", "init", "audit")
-"""Commands that take their time even when everything is right."""
 
 
 def _command(folder: Path, good: Path, draw: Random) -> Odd:

@@ -21,11 +21,9 @@ from unittest import mock
 
 from odd_commands import OUT, Odd, odd_input
 
-PATIENCE = 60.0
-"""Seconds before an input gets Ctrl-C; work that is rightly long gets it early."""
-LONG_ENOUGH = 2.0
-GRACE = 30.0
-"""Seconds that a command may take to end after Ctrl-C."""
+PATIENCE = 60.0  # seconds before an input gets Ctrl-C
+LONG_ENOUGH = 2.0  # before work that is rightly long gets it
+GRACE = 30.0  # that a command may take to end after Ctrl-C
 
 
 class Hang(BaseException):
@@ -61,9 +59,8 @@ def judge(seed: int, number: int, good: Path, parent: Path, is_quick: bool = Fal
     work, temporary = folder / "work", folder / "tmp"
     work.mkdir()
     temporary.mkdir()
-    draw = Random(f"{seed} {number}")
     try:
-        odd = odd_input(work, good, draw, is_quick)
+        odd = odd_input(work, good, Random(f"{seed} {number}"), is_quick)
         before = _contents(work)
         verdict = _run(odd, work, temporary)
         _judge_files(verdict, before, _contents(work), list(temporary.iterdir()))
@@ -111,27 +108,21 @@ def _judge_files(
     verdict: Verdict, before: dict[str, str], after: dict[str, str], left: list[Path]
 ) -> None:
     arguments = verdict.odd.arguments
-    changed = [
-        name
-        for name, sha in before.items()
-        if after.get(name) != sha and not name.startswith(f"{OUT}/")
-    ]
+    kept = {name: sha for name, sha in before.items() if not name.startswith(f"{OUT}/")}
+    changed = [name for name, sha in kept.items() if after.get(name) != sha]
     allowed = re.compile(rf"{OUT}|y{{9}}|ä|.*(__pycache__|/\.feda3i-cache/|/\.feda3i\.lock$)")
     written = [name for name in after if name not in before and not allowed.match(name)]
     if changed and arguments[0] != "resume":
         verdict.wrong.append(f"changed inputs: {changed[:3]}")
     if written and "--out" in arguments and "" not in arguments:  # "" is the working directory
         verdict.wrong.append(f"wrote elsewhere: {written[:3]}")
-    if kept := [path.name for path in left if path.suffix != ".txt"]:
-        verdict.wrong.append(f"left behind: {kept[:3]}")
+    if more := [path.name for path in left if path.suffix != ".txt"]:
+        verdict.wrong.append(f"left behind: {more[:3]}")
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    return {
-        str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest()
-        for f in sorted(folder.rglob("*"))
-        if f.is_file()
-    }
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(f.relative_to(folder)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
 @contextlib.contextmanager

@@ -6,16 +6,13 @@ import contextlib
 import json
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
-from feda3i.testing import _StopAfter
+from data_files import plain_tree
+from listeners import StopAfter
+from short import TINY
 
 PLUGINS = {
-    "empty.py": "",
     "syntax.py": "def broken(:",
     "exits.py": "raise SystemExit(3)",
-    "fails.py": "raise KeyError('x')",
     "thing.py": "Thing = 5\ndef fails(**options):\n    raise LookupError('no')\n",
     "method.py": (
         '"""Own: fails in training; nothing leaves the site."""\n'
@@ -58,30 +55,17 @@ def make(folder: Path) -> None:
     from feda3i.bench.result import result_of
     from feda3i.engine.run import run
 
-    pictures(folder / "set")
-    tiny = ["data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
-    tiny += ["model.width=4", "train.epochs=1", "engine.workers=1"]
-    for name, method in (("done", "method=fedavg"), ("survey", "method=feda3i")):
-        options = ["method.t1=1"] if name == "survey" else []
-        run(recipe.load(None, [*tiny, "rounds=2", method, *options]), folder / name)
+    plain_tree(folder / "set", 5)
+    for name, options in (
+        ("done", ["method=fedavg"]),
+        ("survey", ["method=feda3i", "method.t1=1"]),
+    ):
+        run(recipe.load(None, [*TINY, *options]), folder / name)
         result_of(folder / name).write(folder / "results" / f"{name}.json")
     with contextlib.suppress(KeyboardInterrupt):
-        elr = recipe.load(None, [*tiny, "rounds=3", "method=elr"])
-        run(elr, folder / "open", listener=_StopAfter(1))
+        elr = recipe.load(None, [*TINY, "rounds=3", "method=elr"])
+        run(elr, folder / "open", listener=StopAfter())
     (folder / "grids").mkdir()
-    (folder / "grids" / "grid.toml").write_text(GRID.format(set=json.dumps(tiny)))
+    (folder / "grids" / "grid.toml").write_text(GRID.format(set=json.dumps(TINY[1:])))
     for name, body in PLUGINS.items():
         (folder / name).write_text(body)
-
-
-def pictures(folder: Path) -> None:
-    """Write a few colour images with masks."""
-    draw = np.random.default_rng(0)
-    for part in ("images", "masks"):
-        (folder / part).mkdir(parents=True)
-    for number in range(5):
-        pixels = draw.integers(0, 255, (40, 48, 3), dtype=np.uint8)
-        mask = np.zeros((40, 48), np.uint8)
-        mask[8 + number : 30, 10:35] = 255
-        Image.fromarray(pixels).save(folder / "images" / f"case{number}.png")
-        Image.fromarray(mask).save(folder / "masks" / f"case{number}.png")

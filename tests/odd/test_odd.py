@@ -30,9 +30,8 @@ def test_odd_inputs_end_with_a_result_or_an_error_of_ours(good, tmp_path):
 
 def test_inputs_are_the_same_for_the_same_seed(good, tmp_path):
     for number in range(20):
-        made = []
-        for name in ("a", "b"):
-            folder = tmp_path / f"{number}{name}"
+        folders = [tmp_path / f"{number}{name}" for name in "ab"]
+        for folder in folders:
             folder.mkdir()
-            made.append(odd_input(folder, good, Random(f"{SEED} {number}")))
-        assert made[0] == made[1]
+        one, other = (odd_input(f, good, Random(f"{SEED} {number}")) for f in folders)
+        assert one == other

@@ -1,7 +1,6 @@
 """``feda3i check`` on volumes: what is wrong is named, and a run accepts the command it prints."""
 
 import shlex
-import shutil
 
 import numpy as np
 import pytest
@@ -58,7 +57,6 @@ def found(report, level):
 
 def test_good_volumes_are_fit_and_described(hospitals):
     report = check_data(hospitals)
-    assert report.is_fit
     assert not report.problems
     text = report_text(report)
     for words in (
@@ -70,24 +68,22 @@ def test_good_volumes_are_fit_and_described(hospitals):
         assert words in text
 
 
-VALUES, LABELS = drawn(99)
-DEFECTS = {
-    ("error", "sizes differ"): [{"mask": made(LABELS[:-1])}],
-    ("error", "not a volume"): [{"image": made(np.stack([VALUES, VALUES], -1))}],
-    ("error", "mask values"): [
-        {"mask": made(LABELS * np.float32(0.5))},
-        *({"mask": made(np.where(LABELS == 2, np.int16(v), LABELS))} for v in (44, 255, 300)),
-    ],
-    ("note", "empty mask"): [{"mask": made(np.zeros(SHAPE, np.uint8))}],
-    ("note", "mask without geometry"): [{"mask": made(LABELS, None)}],
-}
+LABELS = drawn(99)[1]
+DEFECTS = [
+    ("error", "sizes differ", made(LABELS[:-1])),
+    ("error", "mask values", made(LABELS * np.float32(0.5))),
+    *(
+        ("error", "mask values", made(np.where(LABELS == 2, np.int16(v), LABELS)))
+        for v in (44, 300)
+    ),
+    ("note", "empty mask", made(np.zeros(SHAPE, np.uint8))),
+    ("note", "mask without geometry", made(LABELS, None)),
+]
 
 
-@pytest.mark.parametrize(
-    ("level", "kind", "files"), [(*kind, files) for kind, own in DEFECTS.items() for files in own]
-)
-def test_each_defect_is_told_with_its_case(hospitals, level, kind, files):
-    add(hospitals / "anna", "bad", **files)
+@pytest.mark.parametrize(("level", "kind", "mask"), DEFECTS)
+def test_each_defect_is_told_with_its_case(hospitals, level, kind, mask):
+    add(hospitals / "anna", "bad", mask=mask)
     report = check_data(hospitals)
     assert found(report, level) == {(kind, "anna/bad")}
     assert len(report.classes) == 2
@@ -164,9 +160,8 @@ def test_a_run_accepts_the_suggested_command(hospitals, several):
 
 def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
     for k in range(3):
-        values, labels = drawn(k)
-        thin = {"image": made(values[4:9], (6.0, 1.0, 1.0)), "mask": made(labels[4:9], (6, 1, 1))}
-        add(tmp_path / "north", f"c{k}", **thin)
+        image, mask = (made(values[4:9], (6.0, 1.0, 1.0)) for values in drawn(k))
+        add(tmp_path / "north", f"c{k}", image, mask)
     recipe, _, mask = plan_of(check_data(tmp_path).commands[0])
     assert mask.shape == (18, 34)  # z and y
     assert tuple(recipe.train.patch) == (16, 32)
@@ -182,7 +177,6 @@ def test_tables_of_volumes_are_checked_too(hospitals):
     rows = [f"anna/images/scan{k}.nii.gz,anna/masks/scan{k}.nii.gz,north" for k in range(3)]
     table = hospitals / "cases.csv"
     table.write_text("\n".join(["image,mask,site", *rows]))
-    shutil.rmtree(hospitals / "mercy")
     report = check_data(table)
     assert report.is_fit
     assert f"data={table}" in report.commands[0]

@@ -23,14 +23,9 @@ def breast(tmp_path_factory):
     """Return a tree SOURCE/{images,masks}; one source has two sides of each patient."""
     root = tmp_path_factory.mktemp("breast")
     plain_tree(root / "busi", 10, 200, colour=False)
-    for patient in range(6):
-        for place, side in enumerate("lr"):
-            save_pair(
-                root / "busbra",
-                f"bus_{patient:04d}-{side}",
-                300 + 2 * patient + place,
-                colour=False,
-            )
+    for number in range(12):
+        stem = f"bus_{number // 2:04d}-{'lr'[number % 2]}"
+        save_pair(root / "busbra", stem, 300 + number, colour=False)
     return root
 
 
@@ -43,37 +38,29 @@ def test_pixels_and_ids_are_those_of_the_files(skin):
         np.testing.assert_array_equal(cases.masks[number], mask)
 
 
-def test_the_split_of_the_folder_is_kept(skin):
-    federation = folder(skin, sites=3, cache=False)
-    assert federation.test.ids == ("t0", "t1", "t2", "t3")
-    assert [len(federation.site(name)) for name in federation.names()] == [4, 4, 4]
-
-
-def test_without_a_split_a_fifth_of_each_source_is_drawn_and_patients_stay_whole(breast):
+def test_several_folders_are_sites_that_set_a_fifth_aside_with_patients_whole(breast):
     federation = folder(breast, cache=False)
+    assert federation.names() == ["busbra", "busi"]
     tests = federation.test
     assert [tests.sources.count(s) for s in ("busi", "busbra")] == [2, 4]  # 3 rounded to pairs
     patients = [{i[:-2] for i in part.ids if "bus_" in i} for part in (federation.train, tests)]
     assert not patients[0] & patients[1]
-
-
-def test_real_sites_are_the_default_for_several_folders(breast):
-    federation = folder(breast, cache=False)
-    assert federation.names() == ["busbra", "busi"]
     runs = [folder(breast, sites=4, partition="iid", seed=s, cache=False) for s in (0, 1)]
     assert runs[0].test.ids == runs[1].test.ids  # the seed is of the sites alone
     assert runs[0].site("site-01").ids != runs[1].site("site-01").ids
 
 
-def test_limits_draw_cases_and_keep_the_sites(skin):
+def test_the_split_of_the_folder_is_kept_and_limits_draw_from_its_sites(skin):
+    whole = folder(skin, sites=3, cache=False)
+    assert whole.test.ids == ("t0", "t1", "t2", "t3")
+    assert [len(whole.site(name)) for name in whole.names()] == [4, 4, 4]
     federation = folder(skin, sites=3, cases=2, test=3, cache=False)
     assert (len(federation.train), len(federation.test)) == (6, 3)
-    whole = folder(skin, sites=3, cache=False)
     for name in federation.names():
         assert set(federation.site(name).ids) < set(whole.site(name).ids)
 
 
-def test_colour_if_any_image_has_it(tmp_path):
+def test_colour_if_any_image_has_it_and_sizes_must_agree_unless_one_is_given(tmp_path):
     save_pair(tmp_path, "a", 1, colour=False)
     assert load_folder(tmp_path, cache=False).channels == 1
     save_pair(tmp_path, "b", 2)
@@ -81,11 +68,7 @@ def test_colour_if_any_image_has_it(tmp_path):
     assert cases.channels == 3
     assert (cases.images[0] == cases.images[0][..., :1]).all()
     assert load_folder(tmp_path, channels=1, cache=False).channels == 1
-
-
-def test_sizes_must_agree_unless_one_is_given(tmp_path):
-    save_pair(tmp_path, "a", 1)
-    save_pair(tmp_path, "b", 2, height=30)
+    save_pair(tmp_path, "c", 2, height=30)
     with pytest.raises(DataError, match="sizes differ between cases"):
         load_folder(tmp_path, cache=False)
     assert load_folder(tmp_path, size=20, cache=False).shape == (20, 20)
@@ -117,6 +100,5 @@ def test_file_names_with_bad_bytes_load(tmp_path):
             os.rename(place + b"/x.png", place + b"/caf\xe9.png")
         except OSError:
             pytest.skip("this file system takes UTF-8 names only")
-    cases = load_folder(tmp_path, cache=False)
-    assert len(cases) == 1
-    assert cases.ids[0].isascii()
+    (name,) = load_folder(tmp_path, cache=False).ids
+    assert name.isascii()

@@ -24,10 +24,8 @@ def test_check_tells_masks_that_were_drawn_before_the_picture_was_turned(
     image, mask = lesion(3, 48, width)
     tagged(tmp_path / "images" / "c.png", as_stored(image, orientation), orientation)
     drawn = mask.astype(np.uint8) * 255
-    save(
-        tmp_path / "masks" / "c.png",
-        drawn if drawn_on == "upright" else as_stored(drawn, orientation),
-    )
+    drawn = drawn if drawn_on == "upright" else as_stored(drawn, orientation)
+    save(tmp_path / "masks" / "c.png", drawn)
     np.testing.assert_array_equal(load_folder(tmp_path, cache=False).images[0], image)
     report = check_data(tmp_path, size=48)
     assert len(report.cases) == 1
@@ -45,14 +43,11 @@ def test_a_predicted_mask_has_the_geometry_and_the_tag_of_the_stored_picture(tmp
     np.testing.assert_array_equal(read_mask(data).pixels, mask)
 
 
-def test_predict_writes_masks_that_lie_on_their_files(tmp_path, tiny_recipe, feda3i):
-    from feda3i.engine.run import run
-
-    run(tiny_recipe("rounds=1", "method=fedavg"), tmp_path / "run")
+def test_predict_writes_masks_that_lie_on_their_files(tmp_path, finished, feda3i):
     image, _ = lesion(1, 40, 52)
     for orientation in (1, 6):
         tagged(tmp_path / "in" / f"o{orientation}.png", as_stored(image, orientation), orientation)
-    code, _, err = feda3i("predict", tmp_path / "run", tmp_path / "in", "--out", tmp_path / "out")
+    code, _, err = feda3i("predict", finished, tmp_path / "in", "--out", tmp_path / "out")
     assert code == 0, err
     plain, turned = (Image.open(tmp_path / "out" / f"o{o}.png") for o in (1, 6))
     assert (plain.size, turned.size) == ((52, 40), (40, 52))

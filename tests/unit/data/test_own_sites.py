@@ -9,6 +9,7 @@ from data_files import plain_tree, save_pair
 from feda3i import recipe
 from feda3i.commands.preview import changes_of, division_of
 from feda3i.data.folder import folder
+from feda3i.engine.events import read_events
 from feda3i.errors import DataError
 from feda3i.reading import listing
 from feda3i.simulation.federation import federation_of
@@ -58,10 +59,17 @@ def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3
     assert notes["left_out"] == {"cases": 16}
 
 
-def test_quiet_keeps_the_warning_and_nothing_else(clinics, tmp_path, feda3i):
+def test_quiet_keeps_the_warning_and_the_folder_is_listed_once(
+    clinics, tmp_path, feda3i, monkeypatch
+):
+    listed, original = [], listing.list_files
+    monkeypatch.setattr(
+        listing, "list_files", lambda root, *more: listed.append(root) or original(root, *more)
+    )
     arguments = (f"data={clinics}", "noise=contour", "noise.setting=skin-ns", "method=fedavg")
     code, _, err = feda3i("run", "own", *arguments, *SHORT, "-q", "--out", tmp_path / "run")
     assert code == 0
+    assert listed == [clinics]
     assert err.count("\n") == 1
     assert "draws simulated noise over their masks" in err
 
@@ -96,11 +104,9 @@ def test_a_site_too_small_to_train_and_test_does_not_vanish(tmp_path):
     assert "small" in federation.test.sites
 
 
-def test_the_size_of_pixels_in_the_original_is_kept(clinics, tmp_path):
-    federation = folder(clinics, size=20, cache=True)
-    np.testing.assert_allclose(federation.test.zoom, [[2.0, 2.4]] * 6)
-    again = folder(clinics, size=20, cache=True)
-    np.testing.assert_array_equal(again.test.zoom, federation.test.zoom)
+def test_the_size_of_pixels_in_the_original_is_kept(clinics):
+    for _ in range(2):  # the cache is built, then read
+        np.testing.assert_allclose(folder(clinics, size=20).test.zoom, [[2.0, 2.4]] * 6)
 
 
 def test_hospitals_keep_their_names_in_any_script(tmp_path, feda3i):
@@ -111,23 +117,7 @@ def test_hospitals_keep_their_names_in_any_script(tmp_path, feda3i):
     code, _, err = feda3i(*arguments, "--out", tmp_path / "run")
     assert code == 0, err
     assert "3 sites, training cases: Charité 4, St. Mary's (East) 4, 病院 4; 3 test cases" in err
-    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
-    rounds = next(event for event in events if event["event"] == "round")
-    scored = next(event for event in events if event["event"] == "score")
+    log = tmp_path / "run" / "events.jsonl"
+    rounds, scored = (next(read_events(log, kind)) for kind in ("round", "score"))
     names = {"Charité", "St. Mary's (East)", "病院"}
     assert set(rounds["site_loss"]) == {row["site"] for row in scored["rows"]} == names
-
-
-def test_a_run_lists_its_folder_once(clinics, tmp_path, feda3i, monkeypatch):
-    listed = []
-    original = listing.list_files
-
-    def watched(root, allow_outside=False):
-        listed.append(root)
-        return original(root, allow_outside)
-
-    monkeypatch.setattr(listing, "list_files", watched)
-    arguments = ("run", "own", f"data={clinics}", "method=fedavg", *SHORT, "--out", tmp_path / "r")
-    code, _, err = feda3i(*arguments)
-    assert code == 0, err
-    assert listed == [clinics]

@@ -80,11 +80,6 @@ def test_what_cannot_be_divided_is_told(name, sources, sites, message):
         deal(name, len(sources), sites, sources=list(sources))
 
 
-def test_real_folders_are_sites():
-    parts = deal("by-folder", 3, None, sources=["x", "y", "x"])
-    assert {name: part.tolist() for name, part in parts.items()} == {"x": [0, 2], "y": [1]}
-
-
 def test_split_takes_a_fifth_of_each_source_rounded_up():
     # 647, 562 and 163 images: the paper's 276 test cases.
     sources = ["busi"] * 647 + ["busis"] * 562 + ["udiat"] * 163

@@ -26,8 +26,8 @@ def test_a_published_set_is_read_as_it_is_unpacked(published):
     data, name = published
     made = data.federation()
     if name == "isic2017":
-        assert made.train.ids == tuple(f"isic2017_ISIC_{n:07d}" for n in range(3))
-        assert made.test.ids == tuple(f"isic2017_ISIC_{n:07d}" for n in range(100, 102))
+        ids = [tuple(f"isic2017_ISIC_{n:07d}" for n in part) for part in (range(3), (100, 101))]
+        assert [made.train.ids, made.test.ids] == ids
         assert list(data.plan().listing.fates.values()).count("left aside") == 5  # superpixels
         return
     assert made.names() == ["busi", "busis", "udiat"]
