@@ -25,8 +25,7 @@ from feda3i.methods import REGISTRY as METHODS
 from feda3i.recipe import Recipe, validate
 from feda3i.recipe import load as load_recipe
 from feda3i.recipe.finding import read_toml
-from feda3i.recipe.loading import parse_value
-from feda3i.recipe.naming import slug
+from feda3i.recipe.loading import parse_value, slug
 from feda3i.recipe.sections import MethodSection, NoiseSection, RedrawSection, StrictSection
 from feda3i.values import keywords_of, mistakes
 

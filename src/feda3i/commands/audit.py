@@ -54,7 +54,7 @@ def audit(
     from feda3i.engine.model_file import open_predictor
     from feda3i.engine.run_folder import RunFolder
     from feda3i.engine.transport import one_thread
-    from feda3i.recipe.trust import announce
+    from feda3i.recipe.trust import announce, check_trust
     from feda3i.simulation.federation import federation_of
 
     path = Path(source)
@@ -67,10 +67,11 @@ def audit(
             found, show = from_survey(RunFolder.open(path)), None
         else:
             given = None if model is None else open_predictor(model, trust_code=trust_code)
+            if is_run and overrides:
+                raise RecipeError("a run has its recipe: expected no key=value after a run folder")
+            recipe = _recipe_of(source, overrides or [], given)
             if is_run:
-                recipe = _recipe_of_run(path, overrides, trust_code)
-            else:
-                recipe = _recipe_of(source, overrides or [], given)
+                check_trust(recipe, path, trust_code)
             tell_data(recipe, quiet)
             announce(recipe)
             listener(quiet).doing("reading the cases")
@@ -97,30 +98,22 @@ def audit(
         )
 
 
-def _recipe_of_run(path: Path, overrides: list[str] | None, trust_code: bool) -> Recipe:
-    """Return the recipe of a run, whose data are audited by models trained for it."""
-    from feda3i.engine.run_folder import RunFolder
-    from feda3i.recipe.trust import check_trust
-
-    if overrides:
-        raise RecipeError("a run has its recipe: expected no key=value after a run folder")
-    recipe = RunFolder.open(path).recipe()
-    check_trust(recipe, path, trust_code)
-    return recipe.model_copy(update={"title": recipe.title or path.name})
-
-
 def _recipe_of(source: str, overrides: Sequence[str], given: Predictor | None) -> Recipe:
-    """Return the recipe that reads a folder, a table or a recipe's data as a model takes them."""
+    """Return the recipe that reads a run's, folder's, table's or recipe's data for a model."""
+    from feda3i.engine.run_folder import RunFolder
     from feda3i.recipe import load
     from feda3i.recipe.finding import built_in
 
-    fitting = [] if given is None else keys_of_format(given.format)
-    if source in built_in() or source.endswith(".toml"):
-        recipe = load(source, [*fitting, *overrides], tell=note)
-        return recipe.model_copy(update={"title": recipe.title or Path(source).name})
     place = Path(source)
-    recipe = load(own_recipe(place), [f"data={source}", *fitting, *overrides], tell=note)
-    return recipe.model_copy(update={"title": place.name})
+    fitting = [] if given is None else keys_of_format(given.format)
+    if RunFolder(place).is_run:
+        recipe = RunFolder.open(place).recipe()
+    elif source in built_in() or source.endswith(".toml"):
+        recipe = load(source, [*fitting, *overrides], tell=note)
+    else:
+        recipe = load(own_recipe(place), [f"data={source}", *fitting, *overrides], tell=note)
+        recipe = recipe.model_copy(update={"title": ""})
+    return recipe.model_copy(update={"title": recipe.title or place.name})
 
 
 def own_recipe(source: Path) -> str:

@@ -111,8 +111,7 @@ def run(
         print(f"the run continues; stop it with: {stop}", file=sys.stderr)
         raise
     print(f"sha256 {(folder / 'DONE').read_text('utf-8').strip()}")
-    report = report_at_end([folder], folder)
-    if report is not None:
+    if report := report_at_end([folder], folder):
         print(f"report {report}")
     for note in final_notes(folder / "events.jsonl"):
         print(f"NOTE   {note}")

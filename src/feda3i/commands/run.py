@@ -34,10 +34,15 @@ def run(
     """Run a recipe: federated training from the first round to the finished model."""
     from feda3i.commands.preview import tell_data
     from feda3i.engine.run import run as start
+    from feda3i.recipe.finding import built_in, title_of
     from feda3i.recipe.trust import announce
 
     if recipe is None:
-        raise RecipeError(_recipes())
+        rows = "\n".join(f"  {known:<16}{title_of(known)}" for known in built_in())
+        raise RecipeError(
+            f"expected a recipe: the path of a .toml file, or one of\n{rows}\n"
+            "Start with: feda3i run demo. More about one: feda3i explain demo"
+        )
     loaded, name = load_named(recipe, overrides or [], quiet)
     tell_data(loaded, quiet)
     announce(loaded)
@@ -52,16 +57,6 @@ def run(
     except KeyboardInterrupt:
         stop(path)
     show(result)
-
-
-def _recipes() -> str:
-    from feda3i.recipe.finding import built_in, title_of
-
-    rows = "\n".join(f"  {name:<16}{title_of(name)}" for name in built_in())
-    return (
-        f"expected a recipe: the path of a .toml file, or one of\n{rows}\n"
-        "Start with: feda3i run demo. More about one: feda3i explain demo"
-    )
 
 
 def resume(
@@ -130,7 +125,7 @@ def show(result: Result) -> None:
 def load_named(recipe: str, overrides: Sequence[str], quiet: bool = False) -> tuple[Recipe, str]:
     """Load a recipe, with a title, and return a name for the folder of its run as well."""
     from feda3i.recipe import load
-    from feda3i.recipe.naming import run_name
+    from feda3i.recipe.loading import run_name
 
     source = Path(recipe).stem
     loaded = load(recipe, overrides, (lambda _: None) if quiet else note)

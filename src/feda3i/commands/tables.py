@@ -55,7 +55,7 @@ def _write(board: Board, made: Sequence[Table], out: Path) -> None:
     from feda3i.bench.figures import draw_gain, draw_sweep, gains, is_drawn
     from feda3i.bench.tables import to_markdown
     from feda3i.files import write_file
-    from feda3i.recipe.naming import slug
+    from feda3i.recipe.loading import slug
 
     stem = slug("-".join([board.name, *board.data]))
     folder = out / stem

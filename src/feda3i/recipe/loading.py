@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -159,3 +160,21 @@ def _check_known(kind: Any, values: Any, place: str = "") -> None:
             others = () if place else METHODS.names()  # fedprox.mu is short for method.mu
             hint = nearest(str(name), [*known, *others]) or "."
             raise RecipeError(f"unknown key '{place}{name}'{hint} Known: {', '.join(known)}")
+
+
+def run_name(recipe: Recipe, source: str) -> str:
+    """Return the name of the folder for a run of a recipe.
+
+    >>> run_name(load("demo", ["method=fedavg", "seed=3"]), "demo")
+    'demo-fedavg-seed3'
+    """
+    path = recipe.data.options().get("path")
+    data = [Path(str(path)).resolve().name] if path else []
+    stem = "-".join(map(slug, [source, *data, recipe.method.name.rpartition(":")[2]]))
+    return f"{stem[:80]}-seed{recipe.seed}"
+
+
+def slug(text: str) -> str:
+    """Return text for the name of a folder: ``rounds 3`` is rounds3, ``t1 4`` is t1-4."""
+    joined = re.sub(r"(?<=[A-Za-z_]) (?=[\d-])", "", text)
+    return re.sub(r"[^\w.]+", "-", joined, flags=re.UNICODE).strip("-.")

@@ -37,11 +37,8 @@ def test_help_tells_every_argument_once_and_without_escapes(feda3i, path, comman
         assert line.removeprefix(f"  {metavar}").split()[0] != "[required]"
 
 
-def test_version(feda3i):
-    assert feda3i("--version")[:2] == (0, f"feda3i {package.__version__}\n")
-
-
 def test_everything_that_list_shows_is_explained(feda3i):
+    assert feda3i("--version")[:2] == (0, f"feda3i {package.__version__}\n")
     _, out, _ = feda3i("list")
     rows = (line.partition(":") for line in out.splitlines() if ": " in line)
     names = [name for _, _, names in rows for name in names.strip().split(", ")]
@@ -62,8 +59,7 @@ def test_everything_that_list_shows_is_explained(feda3i):
 def test_what_is_explained(feda3i, words, shown):
     code, out, _ = feda3i("explain", *words)
     assert code == 0
-    for text in shown:
-        assert text in out
+    assert all(text in out for text in shown)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +71,6 @@ def test_what_is_explained(feda3i, words, shown):
         (("run", "demo", "method=fedavgg"), 2, "did you mean 'fedavg'"),
         (("run", "demo", "method=fedavg", "method.t1=4"), 2, "'fedavg' has no option 't1'"),
         (("run", "demo", "rounds=-3"), 2, "greater than or equal to 1"),
-        (("run", "demo", "data.sites=0"), 2, "sites"),
         (("run", "demo", "data=/no/where"), 2, "no folder '/no/where'"),
         (("run", "demo", "data=synthetic-skim"), 2, "did you mean 'synthetic-skin'"),
         (("resume", "/no/where"), 1, "found nothing at '/no/where'"),
@@ -99,9 +94,8 @@ def test_mistakes_get_one_clear_line_and_no_traceback(
 
 def test_run_says_where_the_result_lies_and_quiet_is_quiet(feda3i, tmp_path):
     code, out, err = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r")
-    assert code == 0
+    assert (code, "round 2/2" in err) == (0, True)
     assert f"{tmp_path}/r/model.safetensors" in out
-    assert "round 2/2" in err
     code, again, err = feda3i("resume", tmp_path / "r", "--quiet")
     assert (code, err) == (0, "")
     assert again.split("sha256")[1].split()[0] == out.split("sha256")[1].split()[0]
@@ -113,12 +107,10 @@ def test_check_method_names_promises(feda3i, tmp_path):
         '"""Own: a method that says nothing of its wire."""\n'
         "from feda3i.methods.base import Method\n"
         "class Own(Method):\n"
-        "    def fit(self, site):\n"
-        "        return {**super().fit(site), 'secret': 1.0}\n"
+        "    fit = lambda self, site: {**super().fit(site), 'secret': 1.0}\n"
     )
     code, out, _ = feda3i("check", "method", f"{own}:Own")
-    assert code == 1
-    assert "which the method does not declare on its wire" in out
+    assert (code, "which the method does not declare on its wire" in out) == (1, True)
 
 
 DIES_IN_ROUND_4 = """
@@ -142,16 +134,13 @@ cli.main()
 
 def test_a_killed_run_resumes_to_the_same_model(feda3i, tmp_path):
     arguments = ["run", "demo", *TINY, "method=fedavg", "rounds=6", "data.cases=8", "--out"]
-    code, whole, _ = feda3i(*arguments, tmp_path / "whole")
-    assert code == 0
+    whole = feda3i(*arguments, tmp_path / "whole")[1]
     path = tmp_path / "killed"
     killed = subprocess.run([sys.executable, "-c", DIES_IN_ROUND_4, *arguments, str(path)])
     assert killed.returncode == -signal.SIGKILL
     assert not (path / "DONE").exists()
     code, out, _ = feda3i("resume", path)
-    assert code == 0
-    sha = [line for line in out.splitlines() if line.startswith("sha256")]
-    assert sha[0] in whole
+    assert (code, out.split("sha256")[1].split()[0] in whole) == (0, True)
 
 
 def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):

@@ -54,6 +54,6 @@ def test_a_dry_run_tells_what_would_happen_and_does_nothing(feda3i, tmp_path, mo
     ):
         assert words in out
     assert list(tmp_path.iterdir()) == []
-    code, out, _ = feda3i("run", "demo", *TINY, "noise=none", "method=central", "--dry-run")
+    out = feda3i("run", "demo", *TINY, "noise=none", "method=central", "--dry-run")[1]
     assert "sites     1: all (4)" in out
     assert "noise     none" in out

@@ -7,17 +7,13 @@ from dataclasses import replace
 import pytest
 
 import feda3i.simulation.federation as simulation
-from data_files import plain_tree
+from data_files import plain_tree, tree_bytes
 from feda3i.engine.run import resume, run
 from feda3i.errors import RunError
 from feda3i.recipe import load
 from listeners import StopAfter
 
 LOAD = simulation.load_data
-
-
-def contents(folder):
-    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
 def test_a_relative_path_is_that_of_the_first_working_directory(tiny_recipe, tmp_path, monkeypatch):
@@ -36,7 +32,7 @@ def test_the_place_of_the_data_is_in_one_private_file(tiny_recipe, tmp_path, fed
     tree = plain_tree(tmp_path / "st-elsewhere", 16)
     small = ["rounds=1", "data.size=32"]
     path = run(tiny_recipe(f"data={tree}", *small), tmp_path / "run").path
-    named = [name for name, data in contents(path).items() if b"st-elsewhere" in data]
+    named = [name for name, data in tree_bytes(path).items() if b"st-elsewhere" in data]
     assert named == ["local.json"]
     assert stat.S_IMODE((path / "local.json").stat().st_mode) == 0o600
     # The recorded recipe can still be repeated here, and elsewhere with another place.

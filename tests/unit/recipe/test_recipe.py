@@ -6,6 +6,7 @@ from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
 from feda3i.recipe import load, validate
 from feda3i.recipe.finding import built_in
+from feda3i.recipe.loading import run_name
 from short import TINY
 
 
@@ -36,11 +37,8 @@ def test_options_belong_to_the_method_that_they_are_for(tmp_path):
     [
         (["roundz=3"], "unknown key 'roundz', did you mean 'rounds'"),
         (["train.epoch=3"], "unknown key 'train.epoch', did you mean 'epochs'"),
-        (["trian.epochs=3"], "unknown key 'trian', did you mean 'train'"),
         (["rounds=-1"], "rounds: input should be greater than or equal to 1, found -1"),
         (["rounds"], "expected an override as key=value"),
-        (["fedavg"], "expected an override as key=value"),
-        (["engine.workers=0"], "engine.workers"),
         (["seed=x"], "seed"),
         (["data=/no/such/folder"], "no folder"),
         (["feda3i.t1=2"], "feda3i.t1=2 has no effect: the method is fedavg"),
@@ -57,13 +55,9 @@ def test_mistakes_are_named_with_the_way_out(overrides, words):
 
 @pytest.mark.parametrize(
     ("name", "options", "words"),
-    [
-        ("fedavgg", {}, "did you mean 'fedavg'"),
-        ("fedavg", {"los": "ce"}, "did you mean 'loss'"),
-        ("fedavg", {"loss": "mse"}, "'ce' or 'dc'"),
-    ],
+    [("fedavg", {"los": "ce"}, "did you mean 'loss'"), ("fedavg", {"loss": "mse"}, "'ce' or 'dc'")],
 )
-def test_unknown_methods_and_options_suggest_the_nearest(name, options, words):
+def test_unknown_options_suggest_the_nearest(name, options, words):
     with pytest.raises(RecipeError, match=words):
         make_method(name, options)
 
@@ -101,8 +95,7 @@ def test_a_data_set_and_a_folder_of_one_name(tmp_path, monkeypatch):
     assert load("skin_ns", ["data=./breast"]).data.options()["path"] == "./breast"
     assert load("skin_ns", ["data.name=synthetic"]).data.name == "synthetic-skin"
     breast = load("skin_ns", ["data.name=breast"]).data
-    assert breast.name == "breast"
-    assert "path" not in breast.options()
+    assert (breast.name, "path" in breast.options()) == ("breast", False)
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -113,7 +106,6 @@ def test_built_in_recipes_are_valid(name):
 
 
 def test_runs_lie_under_names_of_what_they_do(feda3i, tmp_path, monkeypatch):
-    data = tmp_path / "Charité 2024"
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         code, _, err = feda3i("run", "demo", *TINY, "method=fedavg", "feda3i.t1=4")
@@ -122,6 +114,6 @@ def test_runs_lie_under_names_of_what_they_do(feda3i, tmp_path, monkeypatch):
         assert "demo, fedavg, seed 0: round 1 of 2 begins" in err
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
     assert names == ["demo-fedavg-seed0", "demo-fedavg-seed0-2"]
-    data.mkdir()
-    _, _, err = feda3i("run", "own", f"data={data}", "seed=2", "--dry-run")
-    assert "Charité 2024" in err
+    (tmp_path / "Charité 2024").mkdir()
+    own = load("own", ["data=Charité 2024", "seed=2"])
+    assert run_name(own, "own") == "own-Charité-2024-redraw-seed2"

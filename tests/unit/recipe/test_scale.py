@@ -19,15 +19,11 @@ def steps_of_a_round(recipe):
 
 
 @pytest.mark.parametrize("name", ["demo", *SMALL])
-def test_the_survey_comes_after_as_many_local_steps_as_in_the_paper(name):
+def test_the_survey_comes_after_as_many_local_steps_as_in_the_paper_of_more_than_a_handful(name):
     recipe = load(name)
     steps = recipe.method.options()["t1"] * steps_of_a_round(recipe)
     assert 0.95 * PAPER_STEPS <= steps <= 1.05 * PAPER_STEPS
-
-
-@pytest.mark.parametrize("name", ["demo", *SMALL])
-def test_the_minority_is_more_than_a_handful_of_sites(name):
-    assert 0.2 * load(name).data.options()["sites"] > 5
+    assert 0.2 * recipe.data.options()["sites"] > 5  # those who draw too small
 
 
 @pytest.mark.parametrize("name", FULL)

@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from data_files import save
 from feda3i import recipe
 from feda3i.engine.model_file import read_model
 from feda3i.errors import RecipeError, RunError
@@ -19,6 +19,7 @@ from feda3i.models import build
 from feda3i.noise import Annotator, build_model
 from feda3i.recipe import finding
 from feda3i.simulation.federation import load_data
+from short import TINY
 
 EVIL = "subprocess:getoutput"
 SECTIONS = ("data", "noise", "model", "method")
@@ -26,10 +27,8 @@ SECTIONS = ("data", "noise", "model", "method")
 
 @pytest.fixture
 def pictures(tmp_path):
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(folder / "a.png")
-    return folder
+    save(tmp_path / "pictures" / "a.png", np.zeros((32, 32, 3), np.uint8))
+    return tmp_path / "pictures"
 
 
 def changed_model(finished, path, change):
@@ -62,19 +61,14 @@ def test_files_from_others_run_no_command(feda3i, finished, pictures, tmp_path, 
     received = poisoned_run(finished, tmp_path / "run", section, code)
     commands = [("evaluate", received), ("resume", received)]
     if section in ("model", "method"):
-        model = changed_model(
-            finished,
-            tmp_path / "m.safetensors",
-            lambda about: {"recipe": {**about["recipe"], section: code}},
-        )
+        poison = lambda about: {"recipe": {**about["recipe"], section: code}}
+        model = changed_model(finished, tmp_path / "m.safetensors", poison)
         commands += [("predict", model, pictures, "--out", tmp_path / "o"), ("evaluate", model)]
     for command in commands:
         if command[0] == "resume":
             (received / "DONE").unlink()
         status, out, err = feda3i(*command)
-        assert status == 1
-        assert f"{section} '{EVIL}'" in err
-        assert "--trust-code" in err
+        assert (status, f"{section} '{EVIL}'" in err, "--trust-code" in err) == (1, True, True)
         assert "Traceback" not in out + err
     assert not target.exists()
 
@@ -101,22 +95,15 @@ def make(channels, classes):
 def test_run_names_the_file_and_trusted_code_works_to_the_end(feda3i, pictures, tmp_path):
     file = tmp_path / "net.py"
     file.write_text(NETWORK)
-    small = ["rounds=1", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32"]
-    out = tmp_path / "run"
-    code, _, err = feda3i(
-        *("run", "demo", *small, "noise=none", "method=fedavg", "train.epochs=1"),
-        *("engine.workers=1", f"model={file}:make", "--out", out),
-    )
-    assert code == 0
-    assert f"model: runs the code of {file}" in err
+    small = [key for key in TINY if not key.startswith("model.")]
+    out, own = tmp_path / "run", ("noise=none", "method=fedavg", f"model={file}:make")
+    code, _, err = feda3i("run", "demo", *small, *own, "--out", out)
+    assert (code, f"model: runs the code of {file}" in err) == (0, True)
     target = tmp_path / "masks"
     code, said, err = feda3i("predict", out, pictures, "--out", target)
-    assert code == 1
-    assert "--trust-code" in err
-    assert "LOADED" not in said
+    assert (code, "--trust-code" in err, "LOADED" in said) == (1, True, False)
     code, said, err = feda3i("predict", out, pictures, "--out", target, "--trust-code")
-    assert code == 0, err
-    assert str(file) in err
+    assert (code, str(file) in err) == (0, True), err
     assert (target / "a.png").exists()
 
 
