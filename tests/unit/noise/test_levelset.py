@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from feda3i.errors import DataError, RecipeError
+from feda3i.errors import DataError
 from feda3i.geometry import signed_distance
 from feda3i.noise import SignedDistanceEvolution
 from feda3i.noise.levelset import smooth_field
@@ -88,9 +88,3 @@ def test_the_field_is_standard_normal_everywhere_and_smooth() -> None:
     far = np.corrcoef(drawn[:, 2, 2], drawn[:, 28, 20])[0, 1]
     assert near > 0.95
     assert abs(far) < 0.1
-
-
-def test_wrong_parameters_are_named() -> None:
-    for options in ({"sigma": -1}, {"mu": 40}, {"spacing": (1, 0)}):
-        with pytest.raises(RecipeError, match=next(iter(options))):
-            SignedDistanceEvolution(**{"mu": 0.0, "sigma": 1.0, **options})

@@ -1,4 +1,4 @@
-"""Class-conditional, morphological and Markov noise against their definitions."""
+"""Class-conditional, morphological and Markov noise; which noise depends on pixels."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from feda3i.errors import RecipeError
+from feda3i.errors import DataError, RecipeError
 from feda3i.geometry import signed_distance
-from feda3i.noise import ClassConditional, MarkovNoise, MorphologicalNoise, NoiseWarning
+from feda3i.noise import (
+    ClassConditional,
+    ContourEvolution,
+    MarkovNoise,
+    MorphologicalNoise,
+    NoiseWarning,
+    SignedDistanceEvolution,
+    pixel_dependence,
+)
 from feda3i.noise.other_models import shift_border
 from noise_shapes import blobs, disc
 
@@ -69,3 +77,51 @@ def test_markov_walk_one_way_and_the_blur() -> None:
     clean = disc(9, 40)
     grown = MarkovNoise(3, theta1=1.0, theta2=1.0).walk(clean, rng)
     np.testing.assert_array_equal(grown, ndimage.binary_dilation(clean, iterations=3))
+
+
+# -- the two conditions of pixel-dependent noise: what each model meets, on a disc ---------------
+
+DISC = disc(40, 140)
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "second"),
+    [
+        (ContourEvolution(0, 6, mode="faithful", start="fixed"), True, True),
+        (ContourEvolution(0, 6, mode="faithful"), True, False),
+        (ContourEvolution(0, 6, start="fixed"), True, True),
+        (ContourEvolution(0, 6), True, False),
+        (SignedDistanceEvolution(0, 6), True, False),
+        (ClassConditional(), False, False),
+        (MorphologicalNoise(), True, False),
+        (MarkovNoise(30, 0.5, 0.3, 0.0), True, False),
+    ],
+)
+def test_conditions_by_model(model: object, first: bool, second: bool) -> None:
+    found = pixel_dependence(model, DISC, 200, np.random.default_rng(3), rotations=199)
+    assert found.meets() == (first, second)
+    if second and model.mode == "faithful":  # on the published code: .14, < .001, .16 to .37
+        assert found.near == pytest.approx(0.14, abs=0.02)
+        assert found.far < 0.001
+        assert np.ptp(found.sectors) > 0.12
+
+
+def test_a_model_with_known_answers() -> None:
+    """Flip the shell's lower half only: near flips are known, the sectors differ by one."""
+    grown = DISC | (disc(45, 140) & (np.mgrid[:140, :140][0] >= 70))
+
+    def model(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return grown if rng.random() < 0.5 else mask
+
+    found = pixel_dependence(model, DISC, 200, np.random.default_rng(0), rotations=199)
+    assert found.meets() == (True, True)
+    assert found.sectors.min() == 0
+    assert found.sectors.max() == pytest.approx(0.5, abs=0.11)
+    assert found.far == 0
+
+
+def test_objects_without_far_pixels_are_refused() -> None:
+    empty, cut = np.zeros((64, 64), bool), disc(30, 128, (0, 64))
+    for mask, said in (disc(5, 16), "than 10"), (empty, "than 10"), (cut, "all 16 sectors"):
+        with pytest.raises(DataError, match=said):
+            pixel_dependence(ClassConditional(), mask, 10, np.random.default_rng(0))
