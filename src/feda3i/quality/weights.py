@@ -115,8 +115,13 @@ def _split(q: FloatArray, seed: int) -> tuple[FloatArray | None, str]:
         failed = "could not be fitted" if model is None else "did not converge"
         above = (difference > np.median(difference)).astype(np.float64)
         return above, f"two Gaussians {failed}, split at the median of q1 - q2"
-    component = int(np.argmax(model.means_[:, 0] - model.means_[:, 1]))  # more q1 - q2
-    return np.asarray(model.predict_proba(q)[:, component], dtype=np.float64), what
+    return _larger(model, q), what
+
+
+def _larger(model: Any, rows: FloatArray) -> FloatArray:
+    """Return the posterior of the component with more q1 - q2, ``(site,)``."""
+    component = int(np.argmax(model.means_[:, 0] - model.means_[:, 1]))
+    return np.asarray(model.predict_proba(rows)[:, component], dtype=np.float64)
 
 
 def fit_gaussians(

@@ -1,4 +1,4 @@
-"""Images of discs with a known border, and masks drawn a known number of pixels outside of it."""
+"""Images of discs, masks drawn a known number of pixels outside; difficulties of any sites."""
 
 import numpy as np
 
@@ -30,3 +30,13 @@ def site(offset, number=8, side=128, *, radius=25.0, wobble=1.0, seed=0, paint=p
         images.append(paint(away, own, seed=1000 * seed + k, **options))
         masks.append(away < own + offset + draw.normal(0, wobble))
     return np.stack(images), np.stack(masks)
+
+
+def any_sites(number, seed, kind):
+    """Return a generator and difficulties ``(site, 2)``: a cloud, ties, bad ones, or one kind."""
+    random = np.random.default_rng(seed)
+    q = random.gamma(1.5, 0.4, (number, 2))
+    q = q.round(0) if kind == "ties" else q
+    if kind == "bad":
+        q[random.random(number) < 0.4] = random.choice([np.nan, np.inf, -1.0])
+    return random, q + np.array([9 if kind == "one kind" else 0, 0])

@@ -1,4 +1,4 @@
-"""Offsets of sites: right within their errors, refused in doubt."""
+"""Offsets of sites by edges and by contours: right within their errors, refused in doubt."""
 
 import math
 import warnings
@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from drawn import distance, picture, site
 
-from feda3i.quality import Offset, measure_edges, redraw, site_effects
+from feda3i.quality import (
+    Offset,
+    contour_offset,
+    measure_edges,
+    redraw,
+    site_effects,
+    site_offset,
+)
 
 
 @pytest.mark.parametrize("offset", [-8, 0, 6])
@@ -101,3 +108,39 @@ def test_bad_input_is_answered_and_no_mask_is_emptied(kind):
         assert by == pytest.approx(-6, abs=1.5)
     if kind in ("constant", "filling the frame", "empty"):
         assert by == 0
+
+
+# -- from a model's contours ----------------------------------------------------------------------
+
+
+def disc(radius, size=64, centre=32):
+    return distance((size, size), (centre, centre)) <= radius
+
+
+@pytest.mark.parametrize("by", [-6, -3, 0, 1, 4, 9])
+def test_discs_differ_by_their_radii(by):
+    # Distances between pixels are a little short on slanted borders: at most 8 % or 0.2 px.
+    assert contour_offset(disc(15 + by), disc(15)) == pytest.approx(by, rel=0.08, abs=0.21)
+    assert contour_offset(disc(15), disc(15 + by)) == pytest.approx(-by, rel=0.08, abs=0.21)
+
+
+def test_a_border_at_the_frame_is_no_border_and_cropping_changes_nothing():
+    half, more = (np.arange(32) < width * np.ones((32, 1)) for width in (16, 19))
+    assert contour_offset(more, half) == 3
+    assert contour_offset(half, more) == -3
+    big, small = disc(9, 200, 60), disc(6, 200, 62)
+    cropped = contour_offset(big[40:80, 40:80], small[40:80, 40:80])
+    assert contour_offset(big, small) == pytest.approx(cropped, abs=1e-6)
+    for empty in (np.zeros((8, 8)), np.ones((8, 8))):
+        assert math.isnan(contour_offset(np.eye(8), empty))
+        assert math.isnan(contour_offset(empty, np.eye(8)))
+
+
+def test_a_missed_object_does_not_move_a_sites_offset_and_its_error_is_that_of_a_median():
+    assert site_offset([2.0, 2.1, 1.9, 2.0, 2.0, -40.0])[0] == pytest.approx(2.0)
+    assert np.isnan(site_offset([2.0])).all()  # one case has no spread
+    assert np.isnan(site_offset([2.0, np.nan, np.nan, np.nan, 2.0])).all()  # the model sees too few
+    draw = np.random.default_rng(0)
+    medians = [np.median(draw.normal(0, 3, 25)) for _ in range(4000)]
+    errors = [site_offset(draw.normal(0, 3, 25))[1] for _ in range(400)]
+    assert np.mean(errors) == pytest.approx(np.std(medians), rel=0.05)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from drawn import distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -15,11 +16,9 @@ from torch.nn import functional as F
 from feda3i.errors import DataError
 from feda3i.quality import SiteSurvey, boundary_regions, learning_difficulty, survey_site
 
-YY, XX = np.mgrid[:256, :256]
-
 
 def disc(radius, centre=(128, 128)):
-    return np.hypot(YY - centre[0], XX - centre[1]) <= radius
+    return distance((256, 256), centre) <= radius
 
 
 def plain_regions(mask):
@@ -66,6 +65,9 @@ def test_difficulty_is_the_cross_entropy_of_the_bands():
     assert learning_difficulty(logits.detach().numpy(), mask) == pytest.approx(expected, rel=1e-6)
     swapped = learning_difficulty(-logits, ~mask)
     assert swapped == pytest.approx(expected[::-1], rel=1e-6)
+    for value in (1e4, -1e4, 88.8, 0.0):  # losses are finite for extreme logits
+        found = learning_difficulty(np.full(mask.shape, value, np.float32), mask)
+        assert found == pytest.approx((np.logaddexp(0, -value), np.logaddexp(0, value)))
 
 
 @pytest.mark.parametrize(("radius", "hard"), [(46, 0), (34, 1)])
@@ -74,12 +76,6 @@ def test_masks_drawn_too_large_are_hard_inside_too_small_outside(radius, hard):
     assert max(learning_difficulty(logits, disc(40))) < 1e-6
     found = learning_difficulty(logits, disc(radius))
     assert found[hard] > 1 > found[1 - hard]
-
-
-@pytest.mark.parametrize("value", [1e4, -1e4, 88.8, 0.0])
-def test_losses_are_finite_for_extreme_logits(value):
-    found = learning_difficulty(np.full((256, 256), value, np.float32), disc(30))
-    assert found == pytest.approx((np.logaddexp(0, -value), np.logaddexp(0, value)))
 
 
 def two_class_site(cases=5):
@@ -123,6 +119,8 @@ def test_sites_without_usable_cases_are_undefined_not_wrong():
     assert np.isnan(survey.q).all()
     assert survey_site([(logits, masks)]).q == pytest.approx(math.log(2))
     assert survey_site([], classes=3).cases.tolist() == [0, 0, 0]
+    with pytest.raises(DataError, match=r"expected logits \(case, class, \*space\) \(3, 2, 20"):
+        survey_site([(logits, masks)], classes=2)
 
 
 @pytest.mark.parametrize("objects", [False, True])
@@ -136,9 +134,3 @@ def test_survey_survives_json(objects):
     assert again.cases.tolist() == [12, 0]
     assert again.objects == survey.objects
     assert set(data) == {"q", "cases"} | ({"objects"} if objects else set())
-
-
-def test_wrong_shapes_are_explained():
-    logits, masks = two_class_site()
-    with pytest.raises(DataError, match=r"expected logits \(case, class, \*space\) \(5, 1, 40"):
-        survey_site([(logits, masks)], classes=1)

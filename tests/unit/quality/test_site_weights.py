@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from drawn import any_sites
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -184,14 +185,7 @@ def test_weights_of_those_who_take_part(labels, r, counts, here, expected):
     kind=st.sampled_from(["cloud", "ties", "bad", "one kind"]),
 )
 def test_weights_of_any_federation(sites, r, seed, kind):
-    random = np.random.default_rng(seed)
-    q = random.gamma(1.5, 0.4, (sites, 2))
-    if kind == "ties":
-        q = q.round(0)
-    if kind == "bad":
-        q[random.random(sites) < 0.4] = random.choice([np.nan, np.inf, -1.0])
-    if kind == "one kind":
-        q[:, 0] += 9
+    random, q = any_sites(sites, seed, kind)
     counts = random.integers(1, 50, sites)
     groups = group_sites(q)
     weights = site_weights(q, groups, r)
