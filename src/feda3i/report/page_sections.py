@@ -311,28 +311,30 @@ def _offsets(run: RunFacts) -> Html:
 
 def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
     """Return how far sites drew one class outside the border, and what they trained on."""
-    found = {s: rows[k] for s, rows in run.offsets.items() if k < len(rows)}
-    moved = {site: (*run.moved.get(site, ()), *[0.0] * (k + 1))[k] for site in found}
+    scale, unit = run.unit
+    told = {site: rows[k] for site, rows in run.offsets.items() if k < len(rows)}
+    found = {site: (scale * row[0], scale * row[1], int(row[2])) for site, row in told.items()}
+    moved = {site: scale * (*run.moved.get(site, ()), *[0.0] * (k + 1))[k] for site in found}
     order = sorted((s for s in found if found[s][2] > 0), key=lambda site: found[site][0])
     after = {site: found[site][0] + moved[site] for site in order}
-    mu = run.mu_at_256
+    mu = run.mu if unit == "px" else {}
     rows: list[list[object]] = []
     for site in (every := [*order, *sorted(set(found) - set(order))]):
         offset, error, cases = found[site]
-        known = [offset, error, int(cases), moved[site], after.get(site)]
-        told = known if site in after else [Cell("cannot tell"), None, 0, 0.0, None]
-        rows.append([html.name(site), *([mu.get(site)] if mu else []), *told])
+        known = [offset, error, cases, moved[site], after.get(site)]
+        row = known if site in after else [Cell("cannot tell"), None, 0, 0.0, None]
+        rows.append([html.name(site), *([mu.get(site)] if mu else []), *row])
     points, about = [], ""
     for place, site in enumerate(order[:MOST] if len(order) > 1 else [], start=1):
         drawn, error, _ = found[site]
-        tip = f"{site}: drawn {drawn:+.1f} ± {error:.1f} px at 256, trained on {after[site]:+.1f}"
+        tip = f"{site}: drawn {drawn:+.1f} ± {error:.1f} {unit}, trained on {after[site]:+.1f}"
         points.append(Point(place, drawn, tip, "circle", 1, site=site))
         points.append(Point(place, after[site], tip, "up", 0, site=site))
         about = (
             f"{sum(by != 0 for by in moved.values())} of {len(found)} sites moved their contours, "
             f"{len(found) - len(order)} cannot tell; drawn {found[order[0]][0]:+.1f} to "
             f"{found[order[-1]][0]:+.1f} px, trained on {min(after.values()):+.1f} to "
-            f"{max(after.values()):+.1f} px at 256."
+            f"{max(after.values()):+.1f} {unit}."
         )
     classes = run.data.get("classes", [])
     name = classes[k] if k < len(classes) else f"class {k + 1}"
@@ -342,6 +344,7 @@ def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
         "about": about,
         "points": points,
         "mu": mu,
+        "unit": unit,
         "rows": rows,
         "sites": every,
     }

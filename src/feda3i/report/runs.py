@@ -21,8 +21,8 @@ Row = dict[str, Any]
 Numbers = Annotated[
     list[Real], BeforeValidator(lambda given: given if isinstance(given, list) else [given])
 ]
-Offset = Annotated[list[Real], Field(min_length=3, max_length=3)]
-"""Pixels outside the border in the images, standard error, cases."""
+Offset = Annotated[list[Real], Field(min_length=4, max_length=4)]
+"""Pixels at 256 outside the border in the images, standard error, cases, radius of the objects."""
 
 
 class RoundFacts(Record):
@@ -61,7 +61,7 @@ class RunFacts:
     offsets: dict[str, list[Offset]] = field(default_factory=dict)
     """Of each site and class."""
     moved: dict[str, list[float]] = field(default_factory=dict)
-    """Pixels by which each site moved its contours outwards, by class."""
+    """Pixels at 256 by which each site moved its contours outwards, by class."""
     # Scores of cases after the last scored round
     test: list[Row] = field(default_factory=list)
     train: list[Row] = field(default_factory=list)
@@ -100,10 +100,10 @@ class RunFacts:
         return {site: one["mu"] for site, one in annotators.items() if "mu" in one}
 
     @property
-    def mu_at_256(self) -> dict[str, float]:
-        """Return the true offsets in px at 256; empty where the size of the cases is unknown."""
+    def unit(self) -> tuple[float, str]:
+        """Return what one pixel at 256 is in pixels of the cases, and their name."""
         size = self.recipe.data.options().get("size")
-        return {site: mu * SIDE / size for site, mu in self.mu.items()} if size else {}
+        return (size / SIDE, "px") if size else (1.0, "px at 256")
 
 
 def find_runs(places: list[Path]) -> list[Path]:

@@ -59,6 +59,13 @@ def test_a_recipe_that_changes_real_sites_says_so_first(clinics, tmp_path, feda3
     assert notes["left_out"] == {"cases": 16}
 
 
+def test_own_redraws_masks_and_reports_it(clinics, tmp_path, feda3i):
+    code, _, err = feda3i("run", "own", f"data={clinics}", *SHORT, "--out", tmp_path / "run")
+    assert code == 0
+    assert "masks redrawn: " in err
+    assert "Masks redrawn" in (tmp_path / "run" / "report.html").read_text("utf-8")
+
+
 def test_quiet_keeps_the_warning_and_the_folder_is_listed_once(
     clinics, tmp_path, feda3i, monkeypatch
 ):

@@ -26,7 +26,11 @@ def run_with(tmp_path, **facts):
 def test_every_site_is_shown_before_and_after(tmp_path):
     log = run_with(
         tmp_path,
-        offsets={"site-01": [[-2.5, 0.3, 8]], "site-02": [[0.0, 0.0, 0]], "site-03": [[4.5, 1, 9]]},
+        offsets={
+            "site-01": [[-2.5, 0.3, 8, 30.0]],
+            "site-02": [[0.0, 0.0, 0, 0.0]],
+            "site-03": [[4.5, 1, 9, 30.0]],
+        },
         moved={"site-01": [2.5], "site-02": [0.0], "site-03": [-4.0]},
     )
     page = report_page([log])
