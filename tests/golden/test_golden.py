@@ -6,9 +6,7 @@ import plant
 import pytest
 from golden_run import TOLERANCE, VARIANTS
 
-from feda3i import testing
 from feda3i.methods import REGISTRY
-from short import SHORT
 
 ROWS = plant.ROWS
 
@@ -33,16 +31,6 @@ def test_rounding_does_not_reach_the_numbers(name):
     found = golden_run.row_of(name, jitter=1e-14)
     far = max(golden_run.distance(found.get(path), ROWS[name].get(path)) for path in ROWS[name])
     assert far < TOLERANCE / 50
-
-
-@pytest.mark.parametrize("name", REGISTRY.names())
-def test_a_whole_run_learns(name):
-    """In float32 digits are the processor's; that the loss falls by 7 % and more is not: the least
-    was 7.4 %, and another instruction set moved it by 0.3 %."""
-    recipe = testing.Subject(name, SHORT.get(name, {})).recipe(rounds=2)
-    events = testing.outcome_of(recipe, testing.tiny_federation()).events
-    first, second = (event["loss"] for event in events if event["event"] == "round")
-    assert second < 0.96 * first
 
 
 @pytest.mark.parametrize("name", golden_bits.THINGS)

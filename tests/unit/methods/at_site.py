@@ -42,6 +42,11 @@ def site_of(folder, name, round=1, settings=None, **options):
     return site
 
 
+def four_sites():
+    """Return four sites, the last of which draws everything inside out."""
+    return with_noisy(tiny_federation(sites=4), "site-4")
+
+
 def unpack_masks(bits, shape):
     """Return what ``pack_masks`` was given; ``shape`` is that of one case."""
     flat = np.unpackbits(bits, axis=1, count=math.prod(shape)).view(np.bool_)

@@ -64,13 +64,10 @@ def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
     reply = station.answer(Order("fit", 9, "site-1", params, on))
     later = Order("fit", 10, "site-1", params, on)
     site = station._site(later, station.recall(later))
-    station.predictor.load(params)
-    station.predictor.network.eval()
+    network = station.predictor.load(params).network.eval()
     batch = site.batch(np.arange(4))
     with torch.inference_mode():
-        views = [
-            at_scale(station.predictor.network, batch.images, scale) for scale in (0.7, 1.0, 1.5)
-        ]
+        views = [at_scale(network, batch.images, scale) for scale in (0.7, 1.0, 1.5)]
         expected = correct(batch.masks > 0, torch.sigmoid(torch.stack(views)).mean(0), 0.55)
     current = current_masks(site, batch)
     assert torch.equal(current > 0, expected)
@@ -83,8 +80,7 @@ def test_masks_at_the_site_are_corrected_with_the_mean_over_scales(tmp_path):
 
 
 def test_only_due_classes_are_corrected_and_others_are_kept(tmp_path):
-    federation = tiny_federation(classes=2)
-    site = site_of(tmp_path, "adele", federation=federation, tau=0.5)
+    site = site_of(tmp_path, "adele", federation=tiny_federation(classes=2), tau=0.5)
     batch = site.batch(np.arange(4))
     site.method.look(site, [False, True])
     current = current_masks(site, batch)

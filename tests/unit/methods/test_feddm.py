@@ -111,11 +111,16 @@ def test_a_site_alone_trains_on_its_masks(tmp_path):
     assert steps.server.state["peers"] == {}
 
 
-def merge_of(steps, rows):
-    """Return what the method merges of these uploads, without peers."""
+def gather(steps, rows):
     gathered = Gathered(steps.server.layout, len(rows))
     for values in rows:
         gathered.add(Params(values.astype(np.float32), steps.server.params.counts))
+    return gathered
+
+
+def merge_of(steps, rows):
+    """Return what the method merges of these uploads, without peers."""
+    gathered = gather(steps, rows)
     replies = tuple(Reply("fit", 2, f"site-{k + 1}", 4, {"loss": 0.0}) for k in range(len(rows)))
     return steps.method.merge(steps.server, Replies("fit", 2, replies), gathered).values
 
@@ -168,19 +173,11 @@ def test_votes_are_those_of_a_plain_loop():
     assert votes.argmax(axis=2).tolist() == [[1, 0, 0, 0]] * 2
 
 
-def gather(steps, seeds):
-    """Return networks that differ from the initial one by random weights, one per seed."""
-    layout, gathered = steps.server.layout, Gathered(steps.server.layout, len(seeds))
-    for seed in seeds:
-        noise = np.random.default_rng(seed).normal(0, 0.05, layout.size) * layout.trained()
-        values = (steps.values + noise).astype(np.float32)
-        gathered.add(Params(values, steps.server.params.counts))
-    return gathered
-
-
 def test_the_choice_does_not_depend_on_how_many_probes_fit_into_memory(tmp_path, monkeypatch):
     steps = Steps(tmp_path, "feddm")
-    gathered = gather(steps, [1, 2, 3, 4, 5])
+    layout = steps.server.layout
+    noise = np.random.default_rng(0).normal(0, 0.05, (5, layout.size)) * layout.trained()
+    gathered = gather(steps, steps.values + noise)
     whole = choose_peers(steps.server, gathered, 7)
     monkeypatch.setattr(feddm, "_CHUNK", 1)
     single = choose_peers(steps.server, gathered, 7)

@@ -20,14 +20,6 @@ PATCH = {"patch": [16, 20]}
 WHOLE = {"patch": [32, 32]}
 
 
-def masks_in(memory, name, shapes):
-    return unpack_cases(memory[name], range(len(shapes)), shapes)
-
-
-def noisy():
-    return with_noisy(tiny_federation(sites=2), "site-2")
-
-
 REACHED = {"elr": "elr", "feddm": "peers", "fednoro": "noisy"}
 """What is not empty once a method does more than FedAvg."""
 
@@ -35,9 +27,9 @@ REACHED = {"elr": "elr", "feddm": "peers", "fednoro": "noisy"}
 @pytest.mark.parametrize("name", REACHED)
 def test_patches_as_large_as_the_cases_train_as_whole_cases_do(name, tmp_path):
     """To the bit: nothing but the network in training looks at a batch of another size."""
-    values = []
+    noisy, values = with_noisy(tiny_federation(sites=2), "site-2"), []
     for train in ({}, WHOLE):
-        steps = Steps(tmp_path / str(len(train)), name, SHORT[name], noisy(), rounds=3, **train)
+        steps = Steps(tmp_path / str(len(train)), name, SHORT[name], noisy, rounds=3, **train)
         steps.play(3)
         values.append(steps.values)
     np.testing.assert_array_equal(*values)
@@ -49,15 +41,11 @@ def uneven_site(folder, name="fedavg", **train):
     return steps, steps.site("site-1")
 
 
-def label_maps(site):
-    return [
-        np.stack([site.mask_of(k) == v + 1 for v in range(site.classes)]) for k in range(len(site))
-    ]
-
-
 def test_what_is_kept_is_cut_as_the_batch_was(tmp_path):
     _, site = uneven_site(tmp_path)
-    kept = label_maps(site)
+    kept = [
+        np.stack([site.mask_of(k) == v + 1 for v in range(site.classes)]) for k in range(len(site))
+    ]
     assert len(set(site.shapes)) == 2
     for epoch in range(3):
         for batch in site.batches(epoch):
@@ -95,7 +83,8 @@ def test_fedcorr_relabels_whole_cases_by_the_network_it_received(tmp_path):
     expected = [(logits > 0)[0].numpy() for _, logits in site.predict()]
     steps.method.survey(site)
     shapes = [(site.classes, *shape) for shape in site.shapes]
-    for one, other in zip(masks_in(site.memory, "masks", shapes), expected, strict=True):
+    found = unpack_cases(site.memory["masks"], range(len(shapes)), shapes)
+    for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     batch = site.batch(np.arange(len(site)), epoch=1)
     kept = batch.cut(expected).to(batch.masks)
