@@ -11,27 +11,24 @@ from feda3i.errors import RecipeError
 from feda3i.models import REGISTRY, build
 from feda3i.models.stages import find_stages
 
-FACTORY = '''
+FACTORY = """
 from torch import nn
 
 def plain(channels, classes, features=4):
-    """Three convolutions."""
     return nn.Sequential(
         nn.Conv2d(channels, features, 3, padding=1), nn.BatchNorm2d(features),
         nn.ReLU(), nn.Conv2d(features, classes, 1))
 
-def fixed() -> nn.Module:
-    return plain(3, 2)
+def fixed() -> nn.Module: return plain(3, 2)
 
 def careful(shape, **options):
     assert set(options) <= {"depth"}
     return plain(3, 2)
 
-def wrong(channels, classes):
-    return "a network"
+def wrong(channels, classes): return "a network"
 
 number = 3
-'''
+"""
 
 
 @pytest.fixture(scope="module")

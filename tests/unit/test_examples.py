@@ -57,31 +57,17 @@ def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
     assert "arrays in memory" in error
 
 
-@pytest.mark.parametrize(
-    ("change", "attribute"),
-    [
-        ("model={}/own_network.py:tiny", "model.width=4"),
-        ("noise={}/own_noise.py:Polygon", "noise.corners=5"),
-        ("method={}/own_method.py:MyMethod", "method.power=3"),
-    ],
-)
-def test_plug_ins_are_named_by_their_file(change, attribute, tmp_path):
-    setting = ["noise.setting=skin-ns"] if change.startswith("noise") else []
-    recipe = feda3i.recipe.load(None, [*SMALL, change.format(EXAMPLES), *setting, attribute])
-    result = feda3i.run(recipe, tmp_path / "run")
+def test_plug_ins_are_named_by_their_file(tmp_path):
+    named = ["model={}/own_network.py:tiny", "noise={}/own_noise.py:Polygon"]
+    named += ["method={}/own_method.py:MyMethod"]
+    options = ["model.width=4", "noise.corners=5", "noise.setting=skin-ns", "method.power=3"]
+    changes = [change.format(EXAMPLES) for change in named]
+    result = feda3i.run(feda3i.recipe.load(None, [*SMALL, *changes, *options]), tmp_path / "run")
     assert (result.path / "DONE").exists()
 
 
-PACKAGE = """
-[feda3i.methods]
-mine = own_method:MyMethod
-[feda3i.datasets]
-npz = own_dataset:npz_sites
-[feda3i.models]
-tiny = own_network:tiny
-[feda3i.noise]
-polygon = own_noise:Polygon
-"""
+PACKAGE = {"methods": "mine = own_method:MyMethod", "datasets": "npz = own_dataset:npz_sites"}
+PACKAGE |= {"models": "tiny = own_network:tiny", "noise": "polygon = own_noise:Polygon"}
 
 
 @pytest.fixture
@@ -90,7 +76,8 @@ def installed(tmp_path, monkeypatch):
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(PACKAGE)
+    points = "".join(f"[feda3i.{group}]\n{point}\n" for group, point in PACKAGE.items())
+    (info / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     registry._points.cache_clear()
@@ -103,11 +90,9 @@ def test_plug_ins_of_an_installed_package_have_names(installed, tmp_path):
     changes = ["model=tiny", "model.width=4", "noise=polygon", "noise.setting=skin-ns"]
     recipe = feda3i.recipe.load(None, [*SMALL, *changes, "method=mine", "method.power=3"])
     assert feda3i.run(recipe, tmp_path / "run").scores["dice"] >= 0
+    recipe = feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", "noise=none"])
     with pytest.raises(DataError, match=r"expected SITE\.npz files and test\.npz"):
-        feda3i.run(
-            feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", "noise=none"]),
-            tmp_path / "other",
-        )
+        feda3i.run(recipe, tmp_path / "other")
 
 
 @pytest.fixture
@@ -144,16 +129,14 @@ def test_nvflare_averages_as_fedavg_then_by_stages_within_the_bound(nvflare):
         return {name: value[0] for name, value in aggregator.aggregate_model().params.items()}
 
     assert merged({}) == pytest.approx({"a.w": 2.0, "b.w": 2.0})
-    masks = np.zeros((2, 16, 16), np.uint8)
-    masks[:, 4:12, 4:12] = 1
+    masks = np.pad(np.ones((2, 8, 8), np.uint8), ((0, 0), (4, 4), (4, 4)))
     surveys = {}
     for k, logit in enumerate((-3.0, -1.0, 1.0, 3.0)):
         found = feda3i.quality.survey_site([(np.full((2, 1, 16, 16), logit), masks)])
         surveys[k] = {"feda3i-survey": json.dumps(found.to_dict())}
     after = merged(surveys)
     assert after["a.w"] == pytest.approx(2.0)  # the first stage goes by cases alone
-    weights = feda3i.weights_of(
-        aggregator.surveys, {f"s{k}": 1 + k for k in range(4)}, 2, max_share=0.4
-    )
+    cases = {f"s{k}": 1 + k for k in range(4)}
+    weights = feda3i.weights_of(aggregator.surveys, cases, 2, max_share=0.4)
     assert after["b.w"] == pytest.approx(float(weights[:, 1] @ np.arange(4)), rel=1e-6)
     assert weights.max() <= 0.4 + 1e-12

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from short import TINY
+
 
 @pytest.fixture
 def run_plugin(feda3i, tmp_path, monkeypatch):
@@ -23,10 +25,6 @@ def run_plugin(feda3i, tmp_path, monkeypatch):
         return code, out + err.replace(str(own), "OWN")
 
     return call
-
-
-TINY = ["rounds=1", "data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2"]
-TINY += ["data.size=32", "model.width=4"]
 
 
 @pytest.mark.parametrize(

@@ -45,17 +45,14 @@ def test_gradient_equals_finite_differences(loss, shape):
 @pytest.mark.parametrize("fill", [None, 0.0, 1.0])
 def test_value_and_gradient_are_finite_for_large_logits(loss, fill):
     logits = torch.tensor([-1e4, -100.0, -1.0, 0.0, 1.0, 100.0, 1e4]).repeat(2, 1, 2, 1)
-    targets = torch.zeros_like(logits)
-    targets[..., 1, :] = 1.0
-    if fill is not None:
-        targets.fill_(fill)
+    targets = torch.full_like(logits, fill or 0.0)
+    if fill is None:
+        targets[..., 1, :] = 1.0
     for z in (logits, torch.full_like(logits, 1e4), torch.full_like(logits, -1e4)):
-        z = z.clone().requires_grad_()
-        value = loss(z, targets)
+        value = loss(z.requires_grad_(), targets)
         value.backward()
         assert value.shape == ()
-        assert torch.isfinite(value)
-        assert torch.isfinite(z.grad).all()
+        assert torch.isfinite(torch.stack([value, *z.grad.flatten()])).all()
 
 
 @pytest.mark.parametrize("name", ["ce", "gce", "sce", "nr-dice", "elr"])
@@ -65,7 +62,7 @@ def test_several_classes_are_the_mean_over_classes(name):
     torch.testing.assert_close(LOSSES[name](logits, targets), torch.stack(alone).mean())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(z=st.floats(-50, 50), y=st.sampled_from([0.0, 1.0]), q=st.floats(0.01, 1.0))
 def test_gce_limits_gradient_and_symmetry(z, y, q):
     logits = torch.tensor([[[z]]], dtype=DOUBLE, requires_grad=True)
