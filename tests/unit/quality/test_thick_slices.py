@@ -1,5 +1,7 @@
 """Volumes of thick slices: bands, offsets and noise in space, not in voxels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from drawn import distance
@@ -97,28 +99,24 @@ def test_noise_moves_borders_in_space(mu):
     assert np.ptp(extent(noisy)) <= THICK[0]
     if mu > 0:  # blind to voxels, it would grow by six slices
         assert np.ptp(extent(apply_noise(*given, **kinds).masks[0])) > 2 * THICK[0]
-
-
-def test_a_size_given_in_the_recipe_stays():
-    given = SignedDistanceEvolution(1.0, 0.0, spacing=(2.0, 1.0, 1.0))
-    assert given.for_spacing(THICK) is given
-    assert SignedDistanceEvolution(1.0, 0.0).for_spacing(THICK).spacing == THICK
+    own = SignedDistanceEvolution(1.0, 0.0, spacing=(2.0, 1.0, 1.0))  # given in the recipe
+    assert own.for_spacing(THICK) is own
 
 
 @pytest.mark.parametrize(
     ("spacing", "expected"),
     [
         ([(5.0, 1.0, 1.0), (3.0, 1.5, 1.5)], [[5.0, 1.0, 1.0], [2.0, 1.0, 1.0]]),
-        (None, None),
         ([(0.7, 0.7, 0.7)] * 2, None),
         ([(2.0, 1.0)] * 2, None),  # pixels of pictures are square
     ],
 )
 def test_cases_know_the_voxels_of_volumes_only(spacing, expected):
-    masks = np.zeros((2, *[8] * (3 if spacing is None else len(spacing[0]))), np.uint8)
-    sizes = None if spacing is None else np.array(spacing)
-    found = Cases(("a", "b"), masks[..., None], masks, spacing=sizes).voxels()
+    masks = np.zeros((2, *[8] * len(spacing[0])), np.uint8)
+    cases = Cases(("a", "b"), masks[..., None], masks)
+    found = replace(cases, spacing=np.array(spacing)).voxels()
     assert (None if found is None else found.tolist()) == expected
+    assert cases.voxels() is None
 
 
 def test_edges_are_measured_in_space():
