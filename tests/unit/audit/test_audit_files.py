@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from browser import Browser, find_browser
-from feda3i.audit.assemble import build_audit, by_site, looks_of
+from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.audit_page import page_of
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.judge import Scale, site_numbers
@@ -19,21 +19,17 @@ from pages import read
 
 def measured(sites, classes=("lesion",), unit="px", true=None):
     """Return the audit and rows of sites that draw 0, 4, 8, ... px outside, with one odd case."""
-    numbers = range(1, len(classes) + 1)
-    rows = [
-        CaseRow(
-            f"secret-{n}-{k}", site, c, 4 * n + value, 0.5, 0.9, True, True, 0.9 if k == 0 else 0.1
-        )
-        for n, site in enumerate(sites)
-        for k, value in enumerate(rng(0, "looks", n).standard_normal(12))
-        for c in numbers
-    ]
-    scale = Scale(unit)
-    known = [by_site([one for one in rows if one.class_number == c]) for c in numbers]
-    found = [
-        {site: site_numbers(len(mine), mine, scale) for site, mine in here.items()}
-        for here in known
-    ]
+    rows, found, scale = [], [{} for _ in classes], Scale(unit)
+    for n, site in enumerate(sites):
+        values = 4 * n + rng(0, "looks", n).standard_normal(12)
+        for c, here in enumerate(found, 1):
+            misfits = [0.9] + [0.1] * 11
+            mine = [
+                CaseRow(f"secret-{n}-{k}", site, c, value, 0.5, 0.9, True, True, misfits[k])
+                for k, value in enumerate(values)
+            ]
+            here[site] = site_numbers(12, mine, scale)
+            rows += mine
     words = {"title": "t", "how": "a model", "true": true or {}}
     return build_audit(scale, classes, found, **words), rows
 
@@ -67,7 +63,7 @@ def test_files_and_what_they_hold(tmp_path):
     assert [one["case"] for one in rows if one["look_again"] == "yes"] == ["secret-0-0"]
 
 
-def test_page_and_text_say_what_zero_is_the_unit_the_truth_and_each_class():
+def test_page_and_text_say_what_zero_is_the_unit_the_truth_each_class_and_what_is_unknown():
     names = ("A", "B", "C")
     audit, _ = measured(names, ("liver", "tumour"), "mm", {"A": 0, "B": 4})
     text, page = text_of(audit), page_of(audit)
@@ -78,9 +74,6 @@ def test_page_and_text_say_what_zero_is_the_unit_the_truth_and_each_class():
     for said in ("tumour", "in mm", "larger", "The answer is relative: sites are compared with"):
         assert said in text
     assert "secret" not in text
-
-
-def test_nothing_can_be_told_of_an_audit_of_nothing():
     audit, _ = measured(("A",))
     assert audit.findings[0].verdict == "cannot tell"
     assert "no other site to compare it with" in page_of(audit)

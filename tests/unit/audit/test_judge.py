@@ -1,7 +1,6 @@
 """Verdicts: what is told, with which certainty, and what cannot be told and why."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,22 +17,19 @@ FEW = Offset.unknown(3, "3 cases with a contour, 8 are needed")
 
 def site(edges=None, contour=None, error=0.4, dice=0.9, radius=40.0):
     """Return a site of sixteen cases with an offset by each estimator, px at 256."""
-    given = {"edges": edges, "contour": contour}
-    answers = {
-        name: value
-        if isinstance(value, Offset)
-        else Offset(value, error, 16, radius=radius if name == "edges" else math.nan)
-        for name, value in given.items()
-        if value is not None
-    }
+    answers = {"edges": edges, "contour": contour}
+    for name, value in {**answers}.items():
+        if value is None:
+            del answers[name]
+        elif not isinstance(value, Offset):
+            size = radius if name == "edges" else math.nan
+            answers[name] = Offset(value, error, 16, radius=size)
     return SiteNumbers(16, answers, dice)
 
 
 def judged(sites, trusted=None, **scale):
-    overall, findings = judge_sites(
-        sites, class_name="lesion", scale=Scale(**scale), trusted=trusted
-    )
-    return overall, {one.site: one for one in findings}
+    said, found = judge_sites(sites, class_name="lesion", scale=Scale(**scale), trusted=trusted)
+    return said, {one.site: one for one in found}
 
 
 FIVE = {"a": -0.6, "b": 1.6, "c": 3.4, "d": -2.1, "e": -1.5}
@@ -67,19 +63,12 @@ def test_sites_that_differ_by_chance_are_about_the_same():
 
 
 def test_a_sure_difference_that_does_not_matter_is_slight():
-    sites = {
-        name: site(value, error=0.1) for name, value in {"a": 1.0, "b": 0.0, "c": -1.0}.items()
-    }
-    _, found = judged(sites)
+    places = {"a": 1.0, "b": 0.0, "c": -1.0}
+    _, found = judged({name: site(value, error=0.1) for name, value in places.items()})
     assert found["a"].verdict == found["c"].verdict == "slightly"
     assert found["a"].reason.startswith("draws slightly larger than the others, 1.0 px (")
-    _, small = judged({name: replace_radius(one, 12.0) for name, one in sites.items()})
+    _, small = judged({name: site(v, error=0.1, radius=12.0) for name, v in places.items()})
     assert small["a"].verdict == "larger"  # 5 % of a radius of 12 is 0.6
-
-
-def replace_radius(one, radius):
-    edges = replace(one.answers["edges"], radius=radius)
-    return replace(one, answers={**one.answers, "edges": edges})
 
 
 def test_distances_are_told_in_the_unit_of_the_audit():
@@ -141,9 +130,6 @@ def test_what_cannot_be_told_says_why(sites, why):
     _, found = judged(sites)
     assert found["a"].verdict == "cannot tell"
     assert why in found["a"].reason
-
-
-def test_a_shared_offset_as_large_as_the_objects_is_another_border():
     overall, _ = judged({f"{k}": site(v, radius=24.0) for k, v in enumerate((-22.0, -28.0, -20.0))})
     assert "border of something else" in overall.said
 
