@@ -24,7 +24,7 @@ class Child:
             os._exit(_main(arguments, log, prepare))
 
     def is_over(self) -> bool:
-        """Return whether the child has ended; ``code`` is then its exit code or minus a signal."""
+        """Return whether it has ended; ``code`` is then its exit code or minus a signal."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -32,7 +32,6 @@ class Child:
         return self.code is not None
 
     def wait(self) -> int:
-        """Return the exit code."""
         end = time.monotonic() + HANG
         while not self.is_over():
             if time.monotonic() > end:
@@ -61,7 +60,6 @@ class Process(Child):
         self.code, self.pid = None, self._process.pid
 
     def is_over(self) -> bool:
-        """Return whether the process has ended."""
         self.code = self._process.poll()
         return self.code is not None
 

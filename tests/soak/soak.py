@@ -1,9 +1,7 @@
 """``make soak``: kill the program wherever it hurts; every run must end with the same model.
 
-Kinds of harm: kill -9 at random moments (of forks, and of processes from their first instruction),
-kill -9 at every step that changes the disk (of ``run``, then of ``resume``), worker processes
-killed, full disks, and two processes at once. After each, ``resume`` (or ``run``, if there is no
-run yet) must end with the model of an undisturbed one.
+After each kind of harm, ``resume`` (or ``run``, if there is no run yet) must end with the model of
+an undisturbed run.
 
     python tests/soak/soak.py [--seed N] [--scale X] [--only KIND ...]
 
@@ -26,7 +24,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # forks of a process with threads may hang
 
@@ -46,17 +46,15 @@ RECIPES = {
 
 def problems_of(path: Path, sha256: str) -> list[str]:
     """Return what is wrong with the folder of a run that came to its end."""
-    found = []
     if not (path / "DONE").is_file():
         return ["it is not done"]
+    found = []
     done = (path / "DONE").read_text("utf-8").strip()
     model = hashlib.sha256((path / "model.safetensors").read_bytes()).hexdigest()
     if not done == model == sha256:
         found.append(f"another model: DONE {done[:12]}, file {model[:12]}, expected {sha256[:12]}")
     try:
-        events = [
-            json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()
-        ]
+        events = list(map(json.loads, (path / "events.jsonl").read_text("utf-8").splitlines()))
     except ValueError as error:
         return [*found, f"the event log is damaged: {error}"]
     rounds = [event["round"] for event in events if event["event"] == "round"]
@@ -64,6 +62,16 @@ def problems_of(path: Path, sha256: str) -> list[str]:
         found.append(f"the event log tells rounds {rounds}")
     left = [p.name for p in path.rglob("*") if re.search(r"^cache$|^\.part-|\.tmp", p.name)]
     return found + ([f"left over: {', '.join(left)}"] if left else [])
+
+
+def warm_up() -> None:
+    """Import here what a run may import, so that forks start with it; nothing runs here."""
+    for module in pkgutil.walk_packages(feda3i.__path__, "feda3i."):
+        if not module.name.startswith(("feda3i.flower", "feda3i.__main__")):
+            with contextlib.suppress(ImportError):  # of an extra
+                importlib.import_module(module.name)
+    if threading.active_count() > 1:
+        raise SystemExit("a fork would be unsafe: an import started a thread")
 
 
 class Soak:
@@ -78,40 +86,29 @@ class Soak:
         self.sha: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
 
-    def warm_up(self) -> None:
-        """Import here what a run may import, so that forks start with it; nothing runs here."""
-        for module in pkgutil.walk_packages(feda3i.__path__, "feda3i."):
-            if not module.name.startswith(("feda3i.flower", "feda3i.__main__")):
-                with contextlib.suppress(ImportError):  # of an extra
-                    importlib.import_module(module.name)
-        if threading.active_count() > 1:
-            raise SystemExit("a fork would be unsafe: an import started a thread")
-
     def measure(self, kinds: tuple[type[Child], ...]) -> None:
         """Run every recipe undisturbed, in each way to start it."""
         for name in self.recipes:
             for kind in kinds:
                 path = self.folder / f"whole-{name}-{kind.__name__}"
                 started = time.monotonic()
-                code = kind(self.command(name, path), self.log(path)).wait()
+                if self.start(name, path, kind).wait():
+                    raise SystemExit(f"an undisturbed run failed:\n{self.said(path)}")
                 self.seconds[f"{name} {kind.__name__}"] = time.monotonic() - started
-                if code:
-                    raise SystemExit(
-                        f"an undisturbed run failed:\n{self.log(path).read_text('utf-8')}"
-                    )
                 sha = (path / "DONE").read_text("utf-8").strip()
                 if self.sha.setdefault(name, sha) != sha:
                     raise SystemExit("two undisturbed runs differ")
 
-    def log(self, path: Path) -> Path:
-        """Return where the output of a run goes."""
-        return path.with_name(f"{path.name}.log")
+    def start(self, name: str, path: Path, kind: Callable[..., Child] = Child, *more: Any) -> Child:
+        """Start what a user would type next: ``resume`` if there is a run, else ``run``."""
+        command = ["resume", str(path), "--quiet"]
+        if not (path / "manifest.json").exists():
+            command = ["run", "demo", *RECIPES[name], "--out", str(path), "--quiet"]
+        return kind(command, path.with_name(f"{path.name}.log"), *more)
 
-    def command(self, name: str, path: Path) -> list[str]:
-        """Return what a user would type next: ``resume`` if there is a run, else ``run``."""
-        if (path / "manifest.json").exists():
-            return ["resume", str(path), "--quiet"]
-        return ["run", "demo", *RECIPES[name], "--out", str(path), "--quiet"]
+    def said(self, path: Path) -> str:
+        """Return the output of a run."""
+        return path.with_name(f"{path.name}.log").read_text("utf-8", errors="replace")
 
     def fail(self, text: str) -> None:
         """Note and print a failure."""
@@ -122,13 +119,12 @@ class Soak:
         """Bring a harmed run to its end and look at it."""
         self.runs[kind] += 1
         try:
-            code = Child(self.command(name, path), self.log(path)).wait()
+            code = self.start(name, path).wait()
             found = [f"exit code {code}"] if code else problems_of(path, self.sha[name])
         except (OSError, KeyError, TimeoutError) as error:
             found = [repr(error)]
         if found:
-            tail = self.log(path).read_text(errors="replace")[-600:]
-            self.fail(f"{kind}: {path.name}: {'; '.join(found)}\n{tail}")
+            self.fail(f"{kind}: {path.name}: {'; '.join(found)}\n{self.said(path)[-600:]}")
         elif path.exists():
             shutil.rmtree(path)
 
@@ -140,7 +136,7 @@ class Soak:
             name = self.rng.choice(self.recipes)
             path = self.folder / f"{kind.replace(' ', '-')}-{number}"
             for _ in range(self.rng.randint(1, 3)):
-                child = start(self.command(name, path), self.log(path))
+                child = self.start(name, path, start)
                 most = self.seconds[f"{name} {start.__name__}"] * self.rng.choice((0.3, 1.0))
                 time.sleep(self.rng.uniform(0, most))
                 self.kills[kind] += child.kill()
@@ -162,8 +158,7 @@ class Soak:
         if kind == "planted in resume":
             self._break_off(name, path)
         plant = Plant(path, die_at, notes)
-        child = Child(self.command(name, path), self.log(path), plant.install)
-        died = child.wait() == -signal.SIGKILL
+        died = self.start(name, path, Child, plant.install).wait() == -signal.SIGKILL
         if label:
             self.kills[kind] += died
             if not died:
@@ -177,15 +172,14 @@ class Soak:
         if not source.exists():
             labels = self._steps("planted in run", name, 10**9)
             plant = Plant(source, labels.index("event round"))
-            Child(self.command(name, source), self.log(source), plant.install).wait()
+            self.start(name, source, Child, plant.install).wait()
         shutil.copytree(source, path)
 
     def workers(self, runs: int) -> None:
         """Kill a worker process, or the server while its workers work."""
         for number in range(runs):
             path = self.folder / f"workers-{number}"
-            command = [*self.command("noise", path), "engine.workers=2"]
-            child = Child(command, self.log(path))
+            child = self.start("noise", path, lambda c, log: Child([*c, "engine.workers=2"], log))
             time.sleep(self.rng.uniform(0.5, 1.5) * self.seconds["noise Process"])
             victims = _children(child.pid) if number % 2 == 0 else []
             if victims:
@@ -201,13 +195,13 @@ class Soak:
             name = self.rng.choice(self.recipes)
             path = self.folder / f"limit-{number}"
             limit = limit_files(int(2 ** self.rng.uniform(6, 18)))
-            code = Child(self.command(name, path), self.log(path), limit).wait()
+            code = self.start(name, path, Child, limit).wait()
             self._refused("full disk", path, code)
             self.end("full disk", name, path)
 
     def _refused(self, kind: str, path: Path, code: int) -> None:
         """Note as a failure anything but success or an error of ours."""
-        text = self.log(path).read_text(errors="replace")
+        text = self.said(path)
         if code not in (0, 1) or "Traceback" in text or "bug" in text:
             self.fail(f"{kind}: {path.name}: exit code {code}\n{text[-600:]}")
 
@@ -218,7 +212,7 @@ class Soak:
             path = self.folder / f"two-{number}"
             if number % 2:
                 self._break_off(name, path)
-            pair = [Child(self.command(name, path), self.log(path)) for _ in range(2)]
+            pair = [self.start(name, path) for _ in range(2)]
             codes = sorted(child.wait() for child in pair)
             if codes not in ([0, 0], [0, 1]):
                 self.fail(f"two at once: {path.name}: exit codes {codes}")
@@ -227,10 +221,9 @@ class Soak:
 
 
 def _children(pid: int) -> list[int]:
-    try:
+    with contextlib.suppress(OSError):
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
-    except OSError:
-        return []
+    return []
 
 
 KINDS = {
@@ -248,7 +241,6 @@ def _count(number: float) -> int:
 
 
 def main() -> int:
-    """Soak, and print what was done."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scale", type=float, default=1.0, help="more or less of everything")
@@ -259,7 +251,7 @@ def main() -> int:
     started = time.monotonic()
     kinds = options.only or list(KINDS)
     try:
-        soak.warm_up()
+        warm_up()
         soak.measure((Child, Process) if {"process", "workers"} & set(kinds) else (Child,))
         for kind in kinds:
             KINDS[kind](soak, options.scale)

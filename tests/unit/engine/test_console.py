@@ -44,8 +44,8 @@ def test_the_bar_moves_with_every_site_and_has_the_numbers_of_the_last_round():
 
 def test_a_run_says_what_it_does_before_its_rounds(feda3i, tmp_path):
     code, _, err = feda3i("run", "demo", *TINY, "method=fedavg", "--out", tmp_path / "r")
-    assert code == 0
-    lines = err.splitlines()
-    assert lines[:2] == ["reading the cases ...", "drawing the masks of the noisy annotators ..."]
-    assert "round 1 of 2 begins" in lines[2]
-    assert any(line.startswith("round 1/2  sites 2/2") for line in lines[3:])
+    reads, draws, begins, *told = err.splitlines()
+    assert (code, reads) == (0, "reading the cases ...")
+    assert draws == "drawing the masks of the noisy annotators ..."
+    assert "round 1 of 2 begins" in begins
+    assert any(line.startswith("round 1/2  sites 2/2") for line in told)

@@ -1,7 +1,5 @@
 """Volumes of several sizes, trained on patches: the same bits however a run is played."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from consortium import Trial, site_names, tiny
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.ragged import Ragged
 from feda3i.core.trees import unpack, unseal
+from feda3i.engine.events import read_events
 from feda3i.engine.model_file import open_predictor
 from feda3i.engine.run import job_of, resume, run
 from feda3i.errors import DataError, RecipeError
@@ -16,16 +15,9 @@ from feda3i.simulation.federation import federation_of
 from listeners import StopAfter
 from short import SHORT
 
-REMEMBERING = {
-    "adele": "masks",
-    "elr": "t1",
-    "fedcorr": "masks",
-    "feddm": "peers",
-    "fednoro": "noisy",
-    "redraw": "moved",
-}
+REMEMBERING = {"adele": "masks", "elr": "t1", "fedcorr": "masks"}
+REMEMBERING |= {"feddm": "peers", "fednoro": "noisy", "redraw": "moved"}
 """Methods that keep something for every pixel of a case, and what shows that they came to it."""
-
 
 VOLUMES = {"name": "synthetic-volumes", "cases": 2, "size": 24, "thick": 2.0}
 REDRAWN = {"data": {"cases": 8}, "redraw": {"on": True, "b0": [0.0]}}
@@ -59,35 +51,17 @@ def remembered(path):
     return {name for file in files for name in unpack(unseal(file.read_bytes()))["memory"]}
 
 
-def facts(path):
-    """Return the names of what the rounds of a run recorded, where it is not empty."""
-    events = [json.loads(line) for line in (path / "events.jsonl").read_text("utf-8").splitlines()]
-    return {name for event in events for name, value in event.items() if value}
+def events(path, kind=None):
+    return list(read_events(path / "events.jsonl", kind))
 
 
-@pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    return run(patched(), tmp_path_factory.mktemp("patched") / "run")
-
-
-def test_the_survey_and_the_scores_are_of_whole_volumes(played):
-    events = [
-        json.loads(line) for line in (played.path / "events.jsonl").read_text("utf-8").splitlines()
-    ]
-    surveys = [event["survey"] for event in events if "survey" in event]
-    assert len(surveys) == 1
-    rows = [e for e in events if e["event"] == "score" and e["split"] == "test"][-1]["rows"]
+def test_whole_volumes_are_surveyed_and_scored_on_both_engines(tmp_path):
+    played = run(patched(), tmp_path / "run")
+    assert len([event["survey"] for event in events(played.path) if "survey" in event]) == 1
+    rows = [e for e in events(played.path, "score") if e["split"] == "test"][-1]["rows"]
     assert {row["class"] for row in rows} == {1, 2}
     assert np.isfinite(played.scores["dice"])
-
-
-def test_the_network_engine_makes_the_same_model(played, tmp_path):
-    pytest.importorskip("flwr")
-    network = Trial(tmp_path, patched(), site_names(2)).play()
-    assert network.sha256 == played.sha256
-
-
-def test_a_model_carries_its_normalisation_and_does_not_mind_the_scale(played, tmp_path):
+    assert Trial(tmp_path, patched(), site_names(2)).play().sha256 == played.sha256
     changed = patched(data={"normalise": "percentiles", "normalise_by": [1, 99]})
     other = run(changed, tmp_path / "other")
     assert other.sha256 != played.sha256
@@ -109,18 +83,17 @@ def test_a_model_carries_its_normalisation_and_does_not_mind_the_scale(played, t
     ],
 )
 def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(name, tmp_path):
-    pytest.importorskip("flwr")
     rounds = 4 if name in ("adele", "redraw") else 3
     recipe = variant(rounds, name)
     one = run(recipe, tmp_path / "one")
-    found = remembered(one.path) | facts(one.path)
+    told = {name for event in events(one.path) for name, value in event.items() if value}
+    found = remembered(one.path) | told
     assert REMEMBERING[name] in found
     assert name != "redraw" or "masks" in found  # those of the method that follows
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "two", listener=StopAfter(2))
     assert resume(tmp_path / "two").sha256 == one.sha256
-    network = Trial(tmp_path, recipe, site_names(2)).play()
-    assert network.sha256 == one.sha256
+    assert Trial(tmp_path, recipe, site_names(2)).play().sha256 == one.sha256
     workers = run(variant(rounds, name, engine={"workers": 2}), tmp_path / "workers")
     assert workers.sha256 == one.sha256
 
@@ -139,20 +112,14 @@ def federation(dtype=np.float32, foreground=True):
     return Federation(cases, {"a": np.array([0, 1]), "b": np.array([2, 3])}, test)
 
 
-def test_a_site_without_any_foreground_trains_and_is_not_rated(tmp_path):
+def test_a_site_without_foreground_is_not_rated_and_a_patch_may_be_larger_than_a_volume(tmp_path):
     recipe = patched(2, train={"foreground": 1.0})
     result = run(recipe, tmp_path / "run", federation=federation(foreground=False))
-    events = [
-        json.loads(line) for line in (result.path / "events.jsonl").read_text("utf-8").splitlines()
-    ]
-    (survey,) = [event["survey"] for event in events if "survey" in event]
+    (survey,) = [event["survey"] for event in events(result.path) if "survey" in event]
     assert survey["parts"][0]["grouping"]["labels"][0] == "unrated"
     assert np.isfinite(result.scores["dice"])
-
-
-def test_a_patch_larger_than_every_volume_pads(tmp_path):
-    recipe = patched(1, "fedavg", train={"patch": [32, 48, 48]})
-    assert np.isfinite(run(recipe, tmp_path / "run", federation=federation()).scores["dice"])
+    padded = patched(1, "fedavg", train={"patch": [32, 48, 48]})
+    assert np.isfinite(run(padded, tmp_path / "large", federation=federation()).scores["dice"])
 
 
 def test_what_does_not_fit_is_said():

@@ -6,20 +6,17 @@ import cv2
 import numpy as np
 import pytest
 
-from feda3i.core.messages import Plan
-from feda3i.core.wire import OFFSETS
-from feda3i.engine.run import job_of
+from feda3i.engine import redrawing
 from feda3i.errors import RecipeError
 from feda3i.metrics import dice
 from feda3i.quality import SIDE, redraw, shift_mask
 from feda3i.recipe import load, validate
 from feda3i.testing import tiny_federation
 from listeners import StopAfter
-from stepping import Steps, discs_of_sizes, played
+from stepping import Steps, discs_of_sizes, played, recipe
 
 DRAWN = {"site-1": 3.0, "site-2": -2.0, "site-3": 0.0}  # pixels of 32
 ON = {"on": True, "b0": [0.0], "b0_error": 0.5}
-PATCH = {"patch": [16, 16]}
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +31,10 @@ def federation():
     return replace(clean, train=replace(clean.train, images=images)).with_masks(masks)
 
 
-def steps_of(folder, federation, redraw, name="fedavg", options=None, **train):
-    steps = Steps(folder, name, options, federation, **train)
-    given = {**steps.job.recipe.to_dict(), "redraw": redraw}
-    steps.job = job_of(validate(given), steps.federation)
-    return Steps(folder, name, options, federation, given=steps.job.recipe)
+def steps_of(folder, federation, redraw, name="fedavg", options=None, data=(), **train):
+    given = recipe(name, options, **train).to_dict()
+    given = validate(given | {"redraw": redraw, "data": given["data"] | dict(data)})
+    return Steps(folder, name, federation=federation, given=given)
 
 
 def trained_masks(steps, site):
@@ -53,6 +49,7 @@ def mean_dice(masks, truth):
 
 def test_contours_move_back_to_where_they_belong(tmp_path, federation):
     steps = steps_of(tmp_path, federation, ON)
+    steps.listener = heard = StopAfter(99)
     event = steps.play()
     for site, offset in DRAWN.items():
         assert event["offsets"][site][0][0] == pytest.approx(8 * offset, abs=5)
@@ -65,6 +62,8 @@ def test_contours_move_back_to_where_they_belong(tmp_path, federation):
     tasks = [(order.site, order.task) for order in steps.transport.orders]
     assert tasks.count(("site-1", "offsets")) == 1
     assert all(order.settings.get("move") for order in steps.transport.orders[3:])
+    (line,) = heard.notes
+    assert line.startswith("masks redrawn: 2 of 3 sites move their contours, px outwards: site-1 -")
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedcorr", "feda3i"])
@@ -89,8 +88,7 @@ def test_the_method_redraw_is_short_for_fedavg(tmp_path, federation):
         steps.play(2)
     assert np.array_equal(short.values, long.values)
     assert not np.array_equal(short.values, played(tmp_path, "fedavg", {}, federation))
-    recipe = load("demo", ["method=redraw", "redraw.b0=[2.0]"])
-    assert recipe.redraw.b0 == (2.0,)
+    assert load("demo", ["method=redraw", "redraw.b0=[2.0]"]).redraw.b0 == (2.0,)
 
 
 def test_trusted_sites_say_where_the_border_is_and_stay(tmp_path, federation):
@@ -107,11 +105,10 @@ def test_a_folder_of_trusted_masks_gives_b0(tmp_path, federation):
     folder = tmp_path / "trusted"
     for kind in ("images", "masks"):
         (folder / kind).mkdir(parents=True)
-    index = federation.sites["site-3"]
-    for k, case in enumerate(index):
+    for case in federation.sites["site-3"]:
         image, mask = federation.train.images[case], federation.clean_masks[case]
-        cv2.imwrite(str(folder / "images" / f"{k}.png"), image[..., ::-1])
-        cv2.imwrite(str(folder / "masks" / f"{k}.png"), 255 * mask)
+        cv2.imwrite(str(folder / "images" / f"{case}.png"), image[..., ::-1])
+        cv2.imwrite(str(folder / "masks" / f"{case}.png"), 255 * mask)
     steps = steps_of(tmp_path / "run", federation, {"on": True, "trusted": str(folder)})
     event = steps.play()
     ((b0, error, cases, radius),) = steps.server.state["redraw"]["border"]
@@ -131,18 +128,12 @@ def test_a_late_site_is_asked_when_it_comes_and_one_that_was_lost_again(tmp_path
     assert "offsets" not in steps.play()
 
 
-def test_the_console_says_who_moves_or_why_nobody_does(tmp_path, federation):
-    heard = StopAfter(99)
-    steps = steps_of(tmp_path / "one", federation, ON)
-    steps.listener = heard
-    steps.play(2)
-    (line,) = heard.notes
-    assert line.startswith("masks redrawn: 2 of 3 sites move their contours, px outwards: site-1 -")
-    few = tiny_federation(cases=4)  # too few cases to tell: all train on what they have
+def test_with_too_few_cases_to_tell_all_train_on_what_they_have(tmp_path):
+    few = tiny_federation(cases=4)
     steps = steps_of(tmp_path / "two", few, {"on": True})
-    steps.listener = heard
+    steps.listener = heard = StopAfter(99)
     steps.play(2)
-    assert heard.notes[1:] == ["masks redrawn: nobody's: no site can tell"]
+    assert heard.notes == ["masks redrawn: nobody's: no site can tell"]
     assert not any("move" in order.settings for order in steps.transport.orders)
     assert np.array_equal(steps.values, played(tmp_path, "fedavg", {}, few))
 
@@ -162,27 +153,18 @@ def test_what_cannot_work_is_refused(tmp_path, federation, redraw, message):
 
 
 def test_a_reply_with_anything_else_is_left_out(tmp_path, federation, monkeypatch):
-    from feda3i.engine import redrawing
-
     tell = redrawing.tell
     monkeypatch.setattr(redrawing, "tell", lambda site: {**tell(site), "case": 3.0})
     event = steps_of(tmp_path, federation, ON).play()
     assert all("does not declare" in why for why in event["offsets_missing"].values())
-    assert len(OFFSETS) == 4
-    assert not Plan().settings
-
-
-# -- cases of several sizes --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.uint8), (1e-4, np.float32)])
 def test_contours_of_every_size_move_back_to_where_they_belong(tmp_path, scale, dtype):
     """Values of a scanner are measured as the network sees them: a z-score here."""
     federation = discs_of_sizes(scale, dtype)
-    steps = Steps(tmp_path, "fedavg", {}, discs_of_sizes(), rounds=2, **PATCH)
-    given = {**steps.job.recipe.to_dict(), "redraw": ON}
-    given["data"]["normalise"] = "zscore"
-    steps = Steps(tmp_path, "fedavg", {}, federation, given=validate(given))
+    zscore = {"normalise": "zscore"}
+    steps = steps_of(tmp_path, federation, ON, data=zscore, rounds=2, patch=[16, 16])
     event = steps.play()
     assert event["offsets"]["site-1"][0][0] == pytest.approx(24, abs=3)
     assert event["moved"]["site-2"][0] == pytest.approx(0, abs=1)

@@ -30,13 +30,10 @@ def row(dice, cases=1, k=1):
     return {"case": "a", "class": k, "cases": cases, "dice": dice}
 
 
-def test_the_score_is_a_mean_over_cases_then_over_classes():
+def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
     rows = [row(0.2, 1), row(0.8, 3), row(0.1, 2, 2), row(math.nan, 9, 2)]
     assert score_of(rows) == pytest.approx(((0.2 + 3 * 0.8) / 4 + 0.1) / 2)
     assert math.isnan(score_of([]))
-
-
-def test_the_first_of_equal_rounds_stays_and_patience_counts_scorings():
     watch = BestWatch(ValidationSection(share=0.2, patience=2))
     said = []
     for number, dice in enumerate((0.5, 0.7, 0.7, 0.6), start=1):
@@ -103,18 +100,15 @@ def test_an_early_stop_ends_the_run_and_resumes_to_the_same_end():
     assert [e["round"] for e in after.events if e["event"] == "round"] == played
 
 
-def test_bad_files_are_refused(tmp_path):
+def test_a_best_model_is_the_one_of_its_run_or_refused(tmp_path):
     result = run(recipe(1), tmp_path / "run", federation=tiny_federation(sites=1))
     with (result.path / "best.safetensors").open("ab") as file:
         file.write(b"x")
     with pytest.raises(RunError, match="not the model that this run made"):
         load_run(result.path).predictor(best=True)
     RunFolder.open(result.path).check_model()
-
-
-def test_a_run_without_validation_has_no_best_model(tmp_path):
     plain = Subject("fedavg", {}).recipe(rounds=1)
-    result = run(plain, tmp_path / "run", federation=tiny_federation(sites=1, cases=2))
+    result = run(plain, tmp_path / "plain", federation=tiny_federation(sites=1, cases=2))
     assert result.best is None
     with pytest.raises(RunError, match=r"no best model.*validation\.share"):
         load_run(result.path).predictor(best=True)
