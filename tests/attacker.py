@@ -8,6 +8,7 @@ honest. How many have been used is kept beside it, because every message is a pr
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,13 +25,10 @@ def spoilers():
     """Return every attack by name."""
     found = {name: spoil for name, (spoil, _) in (attacks.FORGED | attacks.UNREADABLE).items()}
     for number, changes in enumerate(attacks.HELLOS):
-        found[f"hello {number}"] = lambda reply, c=changes: attacks.forge(reply, **c)
-    found["ten times the cases"] = lambda reply: attacks.forge(reply, cases=40)
-    found["cases of the hello"] = lambda reply: attacks.forge(reply, cases=40)
-    found["noise"] = attacks.with_noise
-    found["limit"] = attacks.at_the_limit
-    found["survey"] = attacks.with_survey
-    return found
+        found[f"hello {number}"] = partial(attacks.forge, **changes)
+    found["40 cases"] = partial(attacks.forge, cases=40)
+    found["noise"], found["limit"] = attacks.with_noise, attacks.at_the_limit
+    return found | {"survey": attacks.with_survey}
 
 
 def hostile(message, context):

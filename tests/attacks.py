@@ -47,37 +47,34 @@ def with_header(**changes):
     return spoil
 
 
-def with_record(name, **arrays):
-    """Add arrays to a record of the message, or a record."""
+def with_arrays(record="arrays", **changes):
+    """Put arrays into a record of the message: given ones, or what a function makes of a vector."""
 
     def spoil(reply):
-        before = reply.content.array_records.get(name, {})
-        added = {key: Array(value) for key, value in arrays.items()}
-        reply.content[name] = ArrayRecord({**before, **added})
+        arrays = dict(reply.content.array_records.get(record, {}))
+        for name, change in changes.items():
+            made = change
+            if not isinstance(change, Array):
+                before = arrays[name]
+                made = records.raw_array(change(np.frombuffer(before.data, before.dtype).copy()))
+            arrays[name] = made
+        reply.content[record] = ArrayRecord(arrays)
         return reply
 
     return spoil
+
+
+def with_values(change):
+    return with_arrays(values=change)
+
+
+def with_bytes(data, dtype="float32", shape=(3,), stype=records.RAW):
+    """Send something else in the place of the values."""
+    return with_arrays(values=Array(dtype, shape, stype, data))
 
 
 def with_loss(loss):
     return lambda reply: forge(reply, numbers={"loss": loss})
-
-
-def values_in(array):
-    """Return a vector that may be changed."""
-    return np.frombuffer(array.data, array.dtype).copy()
-
-
-def with_array(data, dtype="float32", shape=None, stype="numpy.ndarray"):
-    """Send something else in the place of the values."""
-
-    def spoil(reply):
-        arrays = dict(reply.content["arrays"].items())
-        size = arrays["values"].shape if shape is None else shape
-        reply.content["arrays"] = ArrayRecord({**arrays, "values": Array(dtype, size, stype, data)})
-        return reply
-
-    return spoil
 
 
 def npy(header):
@@ -88,16 +85,6 @@ def npy(header):
 
 HEADERS = ["(" * 50, "'''abc", "(1L,", "{'descr': ('<f4',), 'fortran_order': False, 'shape': (1,)}"]
 """Each ended a run when numpy read it: TokenError, SyntaxError and IndexError."""
-
-
-def with_values(change, name="values"):
-    def spoil(reply):
-        arrays = dict(reply.content["arrays"].items())
-        changed = {**arrays, name: records.raw_array(change(values_in(arrays[name])))}
-        reply.content["arrays"] = ArrayRecord(changed)
-        return reply
-
-    return spoil
 
 
 def one(value):
@@ -127,28 +114,25 @@ FORGED = {
     "-3e38": (with_values(one(-3e38)), "3e+38"),
     "infinite": (with_values(one(-np.inf)), "infinite"),
     **{
-        f"npy header {header[:9]}": (with_array(npy(header)), "expected float32 of shape")
-        for header in HEADERS
+        f"npy header {text[:9]}": (with_bytes(npy(text), stype="numpy.ndarray"), "expected float32")
+        for text in HEADERS
     },
-    **{
-        f"raw {header[:9]}": (with_array(npy(header), stype=records.RAW), "60 bytes of")
-        for header in HEADERS[:1]
-    },
-    "a negative shape": (with_array(b"", shape=(-1,), stype=records.RAW), "of shape"),
-    "a type of objects": (with_array(b"", "object", stype=records.RAW), "'object'"),
+    "a raw npy header": (with_bytes(npy(HEADERS[0])), "60 bytes of"),
+    "a negative shape": (with_bytes(b"", shape=(-1,)), "of shape"),
+    "a type of objects": (with_bytes(b"", "object"), "'object'"),
     "NaN": (with_values(one(np.nan)), "NaN"),
     "too short": (with_values(lambda v: v[:-1].copy()), "of shape"),
     "too long": (with_values(lambda v: np.tile(v, 9)), "of shape"),
     "another type": (with_values(lambda v: v.astype(np.float16)), "float16"),
-    "an undeclared array": (with_record("arrays", pixels=np.zeros((8, 8), np.uint8)), "pixels"),
-    "an undeclared record": (with_record("gradients", g=np.zeros(3, np.float32)), "gradients"),
+    "an undeclared array": (with_arrays(pixels=Array(np.zeros((8, 8), np.uint8))), "pixels"),
+    "an undeclared record": (with_arrays("gradients", g=Array(np.zeros(3))), "gradients"),
     "an undeclared number": (lambda r: forge(r, numbers={"loss": 1.0, "age": 61.0}), "age"),
     "another run": (with_header(run="f" * 32), "expected an answer to"),
     "another site's name": (with_header(site="site-01"), "expected an answer to"),
     "an older protocol": (with_header(protocol=0), "protocol 0"),
     "no JSON": (with_header(body="{"), "not JSON"),
     "a huge text": (with_header(body=" " * (records.MAX_TEXT + 1)), "at most"),
-    "a count near its end": (with_values(one(2**63 - 1), "counts"), "integer buffers"),
+    "a count near its end": (with_arrays(counts=one(2**63 - 1)), "integer buffers"),
     "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
     "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
     "an ugly refusal": (lambda r: with_header(kind="refusal")(forge(r, reason=UGLY)), r"\x1b"),
@@ -177,19 +161,15 @@ UNREADABLE = {"bytes of no record": (with_garbage, "cannot be read")}
 """Fails where Flower puts the message together, before anything of ours sees it."""
 
 
-def with_noise(reply, scale=100.0):
+def add_noise(vector):
     """Add noise to everything; variances stay above zero."""
-
-    def change(vector):
-        noise = np.random.default_rng(7).normal(0, scale, len(vector))
-        return (vector + np.abs(noise)).astype(np.float32)
-
-    return with_values(change)(reply)
+    noise = np.random.default_rng(7).normal(0, 100.0, len(vector))
+    return (vector + np.abs(noise)).astype(np.float32)
 
 
-def at_the_limit(reply):
-    """Send the largest value that is allowed, everywhere."""
-    return with_values(lambda vector: np.full_like(vector, MAX_VALUE))(reply)
+with_noise = with_values(add_noise)
+at_the_limit = with_values(lambda vector: np.full_like(vector, MAX_VALUE))
+"""The largest value that is allowed, everywhere."""
 
 
 def with_survey(reply, value=HUGE):

@@ -20,7 +20,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 BAD = "site-02"
-FITS = {**attacks.FORGED, **attacks.UNREADABLE, "ten times the cases": (None, "40 cases; at its")}
+FITS = attacks.FORGED | attacks.UNREADABLE
 ODD = (0, 1, 6)
 """Hellos of 400 digits, of 10^15 cases and of an odd shape; all others are in the fast tests."""
 
@@ -100,7 +100,7 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
         assert good["loss"] < 2
 
         # Ten times its cases from the first hello on: nobody can count them, the cap holds.
-        hostile.will(hello=["ten times the cases"], fit=["cases of the hello"] * 2)
+        hostile.will(hello=["40 cases"], fit=["40 cases"] * 2)
         run = consortium.start_run(recipe_for(2, max_share=0.4), "cap")
         for event in finish(consortium, run, "cap"):
             assert event["missing"] == {}

@@ -22,6 +22,7 @@ from feda3i.flower.node import NodeSettings
 
 MAX_SKEW = 120.0
 """Seconds that the site's clock may differ; Flower refuses signatures at about 300."""
+LOOPBACK = ("127.0.0.1:", "localhost:")
 
 
 def check_site(folder: Path) -> Iterator[tuple[str, bool, str]]:
@@ -64,8 +65,7 @@ def _settings(folder: Path) -> str:
 
 def _key(folder: Path) -> str:
     path = folder / "node.key"
-    mode = path.stat().st_mode & 0o777
-    if mode & 0o077:
+    if (mode := path.stat().st_mode & 0o777) & 0o077:
         raise RunError(f"others may read node.key (mode {mode:o}); chmod 600 {path}")
     return "private"
 
@@ -78,29 +78,24 @@ def _guard(folder: Path) -> str:
     command = [str(folder / "bin" / "flwr-agentapp")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "does not run" not in done.stderr:
-        raise RunError(
-            "python3 on PATH has no feda3i, so every order would fail; activate the "
-            "environment in which feda3i is installed"
-        )
+        raise RunError("python3 on PATH has no feda3i; activate the environment that has it")
     return "settings-only apps"
 
 
 def _data(folder: Path) -> str:
     from feda3i.data.folder import load_folder
 
-    data_dir = _site(folder).data_dir
-    if data_dir is None:
+    if (data_dir := _site(folder).data_dir) is None:
         raise RunError("site.toml names no data-dir")
     # Any size will do here: the recipe is not known yet, but all files can be read.
     cases = load_folder(data_dir, size=64, cache=False)
-    empty = sum(1 for mask in cases.masks if not mask.any())
+    empty = sum(not mask.any() for mask in cases.masks)
     note = f", {empty} with an empty mask" if empty else ""
     return f"{len(cases)} cases of {cases.channels} channels{note}"
 
 
 def _state(folder: Path) -> str:
-    settings = _site(folder)
-    state, data = settings.state_dir, settings.data_dir
+    state, data = _site(folder).state_dir, _site(folder).data_dir
     state.mkdir(parents=True, exist_ok=True)
     if not os.access(state, os.W_OK):
         raise RunError(f"state-dir '{state}' cannot be written to")
@@ -138,13 +133,9 @@ def _exposure(folder: Path) -> str:
     status = _ask(folder, "/v1/control/list-runs", "POST").status_code
     if status in (403, 404):
         return "the control interface is closed"
-    if _is_loopback(_agreed(folder, "address")):
+    if _agreed(folder, "address").startswith(LOOPBACK):
         return "loopback, for trials"
     raise RunError(
         f"the server's control interface answers from here ({status}); tell the operator that "
         f"the reverse proxy (nginx.conf) must be in front"
     )
-
-
-def _is_loopback(address: str) -> bool:
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost")

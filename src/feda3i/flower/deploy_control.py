@@ -25,12 +25,9 @@ from feda3i.flower.deploy_credentials import RENEW, SOON, days_left
 from feda3i.flower.guard import CLIENT, SERVER
 from feda3i.recipe import Recipe
 
-SUPERLINK = "consortium"
-"""The server's name in ``flwr/config.toml`` of its folder."""
-PATIENCE = 600.0
-"""Seconds that a server may take to answer after its start."""
-_CHECK = 5.0
-"""Seconds between two questions about a run's state; each starts a process."""
+SUPERLINK = "consortium"  # the server's name in ``flwr/config.toml`` of its folder
+PATIENCE = 600.0  # seconds that a server may take to answer after its start
+_CHECK = 5.0  # seconds between two questions about a run's state; each starts a process
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 
 
@@ -49,10 +46,9 @@ def flwr(server: Path, *arguments: str) -> dict[str, Any]:
     except ValueError:
         answer = {"error-message": done.stdout + done.stderr}
     if not answer.get("success"):
-        reason = str(answer.get("error-message", ""))
+        reason, what = str(answer.get("error-message", "")), " ".join(arguments[:2])
         if "certificate has expired" in reason:
             raise RunError(f"the server's certificate has expired; {RENEW}")
-        what = " ".join(arguments[:2])
         raise RunError(f"'flwr {what}' failed; is the server started? {printable(reason, 500)}")
     return answer
 
@@ -78,15 +74,11 @@ def register_keys(server: Path) -> list[str]:
 def write_app(folder: Path, recipe: Recipe, run: str, is_resumed: bool) -> Path:
     """Write the app of a run, which Flower sends to every node: settings only, no code.
 
-    It names the two components, which are part of the installed package, and carries the recipe as
-    JSON text; ``feda3i.flower.guard`` refuses anything else.
+    ``feda3i.flower.guard`` refuses anything else.
     """
-    project = {
-        "name": "feda3i-run",
-        "version": __version__,
-        "description": "Settings of a feda3i run; the code is installed at server and sites",
-        "license": "Apache-2.0",
-    }
+    about = "Settings of a feda3i run; the code is installed at server and sites"
+    project = {"name": "feda3i-run", "version": __version__, "description": about}
+    project["license"] = "Apache-2.0"
     text = json.dumps(recipe.to_dict(), sort_keys=True)
     app = {
         "publisher": "feda3i",

@@ -25,20 +25,13 @@ DAYS = 825
 AUTHORITY_DAYS = 3650
 """How long the authority's certificate is valid; every site holds a copy of it."""
 PRIVATE = 0o600  # nobody but the owner can read a secret, not even for a moment
-_PEM = serialization.Encoding.PEM
-_OPENSSH = serialization.Encoding.OpenSSH
-_SIGNS = {"key_cert_sign", "crl_sign"}
-_USES = (
-    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
-    *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
-)
+_PEM, _OPENSSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
+# Signs certificates and lists of them, and nothing else.
+_SIGNS = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
 
 
 def make_certificates(authority: Path, server: Path, hosts: Sequence[str]) -> None:
-    """Write the authority's key and certificate, and those of the server at these hosts.
-
-    The authority's key signs the server's certificate and nothing else.
-    """
+    """Write the authority's key and certificate, and those of the server at these hosts."""
     signer, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     issuer, subject = (
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -46,7 +39,7 @@ def make_certificates(authority: Path, server: Path, hosts: Sequence[str]) -> No
     )
     own: list[x509.ExtensionType] = [
         x509.BasicConstraints(ca=True, path_length=0),
-        x509.KeyUsage(**{use: use in _SIGNS for use in _USES}),
+        _SIGNS,
         x509.SubjectKeyIdentifier.from_public_key(signer.public_key()),
     ]
     signed: list[x509.ExtensionType] = [

@@ -1,8 +1,8 @@
 """A consortium on one machine as real processes: for the demo, the slow tests and the benchmark.
 
-The folders are those that ``feda3i deploy init`` writes, and the processes are started by the
-scripts in them. Everything listens on the loopback address, on ports that were free, and is stopped
-at the end, also after an error or Ctrl-C.
+The folders are those of ``feda3i deploy init``, and their scripts start the processes. Everything
+listens on the loopback address, on ports that were free, and is stopped at the end, also after an
+error or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import tomli_w
 
@@ -40,14 +40,9 @@ class Consortium:
     def __init__(self, folder: Path, sites: Sequence[str], patience: float = 120.0) -> None:
         self.folder, self.sites = folder.resolve(), list(sites)
         self.server, self.runs = self.folder / "server", self.folder / "runs"
-        port = free_port()
-        self.settings = ConsortiumSettings(
-            sites=tuple(sites),
-            address=f"127.0.0.1:{port}",
-            port=port,
-            server=self.server,
-            runs=self.runs,
-            wait=patience,
+        places = {"server": self.server, "runs": self.runs, "port": (port := free_port())}
+        self.settings = ConsortiumSettings.of(
+            sites=tuple(sites), address=f"127.0.0.1:{port}", wait=patience, **places
         )
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -86,10 +81,9 @@ class Consortium:
 
     def start_site(self, site: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a site's node, with an environment of its own if it needs one."""
-        script = self.folder / "sites" / site / "start.sh"
-        # A demo is over sooner.
+        # A demo is over sooner, so a node tries again sooner.
         own = {"FEDA3I_NODE_PORT": str(free_port()), "FEDA3I_RETRY": "3", **(environment or {})}
-        self._start(site, script, own)
+        self._start(site, self.folder / "sites" / site / "start.sh", own)
 
     def _start(self, name: str, script: Path, environment: Mapping[str, str]) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -130,7 +124,6 @@ def free_port() -> int:
 
 def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
     """Return a short recipe: every message costs seconds of polling and starting processes."""
-    options: dict[str, Any] = {"t1": 2} if method == "feda3i" else {}
     return validate(
         {
             "title": f"{method} over the network",
@@ -138,7 +131,7 @@ def recipe_of(sites: int, method: str, rounds: int = 4) -> Recipe:
             "data": {"name": "synthetic-skin", "sites": sites, "cases": 8, "test": 16, "size": 48},
             "noise": {"name": "contour", "setting": "skin-ne"},
             "model": {"name": "unet", "width": 8},
-            "method": {"name": method, **options},
+            "method": {"name": method, **({"t1": 2} if method == "feda3i" else {})},
             "train": {"epochs": 1, "batch": 4},
             "evaluate": {"every": 2},
             "engine": {"workers": 1, "device": "cpu", "min_sites": "all", "deadline": 300},
@@ -155,12 +148,11 @@ def play_trial(out: Path, sites: int = 4, method: str = "feda3i") -> None:
     recipe = recipe_of(sites, method)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the processes are stopped
     begin = time.monotonic()
-    names = [f"site-{k + 1:02d}" for k in range(sites)]
-    with Consortium(out, names) as consortium:
+    with Consortium(out, [f"site-{k + 1:02d}" for k in range(sites)]) as consortium:
         _say(begin, f"certificates and keys for {sites} sites: {out}")
         consortium.start_server()
         _say(begin, f"server at {consortium.settings.address}, TLS, {sites} keys registered")
-        for name in names:
+        for name in consortium.sites:
             consortium.start_site(name)
         number = consortium.start_run(recipe, "demo")
         _say(begin, f"{sites} nodes started, run {number}")

@@ -26,7 +26,7 @@ from feda3i.pool import ENVIRONMENT
 from feda3i.values import mistakes
 
 FILE = "consortium.toml"
-NODE_PORT = 9094
+NODE_PORT = "9094"
 TEXTS = files("feda3i.flower") / "files"
 """What ``deploy init`` writes: ``@NAME@`` in these files stands for a value."""
 
@@ -82,12 +82,11 @@ class ConsortiumSettings(BaseModel):
 
     def values(self) -> dict[str, str]:
         """Return what stands for the names in the files of the package."""
-        host, _, public_port = self.address.rpartition(":")
         return {
             **{name.upper(): str(value) for name, value in self},
-            "HOST": host,
-            "PUBLIC_PORT": public_port,
-            "NAMES": ",".join(credentials.san(host) for host in self.hosts),
+            "HOST": self.hosts[0],
+            "PUBLIC_PORT": self.address.rpartition(":")[2],
+            "NAMES": ",".join(map(credentials.san, self.hosts)),
             "SITES": ",".join(self.sites),
             "DAYS": str(credentials.DAYS),
             "ENVIRONMENT": "\n".join(f"export {k}={v}" for k, v in ENVIRONMENT.items()),
@@ -101,7 +100,7 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     authority, server = make_private(out / "authority"), make_private(out / "server")
     for part in ("flwr", "keys", "log"):
         (server / part).mkdir()
-    _write_files(server, "server", settings.values())
+    _write_files(server, settings.values(), "both", "server")
     # Shared by the server's processes only.
     write_file(server / "superexec.secret", token_bytes(32), mode=credentials.PRIVATE)
     write_commands(server / "bin", "server")
@@ -109,8 +108,7 @@ def write_consortium(out: Path, settings: ConsortiumSettings) -> None:
     write_file(server / "ca.crt", (authority / "ca.crt").read_bytes())
     for site in settings.sites:
         write_site(out, settings, site)
-    guide = (TEXTS / "GUIDE.md").read_text("utf-8")
-    write_file(out / "GUIDE.md", fill(guide, settings.values()).encode())
+    _write_files(out, settings.values(), "operator")
     settings.write(out)
 
 
@@ -120,7 +118,8 @@ def write_site(out: Path, settings: ConsortiumSettings, site: str) -> Path:
     if folder.exists():
         raise RecipeError(f"'{folder}' already exists; choose another name for the site")
     (make_private(folder) / "flwr").mkdir()
-    _write_files(folder, "site", {**settings.values(), "SITE": site, "PORT": str(NODE_PORT)})
+    values = {**settings.values(), "SITE": site, "PORT": NODE_PORT}
+    _write_files(folder, values, "both", "site")
     write_file(folder / "ca.crt", (out / "authority" / "ca.crt").read_bytes())
     credentials.make_node_key(folder / "node.key", folder / "node.pub", site)
     write_commands(folder / "bin", "site")
@@ -141,23 +140,15 @@ def add_site(out: Path, site: str) -> Path:
     return folder
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """Return a template with its values.
-
-    >>> fill("listen @PORT@;", {"PORT": "8443"})
-    'listen 8443;'
-    """
-    return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
-
-
-def _write_files(folder: Path, kind: str, values: Mapping[str, str]) -> None:
-    """Write the files of the package for a kind of folder; ``_`` in a name stands for ``/``."""
-    for place in (TEXTS / "both", TEXTS / kind):
-        for item in place.iterdir():
-            path = folder / item.name.replace("_", "/")
-            write_file(path, fill(item.read_text("utf-8"), values).encode())
-            if path.suffix == ".sh":
-                path.chmod(0o755)
+def _write_files(folder: Path, values: Mapping[str, str], *places: str) -> None:
+    """Write files of the package with values in them; ``_`` in a name stands for ``/``."""
+    for item in (item for place in places for item in (TEXTS / place).iterdir()):
+        path = folder / item.name.replace("_", "/")
+        text = item.read_text("utf-8")
+        text = re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], text)
+        write_file(path, text.encode())
+        if path.suffix == ".sh":
+            path.chmod(0o755)
 
 
 def read_settings(path: Path, advice: str) -> dict[str, Any]:

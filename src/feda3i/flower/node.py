@@ -11,19 +11,17 @@ import re
 import resource
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from feda3i.core.cases import Cases, Index
+from feda3i.core.cases import Federation
 from feda3i.core.holdout import hold_out
 from feda3i.engine.events import mistake_of
-from feda3i.engine.transport import one_thread
 from feda3i.errors import DataError, RecipeError, RunError, check_option
 from feda3i.files import make_private
 from feda3i.recipe import Recipe, validate
@@ -32,14 +30,13 @@ from feda3i.simulation.views import view_of
 from feda3i.values import keywords_of, split_names
 
 MAX_RECIPE = 2**18
-SITE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
-"""A name can be a file name, a key's name and a folder."""
+SITE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # of a file, a key and a folder
 
 
 def _absolute(path: Path) -> Path:
-    if not path.is_absolute():
-        raise ValueError("expected an absolute folder")
-    return path
+    if path.is_absolute():
+        return path
+    raise ValueError("expected an absolute folder")
 
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(lambda text: split_names(str(text)))]
@@ -71,9 +68,8 @@ class NodeSettings(BaseModel):
     @classmethod
     def of(cls, node_config: Mapping[str, Any]) -> NodeSettings:
         """Read the settings of ``flower-supernode --node-config``; name what is wrong."""
-        known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in node_config:
-            check_option("site.toml", key, known)
+            check_option("site.toml", key, [str(one.alias) for one in cls.model_fields.values()])
         try:
             return cls.model_validate(dict(node_config))
         except ValidationError as error:
@@ -95,16 +91,14 @@ class NodeSettings(BaseModel):
             signal.setitimer(signal.ITIMER_REAL, self.max_seconds)
             yield
         except _LateError:
-            raise RunError(
-                f"it took more than this site's max-seconds ({self.max_seconds:g})"
-            ) from None
+            limit = f"max-seconds ({self.max_seconds:g})"
+            raise RunError(f"it took more than this site's {limit}") from None
         except Exception as error:  # torch says it in a RuntimeError, others pass that on
             is_short = isinstance(error, MemoryError) or "allocate memory" in str(error)
-            if self.max_memory and is_short:
-                raise RunError(
-                    f"it needs more than this site's max-memory ({self.max_memory:g} GB)"
-                ) from None
-            raise
+            if not self.max_memory or not is_short:
+                raise
+            limit = f"max-memory ({self.max_memory:g} GB)"
+            raise RunError(f"it needs more than this site's {limit}") from None
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
@@ -119,23 +113,12 @@ class NodeSettings(BaseModel):
         for section, name, agreed in wanted:
             canonical = registries()[section].canonical
             if agreed and canonical(name) not in map(canonical, agreed):
-                raise RecipeError(
-                    f"{section}: this site agreed to {', '.join(agreed)} ({section}s in its "
-                    f"site.toml), found '{name[:80]}'"
-                )
-        if recipe.train.epochs > self.max_epochs:
-            raise RecipeError(
-                f"train.epochs: this site agreed to at most {self.max_epochs:g} (max-epochs in "
-                f"its site.toml), found {recipe.train.epochs}"
-            )
+                known = f"{', '.join(agreed)} ({section}s in its site.toml)"
+                raise RecipeError(f"{section}: this site agreed to {known}, found '{name[:80]}'")
+        if (epochs := recipe.train.epochs) > self.max_epochs:
+            most = f"at most {self.max_epochs:g} (max-epochs in its site.toml)"
+            raise RecipeError(f"train.epochs: this site agreed to {most}, found {epochs}")
         return recipe
-
-    def threading(self) -> AbstractContextManager[None]:
-        """Return a context with the site's number of threads."""
-        if self.threads == 1:
-            return one_thread()
-        torch.set_num_threads(self.threads)
-        return nullcontext()
 
     def run_folder(self, run: str) -> Path:
         """Return this site's folder for one run; names from outside must not choose a path."""
@@ -148,42 +131,27 @@ class _LateError(BaseException):
     """An answer takes too long; no library on the way takes this for an error of its own."""
 
 
-@dataclass(frozen=True)
-class SiteData:
-    """The cases of one site; nobody trains on those that it keeps for validation or test."""
-
-    train: Cases
-    index: Index  # in ``train``, of those that it trains on
-    validation: Index
-    test: Cases | None
-    classes: int
-
-
 def recipe_in(run_config: Mapping[str, Any], **changes: Any) -> Recipe:
     """Return the recipe that an app carries, if all that it names is installed."""
     text = run_config.get("recipe")
     if not isinstance(text, str) or len(text) > MAX_RECIPE:
         raise RecipeError(f"expected a recipe of at most {MAX_RECIPE} bytes of JSON")
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        raise RecipeError("the recipe is not JSON") from None
-    if not isinstance(values, dict):
-        raise RecipeError("the recipe is not an object")
-    recipe = validate({**values, **changes})
+        values = {**json.loads(text), **changes}
+    except (ValueError, RecursionError, TypeError):
+        raise RecipeError("the recipe is no object of JSON") from None
+    recipe = validate(values)
     check_recipe(recipe)
     return recipe
 
 
 def check_recipe(recipe: Recipe) -> None:
     """Raise ``RecipeError`` if a recipe names code or a folder, which each machine has its own."""
-    for option in ("path", "allow_outside"):
-        if option in recipe.data.options():
-            raise RecipeError(
-                f"data.{option}: a recipe for a consortium names no path, as every site gets it. "
-                f"Each site's folder is in its site.toml, that of the server's test cases "
-                f"FEDA3I_TEST in server.env"
-            )
+    for option in {"path", "allow_outside"} & set(recipe.data.options()):
+        raise RecipeError(
+            f"data.{option}: a recipe for a consortium names no path, as every site gets it. Each "
+            f"site's folder is in its site.toml, that of test cases FEDA3I_TEST in server.env"
+        )
     for section in ("method", "model", "data", "noise"):
         name, registry = getattr(recipe, section).name, registries()[section]
         key = registry.canonical(name)
@@ -209,46 +177,38 @@ def folder_options(recipe: Recipe) -> dict[str, Any]:
     return {name: options[name] for name in keywords_of(Options) if name in options}
 
 
-def open_data(recipe: Recipe, settings: NodeSettings) -> SiteData:
-    """Return the site's cases: its own folder, or its part of a synthetic data set."""
-    if settings.data_dir is not None:
-        return _from_folder(recipe, settings, settings.data_dir)
-    if not settings.allow_synthetic:
-        raise DataError("the node has no data-dir; set it in the node's own settings")
-    return _from_recipe(recipe, settings.site)
-
-
-def _from_folder(recipe: Recipe, settings: NodeSettings, folder: Path) -> SiteData:
+def open_data(recipe: Recipe, settings: NodeSettings) -> Federation:
+    """Return the site's cases: its own folder, or a synthetic data set without its test cases."""
     from feda3i.data.division import as_test, list_folder
     from feda3i.data.folder import load_listed
     from feda3i.reading.options import Options
 
+    if settings.data_dir is None:
+        return _synthetic(recipe, settings)
+    site, share = settings.site, recipe.validation.share
     if view_of(recipe.method.name) is not None:
         raise RecipeError(f"'{recipe.method.name}' is a reference row of simulations only")
     if recipe.noise.name != "none":
-        raise RecipeError(
-            "noise is for simulations: the masks of a real site are taken as they are; noise=none"
-        )
-    listing = list_folder(folder, Options.of(folder_options(recipe)))
-    cache = make_private(settings.state_dir / settings.site / "cache")
+        raise RecipeError("noise is for simulations, real masks are taken as they are; noise=none")
+    listing = list_folder(settings.data_dir, Options.of(folder_options(recipe)))
+    cache = make_private(settings.state_dir / site / "cache")
     has_test = "test" in as_test(listing.cases)
     train = load_listed(listing, "train" if has_test else None, cache)
-    test = load_listed(listing, "test", cache) if has_test else None
-    every, share = np.arange(len(train)), recipe.validation.share
-    trained, kept = every, every[:0]
-    if share:
-        trained, kept = hold_out(train, every, share, recipe.seed, settings.site)
-    return SiteData(train, trained, kept, test, len(listing.options.classes))
+    test = load_listed(listing, "test", cache) if has_test else train.take(slice(0))
+    trained, kept = hold_out(train, np.arange(len(train)), share, recipe.seed, site)
+    classes = tuple(listing.options.classes)
+    return Federation(train, {site: trained}, test, classes, validation={site: kept})
 
 
-def _from_recipe(recipe: Recipe, site: str) -> SiteData:
+def _synthetic(recipe: Recipe, settings: NodeSettings) -> Federation:
     from feda3i.simulation.federation import federation_of
     from feda3i.simulation.views import as_trained
 
+    if not settings.allow_synthetic:
+        raise DataError("the node has no data-dir; set it in the node's own settings")
     if not recipe.data.name.startswith("synthetic"):
         raise RecipeError(f"expected a synthetic data set, found '{recipe.data.name}'")
     found = as_trained(federation_of(recipe), recipe.method.name)
-    if site not in found.sites:
-        raise DataError(f"the synthetic data set has no site '{site}'")
-    kept = np.asarray(found.validation.get(site, ()), np.intp)
-    return SiteData(found.train, np.asarray(found.sites[site]), kept, None, len(found.classes))
+    if settings.site not in found.sites:
+        raise DataError(f"the synthetic data set has no site '{settings.site}'")
+    return replace(found, test=found.train.take(slice(0)))

@@ -20,7 +20,6 @@ from pydantic.dataclasses import dataclass
 from feda3i import __version__
 from feda3i.core.layout import Layout
 from feda3i.core.messages import Order, Params, Reply, Task
-from feda3i.core.wire import MAX_SECONDS
 from feda3i.engine.events import mistake_of
 from feda3i.errors import DivergedError, WireError, printable, shown
 
@@ -30,7 +29,7 @@ MAX_TEXT = 2**22
 """The longest body."""
 RAW = "feda3i.little-endian"
 """How the bytes of an array are laid out, in Flower's field for the kind of serialisation."""
-_HEADER, _ARRAYS = "header", "arrays"
+_HEADER = "header"
 _Short = Annotated[str, Field(max_length=200)]
 _T = TypeVar("_T")
 
@@ -49,18 +48,13 @@ class Header:
     site: _Short = ""
     layout: _Short = ""
     protocol: int = PROTOCOL
+    body: Annotated[str, Field(max_length=MAX_TEXT)] = "{}"
 
 
 class Strict(BaseModel):
     """Something from outside: declared fields only, and no value is turned into another."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class _ReplyBody(Strict):
-    cases: Any  # the wire checks what it is, and the numbers
-    numbers: dict[str, Any]
-    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS)]
 
 
 def checked(kind: Callable[..., _T], values: Mapping[str, Any], where: str) -> _T:
@@ -76,12 +70,12 @@ def write(
 ) -> RecordDict:
     """Return a message's content: header, JSON body and named parameters."""
     text = json.dumps(body, sort_keys=True)
-    if len(text) > MAX_TEXT:
-        raise WireError(f"expected a body of at most {MAX_TEXT} bytes, found {len(text)}")
-    records: dict[str, Any] = {_HEADER: ConfigRecord({**vars(header), "body": text})}
-    for name, record in (params or {}).items():
-        records[f"{_ARRAYS}.{name}" if name else _ARRAYS] = record
-    return RecordDict(records)
+    named = {_place(name): record for name, record in (params or {}).items()}
+    return RecordDict({_HEADER: ConfigRecord({**vars(header), "body": text}), **named})
+
+
+def _place(name: str) -> str:
+    return f"arrays.{name}" if name else "arrays"
 
 
 def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
@@ -94,13 +88,9 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
             f"it speaks protocol {shown(protocol)}, the other side {PROTOCOL}; install feda3i "
             f"{__version__} on both sides"
         )
-    fields = dict(record)
-    text = fields.pop("body", "{}")
-    header = checked(Header, fields, "the header of a message")
-    if not isinstance(text, str) or len(text) > MAX_TEXT:
-        raise WireError(f"expected a body of at most {MAX_TEXT} bytes of JSON")
+    header = checked(Header, record, "the header of a message")
     try:
-        body = json.loads(text)
+        body = json.loads(header.body)
     except (ValueError, RecursionError):
         raise WireError("the body of a message is not JSON") from None
     if not isinstance(body, dict):
@@ -128,24 +118,12 @@ def raw_array(vector: NDArray[Any]) -> Array:
     return Array(str(vector.dtype), vector.shape, RAW, data)
 
 
-def _vector_in(record: ArrayRecord, name: str, dtype: str, length: int) -> NDArray[Any]:
-    array, kind = record[name], np.dtype(dtype).newbyteorder("<")
-    found = (array.stype, array.dtype, tuple(array.shape), len(array.data))
-    if found != (RAW, dtype, (length,), kind.itemsize * length):
-        raise WireError(
-            f"'{name}': expected {dtype} of shape ({length},) as {kind.itemsize * length} bytes of "
-            f"{RAW}, found {shown(array.dtype)} of shape {shown(tuple(array.shape))} as "
-            f"{len(array.data)} bytes of {shown(array.stype)}"
-        )
-    return np.frombuffer(array.data, kind).astype(dtype)  # a copy: the message may be forgotten
-
-
 def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> dict[str, Params]:
     """Return the parameters in a message by name; ``""`` is the network itself.
 
     Anything that is not the header or one of ``names`` is an error.
     """
-    allowed = {f"{_ARRAYS}.{name}" if name else _ARRAYS: name for name in names}
+    allowed = {_place(name): name for name in names}
     found: dict[str, Params] = {}
     for key, record in content.items():
         if key == _HEADER:
@@ -153,14 +131,26 @@ def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> di
         if key not in allowed or not isinstance(record, ArrayRecord):
             raise WireError(f"the message holds {shown(key)}, which was not declared")
         if set(record) != {"values", "counts"}:
-            raise WireError(
-                f"expected the arrays values and counts, found {shown(sorted(record), 300)}"
-            )
+            arrays = shown(sorted(record), 300)
+            raise WireError(f"expected the arrays values and counts, found {arrays}")
         found[allowed[key]] = Params(
             _vector_in(record, "values", "float32", layout.size),
             _vector_in(record, "counts", "int64", layout.integers),
         )
+    if "" in names and "" not in found:
+        raise WireError("expected a message with parameters")
     return found
+
+
+def _vector_in(record: ArrayRecord, name: str, dtype: str, length: int) -> NDArray[Any]:
+    array, kind = record[name], np.dtype(dtype).newbyteorder("<")
+    found = (array.stype, array.dtype, tuple(array.shape), len(array.data))
+    if found != (RAW, dtype, (length,), kind.itemsize * length):
+        raise WireError(
+            f"'{name}': expected {dtype} of shape ({length},), found {shown(array.dtype)} of shape "
+            f"{shown(tuple(array.shape))} as {len(array.data)} bytes of {shown(array.stype)}"
+        )
+    return np.frombuffer(array.data, kind).astype(dtype)  # a copy: the message may be forgotten
 
 
 # -- orders and replies ---------------------------------------------------------------------------
@@ -178,24 +168,21 @@ def read_order(
 ) -> Order:
     """Return the order in a message; ``names`` are those of the further networks it may hold."""
     params = read_params(content, layout, ("", *names))
-    settings = body.get("settings")
-    if "" not in params or not isinstance(settings, dict):
-        raise WireError("an order without parameters or settings")
-    network = params.pop("")
-    return Order(header.kind, header.round, header.site, network, settings, params)
+    if not isinstance(settings := body.get("settings"), dict):
+        raise WireError("an order without settings")
+    return Order(header.kind, header.round, header.site, params.pop(""), settings, params)
 
 
 def write_reply(reply: Reply, run: str, layout: str) -> RecordDict:
     """Return a reply as records."""
     header = Header(reply.task, run, reply.round, reply.site, layout)
     body = {"cases": reply.cases, "numbers": reply.numbers, "seconds": reply.seconds}
-    params = None if reply.params is None else {"": pack_params(reply.params)}
-    return write(header, body, params)
+    return write(header, body, {"": pack_params(reply.params)} if reply.params else None)
 
 
 def read_reply(content: RecordDict, header: Any, body: Mapping[str, Any], layout: Layout) -> Reply:
-    """Return the reply in a message."""
-    params = read_params(content, layout, ("",) if header.kind == "fit" else ())
-    found = checked(_ReplyBody, body, "a reply")
-    about = (header.kind, header.round, header.site, found.cases, found.numbers)
-    return Reply(*about, params.get(""), seconds=found.seconds)
+    """Return the reply in a message; ``check_reply`` looks at what its body says."""
+    params = read_params(content, layout, ("",) if header.kind == "fit" else ()).get("")
+    if set(body) != {"cases", "numbers", "seconds"} or not isinstance(body["numbers"], dict):
+        raise WireError(f"expected a reply of cases, numbers and seconds, found {shown(body)}")
+    return Reply(header.kind, header.round, header.site, params=params, **body)

@@ -110,27 +110,24 @@ class Roster:
         except (httpx.HTTPError, OSError, RuntimeError, MemoryError):
             raise
         except Exception as error:  # whatever Flower's reading of a forged message ends in
-            reason = printable(summary(error), 300)
-            raise WireError(f"its message cannot be read: {reason}") from None
+            text = f"its message cannot be read: {printable(summary(error), 300)}"
+            raise WireError(text) from None
         if reply is None or not reply.has_error():
             return None if reply is None else reply.content
-        code = reply.error.code
+        code, reason = reply.error.code, printable(str(reply.error.reason), 300)
         kind = LostError if code in _LOST else WireError
-        reason = printable(str(reply.error.reason), 300)
         raise kind(f"{_REASONS.get(code, f'error {code}')} ({reason})")
 
     def refresh(self) -> None:
         """Look who is connected, greet who is new or restarted, read the hellos that came."""
-        here = {node.node_id: node for node in self.grid.get_nodes()}
         for node in self._nodes.values():
             node.start = None
-        for number, found in here.items():
-            node = self._nodes[number]
+        for found in self.grid.get_nodes():
+            node = self._nodes[found.node_id]
             node.name, node.start = found.name, found.last_activated_at
         self._read_hellos()  # also of nodes that have been started again since
-        for number in here:
-            node = self._nodes[number]
-            if node.greeted != node.start:
+        for number, node in self._nodes.items():
+            if node.start is not None and node.greeted != node.start:
                 # What it said before it was started again does not count.
                 content = records.write(Header("hello"), {})
                 node.hello = self.send(content, number, HELLO_SECONDS)
@@ -139,10 +136,8 @@ class Roster:
 
     def _read_hellos(self) -> None:
         for number, node in self._nodes.items():
-            if not node.hello:
-                continue
             try:
-                content = self.fetch(node.hello)
+                content = self.fetch(node.hello) if node.hello else None
                 if content is None:
                     continue
                 self._welcome(self._greeting(number, content), node)
@@ -154,26 +149,15 @@ class Roster:
 
     def node_of(self, site: str) -> tuple[int, str] | None:
         """Return a site's node and when it was started, or ``None`` if it cannot be asked now."""
-        if site not in self.known:
-            return None
-        number = self.known[site].node
-        node = self._nodes[number]
-        if node.start is None or node.hello or node.greeted != node.start:
-            return None  # it is away, or was restarted and has not said hello again
-        return number, node.start
-
-    def why(self, site: str) -> str:
-        """Return why a site cannot be asked now."""
-        return self.refused().get(site, "it was not connected")
+        if site in self.known:
+            node = self._nodes[number := self.known[site].node]
+            if node.start is not None and node.greeted == node.start and not node.hello:
+                return number, node.start
+        return None  # it is away, or was restarted and has not said hello again
 
     def refused(self) -> dict[str, str]:
         """Return why nodes are turned away, by name."""
-        named = ((node.name or f"node {number}", node) for number, node in self._nodes.items())
-        return {name: node.refusal for name, node in named if node.refusal}
-
-    def cases(self) -> dict[str, int]:
-        """Return the number of cases of every site that was ever there, by name."""
-        return dict(sorted(self.bound.items()))
+        return {n.name or f"node {k}": n.refusal for k, n in self._nodes.items() if n.refusal}
 
     def drop(self, site: str, reason: str) -> None:
         """Turn a site away that had said hello, until it is started again."""
@@ -193,19 +177,17 @@ class Roster:
 
     def versions(self) -> dict[str, str]:
         """Return the sites that run another version of feda3i than the server, and which."""
-        found = {site: greeting.version for site, greeting in sorted(self.known.items())}
-        return {site: printable(v, 40) for site, v in found.items() if v != __version__}
+        found = {site: printable(one.version, 40) for site, one in sorted(self.known.items())}
+        return {site: version for site, version in found.items() if version != __version__}
 
     def wait(self, least: int, patience: float, deadline: float, poll: float) -> None:
         """Wait for all expected sites for a while, and for ``least`` of them until the deadline."""
-        begin = time.monotonic()
-        while True:
+        begin, spent = time.monotonic(), 0.0
+        while spent <= deadline:
             self.refresh()
             spent = time.monotonic() - begin
             if len(self.known) >= least and (spent > patience or not self.absent()):
                 return
-            if spent > deadline:
-                break
             time.sleep(poll)
         turned_away = "".join(f"; {name}: {why}" for name, why in self.refused().items())
         raise RunError(
@@ -241,8 +223,7 @@ class Roster:
         if self.layout is not None and greeting.layout != self.layout:
             raise WireError(
                 f"it builds another network from the recipe than the server (feda3i "
-                f"{printable(greeting.version, 40)} there, {__version__} here; cases of "
-                f"{greeting.channels} channels, {greeting.classes} classes and size "
-                f"{greeting.shape})"
+                f"{printable(greeting.version, 40)} there, {__version__} here; {greeting.channels} "
+                f"channels, {greeting.classes} classes and size {greeting.shape})"
             )
         node.refusal, self.known[site], self.bound[site] = "", greeting, bound

@@ -15,7 +15,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,9 @@ class ServerSettings:
     def least(self) -> int:
         """Return how many sites must come before the first round."""
         wanted = self.recipe.engine.min_sites
-        if wanted != "all":
-            return wanted
-        if not self.sites:
+        if wanted == "all" and not self.sites:
             raise RecipeError("engine.min_sites=all needs the list of sites in FEDA3I_SITES")
-        return len(set(self.sites))
+        return len(set(self.sites)) if wanted == "all" else wanted
 
 
 @app.main()
@@ -100,19 +98,19 @@ def serve(
     make: Callable[..., Message] = Message,
 ) -> Result:
     """Wait for the sites, then start or resume the run and play it to its end."""
-    recipe, path = settings.recipe, settings.folder
+    recipe = settings.recipe
     job, test, facts = _prepare(settings)
-    sites = path / SITES if settings.is_resumed else None
-    bound = json.loads(sites.read_text("utf-8")) if sites and sites.exists() else {}
+    sites = settings.folder / SITES
+    is_known = settings.is_resumed and sites.exists()
+    bound = json.loads(sites.read_text("utf-8")) if is_known else {}
     roster = Roster(grid, settings.sites, bound, make)
-    roster.layout = None if job is None else job.layout.digest()
+    roster.layout = job.layout.digest() if job else None
     roster.wait(settings.least(), settings.patience, recipe.engine.deadline, poll)
     job = job or _job_of_sites(recipe, roster, settings.least())
     roster.layout = job.layout.digest()
-    facts["sites"] = cases = roster.cases()
-    total = sum(cases.values())
-    listed = ", ".join(f"{site} {n} ({n / total:.0%})" for site, n in cases.items())
-    listener.note(f"sites and their cases, as they say: {listed}")
+    facts["sites"] = cases = dict(sorted(roster.bound.items()))
+    listed = (f"{site} {n} ({n / sum(cases.values()):.0%})" for site, n in cases.items())
+    listener.note(f"sites and their cases, as they say: {', '.join(listed)}")
     folder, run = _open(settings, facts)
     with closing(folder):
         if folder.is_done:
@@ -124,13 +122,12 @@ def serve(
 
 def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[str, Any]]:
     """Return job and test cases, as far as the server has data of its own."""
-    recipe = settings.recipe
+    recipe, options = settings.recipe, folder_options(settings.recipe)
     if recipe.data.name.startswith("synthetic"):
         from feda3i.simulation.federation import federation_of
 
         federation = federation_of(recipe)
         return job_of(recipe, federation), federation.test, describe(federation)
-    options = folder_options(recipe)
     if settings.test is None:
         return None, None, {}
     from feda3i.data.folder import load_folder
@@ -141,17 +138,15 @@ def _prepare(settings: ServerSettings) -> tuple[Job | None, Cases | None, dict[s
 
 
 def _job_of_sites(recipe: Recipe, roster: Roster, least: int) -> Job:
-    """Return the job that most sites agree on; the server has no cases that could tell.
+    """Return the job that most sites agree on; others are turned away.
 
-    One site with other cases costs that site. Without a majority nobody can say who is wrong.
+    Without a majority nobody can say who is wrong.
     """
     kinds = {s: (g.channels, g.classes, tuple(g.shape)) for s, g in sorted(roster.known.items())}
     kind, count = Counter(kinds.values()).most_common(1)[0]
     if 2 * count <= len(kinds) or count < least:
-        raise RunError(
-            f"the sites' cases do not fit together (channels, classes, size: {kinds}); set "
-            f"data.size, data.channels and data.classes in the recipe"
-        )
+        text = f"the sites' cases do not fit together (channels, classes, size: {kinds}); set "
+        raise RunError(f"{text}data.size, data.channels and data.classes in the recipe")
     for site, own in kinds.items():
         if own != kind:
             roster.drop(site, f"its cases have {own} channels, classes, size; most sites' {kind}")
@@ -164,16 +159,14 @@ def _open(settings: ServerSettings, facts: dict[str, Any]) -> tuple[RunFolder, s
         run = secrets.token_hex(16)
         about = {"engine": "flower", "run": run, "data": facts}
         return RunFolder.create(settings.folder, settings.recipe, about), run
-    folder = RunFolder.open(settings.folder, to_write=True)
-    try:
+    with ExitStack() as stack:
+        folder = stack.enter_context(closing(RunFolder.open(settings.folder, to_write=True)))
         manifest = folder.manifest()
         if manifest.get("engine") != "flower" or "run" not in manifest:
-            raise RunError(f"'{settings.folder}' was not made over the network: feda3i resume")
+            raise RunError(f"'{folder.path}' was not made over the network: feda3i resume")
         if folder.recipe().digest() != settings.recipe.digest():
-            raise RunError(f"the recipe is not the one that '{settings.folder}' was started with")
+            raise RunError(f"the recipe is not the one that '{folder.path}' was started with")
         # Sites come and go, and only they know their cases; the test cases are the server's.
-        check_data_kept(manifest, facts, settings.folder, ("test", "test_sha256"))
-    except RunError:
-        folder.close()
-        raise
-    return folder, str(manifest["run"])
+        check_data_kept(manifest, facts, folder.path, ("test", "test_sha256"))
+        stack.pop_all()
+        return folder, str(manifest["run"])

@@ -11,8 +11,8 @@ all cases to ``feda3i.quality.survey_site``, and add ``survey_record`` of the re
         content["survey"] = survey_record(found)
 
 No further message is sent: the survey rides on the training of the first round after the warm-up,
-or of the round in which a client comes for the first time. Messages keep one record of arrays and
-one of settings, as Flower's mods and differential-privacy wrappers expect.
+or in which a client comes. Messages keep one record of arrays and one of settings, as Flower's mods
+and differential-privacy wrappers expect.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -41,6 +41,7 @@ from feda3i.quality import Rating, SiteSurvey, mix_by_stage, rate_sites
 from feda3i.quality.weights import Mass
 
 EARLY, SURVEY = "feda3i-early", "survey"
+_T = TypeVar("_T")
 log = logging.getLogger("feda3i.strategy")
 MAX_TEXT = 64 * 1024
 
@@ -99,9 +100,8 @@ class FedA3I(FedAvg):
     def __init__(self, t1: int | None = None, **options: Any) -> None:
         if t1 is not None:
             self.t1 = t1
-        for name in ("max_share", "stages", "r", "seed"):
-            if name in options:
-                setattr(self, name, options.pop(name))
+        for name in {"max_share", "stages", "r", "seed"} & set(options):
+            setattr(self, name, options.pop(name))
         if self.t1 < 1:
             raise RecipeError(f"t1: expected at least one round of warm-up, found {self.t1}")
         if not 0 < self.max_share <= 1:
@@ -111,7 +111,6 @@ class FedA3I(FedAvg):
         """Rounds that were averaged, also before a resume."""
         self.early: ArrayRecord | None = None
         self.surveys: dict[str, SiteSurvey] = {}
-        self.cases: dict[str, float] = {}
         self.rating: Rating | None = None
         self.weights: dict[str, list[float]] = {}
         """Weight of each node (by number) at each stage in the last round."""
@@ -125,8 +124,8 @@ class FedA3I(FedAvg):
             return messages
         self.early = self.early or arrays.copy()
         kept, now = ({name: a.data for name, a in of.items()} for of in (self.early, arrays))
-        early = {} if kept == now else {name: a.numpy() for name, a in self.early.items()}
-        asked = save(early) if early else b""
+        early = {name: a.numpy() for name, a in self.early.items()}
+        asked = b"" if kept == now else save(early)
         for message in messages:
             if str(message.metadata.dst_node_id) not in self.surveys:
                 add_settings(message, self.configrecord_key, EARLY, asked)
@@ -139,19 +138,18 @@ class FedA3I(FedAvg):
 
         A reply that cannot be read costs its node this round and nobody else.
         """
-        answers = {}
+        read = {}
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
             node = str(reply.metadata.src_node_id)
             try:
-                answers[node] = self._read(reply)
+                read[node] = self._read(reply)
             except WireError as error:
                 log.warning("round %d, node %s is left out: %s", server_round, node, error)
-        answers = _same_layout(answers)
+        answers = _alike(read, _layout_of)
         if not answers:
             return None, None
         surveys = {node: answer.survey for node, answer in answers.items() if answer.survey}
-        found = _same_classes({**self.surveys, **surveys})
-        self.cases.update({node: answer.cases for node, answer in answers.items()})
+        found = _alike({**self.surveys, **surveys}, lambda survey: len(survey.cases))
         if set(found) - set(self.surveys):
             self.surveys = found
             self._rate()
@@ -161,31 +159,26 @@ class FedA3I(FedAvg):
         weights = self._weigh(list(answers), cases, 1 + max(numbers))
         self.weights = dict(zip(answers, weights.tolist(), strict=True))
         self.rounds += 1
-        merged = {
-            name: _merge([answer.arrays[name] for answer in answers.values()], weights[:, number])
-            for name, number in zip(names, numbers, strict=True)
-        }
-        contents = [
-            RecordDict({key: record for key, record in answer.content.items() if key != SURVEY})
-            for answer in answers.values()
-        ]
-        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        return ArrayRecord({name: Array(value) for name, value in merged.items()}), metrics
+        merged = ArrayRecord()
+        for name, number in zip(names, numbers, strict=True):
+            arrays = [answer.arrays[name] for answer in answers.values()]
+            merged[name] = Array(_merge(arrays, weights[:, number]))
+        for answer in answers.values():
+            answer.content.pop(SURVEY, None)
+        contents = [answer.content for answer in answers.values()]
+        return merged, self.train_metrics_aggr_fn(contents, self.weighted_by_key)
 
     def state(self) -> RecordDict:
         """Return what the strategy knows, to be kept with the model of a round."""
-        known = {
-            "rounds": self.rounds,
-            "cases": self.cases,
-            "surveys": {node: survey.to_dict() for node, survey in self.surveys.items()},
-        }
+        surveys = {node: survey.to_dict() for node, survey in self.surveys.items()}
+        known = {"rounds": self.rounds, "surveys": surveys}
         records: dict[str, Any] = {"feda3i": ConfigRecord({"state": json.dumps(known)})}
         return RecordDict(records | ({} if self.early is None else {EARLY: self.early}))
 
     def restore(self, state: RecordDict) -> None:
         """Go on from what ``state`` returned; Flower counts rounds from 1 again, this does not."""
         known = json.loads(str(state.config_records["feda3i"]["state"]))
-        self.rounds, self.cases = int(known["rounds"]), dict(known["cases"])
+        self.rounds = int(known["rounds"])
         self.early = state.array_records.get(EARLY)
         self.surveys = {n: SiteSurvey.from_dict(found) for n, found in known["surveys"].items()}
         if self.surveys:
@@ -200,8 +193,7 @@ class FedA3I(FedAvg):
         content = reply.content
         if len(content.array_records) != 1 or len(content.metric_records) != 1:
             raise WireError("expected one record of arrays and one of metrics")
-        record = next(iter(content.array_records.values()))
-        metrics = next(iter(content.metric_records.values()))
+        [record], [metrics] = content.array_records.values(), content.metric_records.values()
         cases = metrics.get(self.weighted_by_key)
         if not isinstance(cases, int | float) or not 0 < cases <= MAX_CASES:
             raise WireError(f"expected the metric '{self.weighted_by_key}' above 0")
@@ -229,30 +221,24 @@ def stage_numbers(names: Sequence[str], stages: Sequence[str] | None = None) -> 
     heads = list(dict.fromkeys(name.split(".")[0] for name in names)) if stages is None else stages
     numbers = []
     for name in names:
-        fitting = [j for j, head in enumerate(heads) if f"{name}.".startswith(f"{head}.")]
-        if not fitting:
+        fitting = (j for j, head in enumerate(heads) if f"{name}.".startswith(f"{head}."))
+        if (number := next(fitting, None)) is None:
             raise RecipeError(f"stages: '{name}' begins with none of {', '.join(heads)}")
-        numbers.append(fitting[0])
+        numbers.append(number)
     return numbers
 
 
-def _same_layout(answers: dict[str, _Answer]) -> dict[str, _Answer]:
-    """Return the answers whose arrays have the names, types and shapes that most have."""
-    kinds = {
-        node: tuple((name, str(a.dtype), a.shape) for name, a in answer.arrays.items())
-        for node, answer in answers.items()
-    }
+def _alike(found: dict[str, _T], kind_of: Callable[[_T], Any]) -> dict[str, _T]:
+    """Return those of the kind that most have; the others are named in the log."""
+    kinds = {node: kind_of(one) for node, one in found.items()}
     most = Counter(kinds.values()).most_common(1)
-    odd = [node for node, kind in kinds.items() if kind != most[0][0]]
-    if odd:
-        log.warning("left out, because their arrays differ from most: %s", ", ".join(odd))
-    return {node: answer for node, answer in answers.items() if node not in odd}
+    if odd := [node for node, kind in kinds.items() if kind != most[0][0]]:
+        log.warning("left out, because they differ from most: %s", ", ".join(odd))
+    return {node: one for node, one in found.items() if node not in odd}
 
 
-def _same_classes(surveys: dict[str, SiteSurvey]) -> dict[str, SiteSurvey]:
-    """Return the surveys with as many classes as most have."""
-    counts = Counter(len(survey.cases) for survey in surveys.values())
-    return {n: s for n, s in surveys.items() if len(s.cases) == counts.most_common(1)[0][0]}
+def _layout_of(answer: _Answer) -> Any:
+    return tuple((name, str(array.dtype), array.shape) for name, array in answer.arrays.items())
 
 
 _NPY = re.compile(

@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from flwr.app import ArrayRecord, RecordDict
+from flwr.app import RecordDict
 from pydantic import AfterValidator, Field
 
 from feda3i.core.cases import Cases
@@ -41,7 +42,7 @@ _SHARE, _LONGEST = 0.02, 2.0
 
 @dataclass
 class _Asked:
-    """One site's question on its way: not sent, sent, or with an answer (``Missing`` is one)."""
+    """A question to a site: not sent, on its way, or with an answer (``Missing`` is one)."""
 
     site: str
     content: RecordDict
@@ -66,17 +67,16 @@ class FlowerTransport:
     def __init__(
         self, roster: Roster, job: Job, run: str, folder: Path, test: Cases | None, poll: float
     ) -> None:
-        self.roster, self.job, self.run = roster, job, run
-        self.test, self.poll = test, poll
+        self.roster, self.job, self.run, self.test, self.poll = roster, job, run, test, poll
         self._file, self._written = folder / SITES, dict[str, int]()
         self._digest = job.layout.digest()
-        self._facts: dict[str, dict[str, Any]] = {"answer_seconds": {}, "unscored": {}}
+        self._facts: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._predictor: Predictor | None = None
 
     def sites(self) -> dict[str, int]:
         """Return every site that was ever there; newcomers are found here."""
         self.roster.refresh()
-        cases = self.roster.cases()
+        cases = dict(sorted(self.roster.bound.items()))
         if cases != self._written:
             write_file(self._file, json.dumps(cases).encode())
             self._written = cases
@@ -91,7 +91,8 @@ class FlowerTransport:
             "versions": self.roster.versions(),
             "refusals": self.roster.refusals,
         }
-        self._facts, self.roster.refusals = {"answer_seconds": {}, "unscored": {}}, []
+        self._facts.clear()
+        self.roster.refusals = []
         return {name: value for name, value in facts.items() if value}
 
     def close(self) -> None:
@@ -99,14 +100,12 @@ class FlowerTransport:
 
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
-        packed: dict[int, ArrayRecord] = {}
+        # One record for all sites: it is packed and hashed once, and uploaded once.
+        packed = {id(order.params): order.params for order in orders}
+        shared = {key: records.pack_params(params) for key, params in packed.items()}
         asked = []
         for order in orders:
-            # One record for all sites: it is packed and hashed once, and uploaded once.
-            if id(order.params) not in packed:
-                packed[id(order.params)] = records.pack_params(order.params)
-            record = packed[id(order.params)]
-            content = records.write_order(order, self.run, self._digest, record)
+            content = records.write_order(order, self.run, self._digest, shared[id(order.params)])
             asked.append(_Asked(order.site, content, order.task))
         # Nobody waits for the quorum of a survey: who is away is asked in a later round.
         is_fit = bool(orders) and orders[0].task == "fit"
@@ -116,15 +115,16 @@ class FlowerTransport:
         """Score the server's test cases case by case, or ask sites for the means over theirs."""
         if split == "test" and self.test is not None:
             self._predictor = self._predictor or self.job.predictor()
-            every = range(len(self.test))
-            return join_slices(score_cases(self._predictor, params, self.test, every, distances))
-        record, asked = {"": records.pack_params(params)}, []
-        for site in self.roster.cases():
-            header = Header("score", self.run, site=site, layout=self._digest)
-            body = {"split": split, "distances": distances}
-            asked.append(_Asked(site, records.write(header, body, record), "score"))
+            asked = self.test, range(len(self.test)), distances
+            return join_slices(score_cases(self._predictor, params, *asked))
+        record, body = {"": records.pack_params(params)}, {"split": split, "distances": distances}
+        header = Header("score", self.run, layout=self._digest)
+        questions = [
+            _Asked(site, records.write(replace(header, site=site), body, record), "score")
+            for site in sorted(self.roster.bound)
+        ]
         rows: list[Row] = []
-        for answer in self._exchange(asked, 0):
+        for answer in self._exchange(questions, 0):
             if isinstance(answer, Missing):
                 self._facts["unscored"][answer.site] = answer.reason
             else:
@@ -133,9 +133,8 @@ class FlowerTransport:
 
     def _exchange(self, asked: Sequence[_Asked], quorum: int) -> Iterator[Any]:
         """Send, poll and yield decoded answers or ``Missing`` in order, until all are final."""
-        begin = time.monotonic()
+        begin, looked = time.monotonic(), -math.inf
         end = begin + self.job.recipe.engine.deadline
-        looked = -math.inf
         waiting, answered = list(asked), 0
         while waiting:
             if time.monotonic() - looked >= _LOOK_AROUND:
@@ -165,15 +164,15 @@ class FlowerTransport:
         """Send an order that is not on its way to a site that can be asked."""
         place = self.roster.node_of(item.site)
         if place is None or left <= 0:
-            item.reason = item.reason or self.roster.why(item.site)
+            why = self.roster.refused().get(item.site, "it was not connected")
+            item.reason = item.reason or why
             return
         node, start = place
-        if item.message and item.start == start:
-            return
-        item.message, item.start = self.roster.send(item.content, node, left), start
-        item.sent = time.monotonic()
-        late = "it did not answer before the deadline"
-        item.reason = late if item.message else "the order could not be sent"
+        if not item.message or item.start != start:
+            item.message, item.start = self.roster.send(item.content, node, left), start
+            item.sent = time.monotonic()
+            late = "it did not answer before the deadline"
+            item.reason = late if item.message else "the order could not be sent"
 
     def _pull(self, item: _Asked) -> Any:
         """Return the decoded answer, a ``Missing``, or ``None`` if there is none yet."""
@@ -204,6 +203,7 @@ class FlowerTransport:
             records.read_params(content, layout, ())
             return rows_of(body, item.site, classes)
         reply = records.read_reply(content, header, body, layout)
+        # The loop looks, too; but here a forged answer is none yet for the quorum.
         check_reply(reply, self.job.method.wire, layout, classes)
         return reply
 

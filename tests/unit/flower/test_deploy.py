@@ -3,22 +3,21 @@
 import http.server
 import importlib.metadata
 import inspect
-import io
 import json
 import os
 import re
+import shutil
 import ssl
 import stat
 import subprocess
 import sys
 import threading
 import tomllib
-import zipfile
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from flwr.cli.build import build_fab_from_disk
@@ -27,6 +26,7 @@ from typer.testing import CliRunner
 from consortium import tiny
 from feda3i.commands.deploy import app as deploy
 from feda3i.errors import RecipeError, WireError
+from feda3i.files import write_png
 from feda3i.flower.deploy_check import check_site
 from feda3i.flower.deploy_control import write_app
 from feda3i.flower.deploy_credentials import DAYS, days_left
@@ -34,14 +34,14 @@ from feda3i.flower.deploy_demo import free_port
 from feda3i.flower.deploy_folders import ConsortiumSettings as Settings
 from feda3i.flower.deploy_folders import add_site, write_consortium
 from feda3i.flower.guard import CLIENT, COMMANDS, ROLES, SERVER, check_app, runner_of
+from feda3i.flower.node import read_env
 from feda3i.flower.server_app import ServerSettings
 
 
 @pytest.fixture(scope="module")
 def consortium(tmp_path_factory):
-    out = tmp_path_factory.mktemp("deploy") / "out"
-    port = free_port()
-    write_consortium(out, plan_of(out, ("alpha", "beta"), f"localhost:{port}"))
+    out = tmp_path_factory.mktemp("deploy")
+    write_consortium(out, plan_of(out, ("alpha", "beta"), f"localhost:{free_port()}"))
     return out
 
 
@@ -49,57 +49,53 @@ def plan_of(out, sites=("alpha",), address="server.example.org:8443"):
     return Settings.of(sites=sites, address=address, server=out / "server", runs=out / "runs")
 
 
+def port_of(consortium):
+    return int(Settings.read(consortium).address.rpartition(":")[2])
+
+
 def files_in(folder):
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_private_files_are_private(consortium):
-    private = [path for path in files_in(consortium) if path.suffix in (".key", ".secret")]
+def test_private_files_are_private_and_sites_know_nothing_of_each_other(consortium):
+    found = files_in(consortium)
+    private = {path: data for path, data in found.items() if path.suffix in (".key", ".secret")}
     assert sorted(str(path.relative_to(consortium)) for path in private) == [
-        "authority/ca.key",
-        "server/server.key",
-        "server/superexec.secret",
-        "sites/alpha/node.key",
-        "sites/beta/node.key",
+        *("authority/ca.key", "server/server.key", "server/superexec.secret"),
+        *("sites/alpha/node.key", "sites/beta/node.key"),
     ]
+    assert len(set(private.values())) == 5
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
-    secrets = [path.read_bytes() for path in private]
-    for path in set(files_in(consortium)) - set(private):
-        assert all(secret not in path.read_bytes() for secret in secrets), path
-        assert not re.search(r"@[A-Z_]+@", path.read_text("utf-8")), path
+    for path in set(found) - set(private):
+        assert not any(secret in found[path] for secret in private.values()), path
+        assert not re.search(rb"@[A-Z_]+@", found[path]), path
+    for site, other in (("alpha", b"beta"), ("beta", b"alpha")):
+        for path, data in files_in(consortium / "sites" / site).items():
+            assert other not in path.name.encode() + data, path
 
 
-def test_sites_learn_nothing_of_each_other(consortium):
-    for site, other in (("alpha", "beta"), ("beta", "alpha")):
-        for path in files_in(consortium / "sites" / site):
-            assert other not in path.name + path.read_text("utf-8"), path
-
-
-def certificate(path):
-    return x509.load_pem_x509_certificate(path.read_bytes())
-
-
-def test_certificates_are_valid_for_the_server(consortium):
-    authority = certificate(consortium / "authority/ca.crt")
-    server = certificate(consortium / "server/server.crt")
+def checked(folder, names):
+    """Return both certificates: the server's is signed by the authority, for these names."""
+    authority, server = (
+        x509.load_pem_x509_certificate((folder / path).read_bytes())
+        for path in ("authority/ca.crt", "server/server.crt")
+    )
     server.verify_directly_issued_by(authority)
-    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert set(names.get_values_for_type(x509.DNSName)) == {"localhost"}
-    assert authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    assert not server.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    found = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert set(found.get_values_for_type(x509.DNSName)) == names
+    return authority, server
 
 
-def test_keys_are_pairs_and_all_different(consortium):
-    lines = set()
+def test_certificates_and_keys_fit(consortium):
+    for one, is_authority in zip(checked(consortium, {"localhost"}), (True, False), strict=True):
+        constraints = one.extensions.get_extension_for_class(x509.BasicConstraints).value
+        assert constraints.ca == is_authority
     for site in ("alpha", "beta"):
         folder = consortium / "sites" / site
         key = serialization.load_ssh_private_key((folder / "node.key").read_bytes(), None)
-        public = serialization.load_ssh_public_key((folder / "node.pub").read_bytes())
-        assert key.public_key() == public
-        registered = (consortium / "server" / "keys" / f"{site}.pub").read_text("utf-8")
-        assert registered == (folder / "node.pub").read_text("utf-8")
-        lines.add(registered)
-    assert len(lines) == 2
+        line = (folder / "node.pub").read_bytes()
+        assert key.public_key() == serialization.load_ssh_public_key(line)
+        assert (consortium / "server" / "keys" / f"{site}.pub").read_bytes() == line
 
 
 QUIET = ("TELEMETRY_ENABLED=0", "UPDATE_CHECK=1", "RUNTIME_DEPENDENCY_INSTALLATION=1")
@@ -118,8 +114,7 @@ def test_scripts_are_valid_and_call_nobody(consortium):
 def test_the_proxy_opens_the_fleet_and_the_health_check_only(consortium):
     text = (consortium / "server" / "nginx.conf").read_text("utf-8")
     assert text.count("{") == text.count("}")
-    places = dict(re.findall(r"location (\S.*?) \{ (.+?); \}", text))
-    assert places == {
+    assert dict(re.findall(r"location (\S.*?) \{ (.+?); \}", text)) == {
         "/v1/fleet/": "proxy_pass https://superlink",
         "= /health": "proxy_pass https://superlink",
         "/": "return 403",
@@ -129,25 +124,15 @@ def test_the_proxy_opens_the_fleet_and_the_health_check_only(consortium):
 
 
 def test_compose_files_are_yaml_with_one_open_port(consortium):
-    import yaml
-
-    server = yaml.safe_load((consortium / "server/compose.yaml").read_text("utf-8"))["services"]
-    ports = [port for service in server.values() for port in service.get("ports", [])]
-    assert ports == [f"{_port(consortium)}:{_port(consortium)}"]
+    server, site = (
+        yaml.safe_load((consortium / folder / "compose.yaml").read_text("utf-8"))["services"]
+        for folder in ("server", "sites/alpha")
+    )
+    port = port_of(consortium)
+    assert [p for one in server.values() for p in one.get("ports", [])] == [f"{port}:{port}"]
     assert server["proxy"]["network_mode"] == "service:server"
-    site = yaml.safe_load((consortium / "sites/alpha/compose.yaml").read_text("utf-8"))["services"]
     assert "ports" not in site["node"]
     assert any(volume.endswith(":ro") for volume in site["node"]["volumes"])
-
-
-def _port(consortium):
-    text = (consortium / "sites/alpha/consortium.toml").read_text("utf-8")
-    return int(re.search(r'^address = "localhost:(\d+)"$', text, re.M)[1])
-
-
-def test_nothing_is_overwritten(consortium):
-    with pytest.raises(RecipeError, match="already holds something"):
-        write_consortium(consortium, plan_of(consortium))
 
 
 @pytest.mark.parametrize(
@@ -159,61 +144,48 @@ def test_wrong_plans_are_named(sites, address):
         plan_of(Path("/x"), sites, address)
 
 
-def test_a_site_is_added_later(tmp_path):
-    out = tmp_path / "out"
-    plan = plan_of(out)
-    write_consortium(out, plan)
-    folder = add_site(out, "gamma")
+def test_a_site_is_added_and_the_certificate_renewed_later(tmp_path):
+    plan = plan_of(tmp_path)
+    write_consortium(tmp_path, plan)
+    with pytest.raises(RecipeError, match="already holds something"):
+        write_consortium(tmp_path, plan)
+    folder = add_site(tmp_path, "gamma")
     known = tomllib.loads((folder / "consortium.toml").read_text("utf-8"))
     assert known["address"] == "server.example.org:8443"
-    assert Settings.read(out) == plan.model_copy(update={"sites": ("alpha", "gamma")})
-    assert (out / "server/keys/gamma.pub").exists()
-    assert 'FEDA3I_SITES="alpha,gamma"' in (out / "server/server.env").read_text("utf-8")
+    assert Settings.read(tmp_path) == plan.model_copy(update={"sites": ("alpha", "gamma")})
+    assert (tmp_path / "server/keys/gamma.pub").exists()
+    assert read_env(tmp_path / "server")["FEDA3I_SITES"] == "alpha,gamma"
     with pytest.raises(RecipeError, match="expected different names"):
-        add_site(out, "gamma")
-
-
-def test_the_guide_renews_the_certificate(tmp_path):
-    out = tmp_path / "out"
-    write_consortium(out, plan_of(out))
-    (out / "server/server.crt").unlink()
-    guide = (out / "GUIDE.md").read_text("utf-8")
+        add_site(tmp_path, "gamma")
+    (tmp_path / "server/server.crt").unlink()
+    guide = (tmp_path / "GUIDE.md").read_text("utf-8")
     command = re.search(r"( +openssl req .*?server\.crt\n)", guide, re.S)[1]
-    subprocess.run(["bash", "-ec", command], cwd=out, check=True, capture_output=True)
-    after = certificate(out / "server/server.crt")
-    after.verify_directly_issued_by(certificate(out / "authority/ca.crt"))
-    names = after.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert set(names.get_values_for_type(x509.DNSName)) == {"server.example.org", "localhost"}
-    assert DAYS - 1 < days_left(out / "server/server.crt") <= DAYS
+    subprocess.run(["bash", "-ec", command], cwd=tmp_path, check=True, capture_output=True)
+    checked(tmp_path, {"server.example.org", "localhost"})
+    assert DAYS - 1 < days_left(tmp_path / "server/server.crt") <= DAYS
 
 
 # -- the app ------------------------------------------------------------------------------------
 
 
-def test_the_app_is_settings_only_and_passes_the_guard(tmp_path):
+def test_the_guard_lets_pass_settings_only_and_refuses_code(tmp_path):
     folder = write_app(tmp_path / "app", tiny(), "first", False)
-    fab = build_fab_from_disk(folder)
-    with zipfile.ZipFile(io.BytesIO(fab)) as archive:
-        assert sorted(archive.namelist()) == [".info/CONTENT", "pyproject.toml"]
-    check_app(fab, "clientapp", CLIENT)
-    check_app(fab, "serverapp", SERVER)
+    fab, settings = build_fab_from_disk(folder), folder / "pyproject.toml"
+    for kind, component in (("clientapp", CLIENT), ("serverapp", SERVER)):
+        check_app(fab, kind, component)
     assert len(fab) < 2000
-
-
-def test_the_guard_refuses_code(tmp_path):
-    folder = write_app(tmp_path / "app", tiny(), "first", False)
     (folder / "evil.py").write_text("import os")
-    with pytest.raises(WireError, match=r"settings only, found \['evil.py'\]"):
-        check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
+    code = build_fab_from_disk(folder)
     (folder / "evil.py").unlink()
-    text = (folder / "pyproject.toml").read_text("utf-8").replace(CLIENT, "os:path")
-    (folder / "pyproject.toml").write_text(text)
-    with pytest.raises(WireError, match="expected the component"):
-        check_app(build_fab_from_disk(folder), "clientapp", CLIENT)
-    with pytest.raises(WireError, match="cannot be read"):
-        check_app(b"no archive", "clientapp", CLIENT)
-    with pytest.raises(WireError, match="at most"):
-        check_app(bytes(2**20 + 1), "clientapp", CLIENT)
+    settings.write_text(settings.read_text("utf-8").replace(CLIENT, "os:path"))
+    for wrong, text in (
+        (code, r"settings only, found \['evil.py'\]"),
+        (build_fab_from_disk(folder), "expected the component"),
+        (b"no archive", "cannot be read"),
+        (bytes(2**20 + 1), "at most"),
+    ):
+        with pytest.raises(WireError, match=text):
+            check_app(wrong, "clientapp", CLIENT)
 
 
 def test_the_guard_runs_one_command_only(consortium):
@@ -284,14 +256,11 @@ def site(consortium, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     folder = consortium / "sites" / "alpha"
     for part in ("images", "masks"):
-        (tmp_path / "data" / part).mkdir(parents=True)
-        picture = np.zeros((40, 40), np.uint8)
-        picture[10:20, 10:20] = 255
-        cv2.imwrite(str(tmp_path / "data" / part / "one.png"), picture)
+        write_png(tmp_path / "data" / part / "one.png", np.eye(40, dtype=np.uint8) * 255)
     (folder / "site.toml").write_text(
         f'site = "alpha"\ndata-dir = "{tmp_path / "data"}"\nstate-dir = "{tmp_path / "state"}"\n'
     )
-    server = http.server.HTTPServer(("127.0.0.1", _port(consortium)), Health)
+    server = http.server.HTTPServer(("127.0.0.1", port_of(consortium)), Health)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(consortium / "server/server.crt", consortium / "server/server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -304,37 +273,34 @@ def site(consortium, tmp_path, monkeypatch):
 
 
 def test_a_site_that_is_ready_passes_the_check(site):
-    findings = list(check_site(site))
-    assert [finding for finding in findings if not finding[1]] == []
+    findings = {name: (is_fine, text) for name, is_fine, text in check_site(site)}
     names = "versions settings key guard data state connection exposure"
-    assert [name for name, *_ in findings] == names.split()
-    assert "1 cases" in next(text for name, _, text in findings if name == "data")
+    assert list(findings) == names.split()
+    assert {is_fine for is_fine, _ in findings.values()} == {True}
+    assert "1 cases" in findings["data"][1]
     done = CliRunner().invoke(deploy, ["check", str(site)])
     assert done.exit_code == 0, done.output
 
 
-def test_each_mistake_is_found(site, tmp_path):
-    wrong = tmp_path / "site"
-    subprocess.run(["cp", "-r", str(site), str(wrong)], check=True)
+def change(path, pattern, text):
+    path.write_text(re.sub(pattern, text, path.read_text("utf-8")))
+
+
+def test_each_mistake_is_found(site, tmp_path, monkeypatch):
+    wrong = shutil.copytree(site, tmp_path / "site")
     (wrong / "node.key").chmod(0o644)
     (wrong / "bin" / "flwr-clientapp").unlink()
     (wrong / "ca.crt").write_bytes((site.parents[1] / "server" / "server.crt").read_bytes())
-    text = (wrong / "site.toml").read_text("utf-8").replace("/state", "/data/state")
-    (wrong / "site.toml").write_text(text)
-    agreed = (wrong / "consortium.toml").read_text("utf-8")
-    (wrong / "consortium.toml").write_text(re.sub(r"version = .*", 'version = "99.0"', agreed))
+    change(wrong / "site.toml", "/state", "/data/state")
+    change(wrong / "consortium.toml", "version = .*", 'version = "99.0"')
     found = {name: text for name, is_fine, text in check_site(wrong) if not is_fine}
     assert "chmod 600" in found["key"]
     assert "any app" in found["guard"]
     assert "no connection" in found["connection"]
     assert "inside data-dir" in found["state"]
     assert "99.0" in found["versions"]
-    done = CliRunner().invoke(deploy, ["check", str(wrong)])
-    assert done.exit_code == 1
-
-
-def test_an_open_control_interface_is_reported(site, monkeypatch):
-    monkeypatch.setattr("feda3i.flower.deploy_check._is_loopback", lambda address: False)
+    assert CliRunner().invoke(deploy, ["check", str(wrong)]).exit_code == 1
+    monkeypatch.setattr("feda3i.flower.deploy_check.LOOPBACK", ())
     monkeypatch.setattr(Health, "closed", 200)
     found = {name: text for name, is_fine, text in check_site(site) if not is_fine}
     assert "reverse proxy" in found["exposure"]
@@ -346,5 +312,4 @@ def test_init_by_command(tmp_path):
     )
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in (tmp_path / "out" / "sites").iterdir()) == ["a", "b"]
-    text = (tmp_path / "out" / "server" / "server.env").read_text("utf-8")
-    assert f'FEDA3I_RUNS="{tmp_path / "out" / "runs"}"' in text
+    assert read_env(tmp_path / "out" / "server")["FEDA3I_RUNS"] == str(tmp_path / "out" / "runs")

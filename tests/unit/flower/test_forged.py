@@ -8,29 +8,37 @@ import pytest
 
 from attacks import FORGED, HELLOS, HUGE, UGLY, forge, only, with_survey
 from consortium import Trial, site_names, tiny
-from feda3i.engine.console import Silent
 from feda3i.errors import RunError, WireError
 from feda3i.flower.roster import Greeting, Roster
 from feda3i.flower.server_app import _job_of_sites
 from feda3i.flower.transport import rows_of
-from listeners import StopAfter
+from listeners import After, StopAfter
 
 BAD = "site-02"
 
 
 def is_clean(event):
-    text = json.dumps(event, ensure_ascii=False)
-    return text.isprintable()
+    return json.dumps(event, ensure_ascii=False).isprintable()
+
+
+def trial_of(folder, tamper=None, rounds=1, **recipe):
+    """Return three sites, two of which are enough."""
+    made = tiny(rounds=rounds, engine={"min_sites": 2, "deadline": 5.0}, **recipe)
+    return Trial(folder, made, site_names(3), tamper)
+
+
+def restart(trial, number):
+    """Start the bad site again after a round: it says hello again."""
+    trial.grid.activated[BAD] = str(number + 1)
 
 
 def test_every_forged_reply_costs_one_site_one_round(tmp_path):
-    recipe = tiny(rounds=len(FORGED) + 1, engine={"min_sites": 2})
     spoil = dict(enumerate(FORGED.values(), start=1))
 
     def change(reply):
         return spoil[reply.content["header"]["round"]][0](reply)
 
-    trial = Trial(tmp_path, recipe, site_names(3), only(BAD, "fit", change, rounds=spoil))
+    trial = trial_of(tmp_path, only(BAD, "fit", change, rounds=spoil), rounds=len(FORGED) + 1)
     trial.play()
     *faulty, good = trial.events("round")
     for event, (fault, (_, reason)) in zip(faulty, FORGED.items(), strict=True):
@@ -45,14 +53,12 @@ def test_a_message_that_flower_cannot_read_costs_one_site(tmp_path):
     def spoil(reply):
         raise IndexError(UGLY)  # Flower's grid fails in pulling, in whatever way
 
-    class Both(Silent):
-        def round(self, event):
-            trial.grid.activated[BAD] = str(event["round"] + 1)  # it says hello again
-            trial.grid.tamper = only(BAD, "hello", spoil)
+    def spoil_hello(number):
+        restart(trial, number)
+        trial.grid.tamper = only(BAD, "hello", spoil)
 
-    recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
-    trial = Trial(tmp_path, recipe, site_names(3), only(BAD, "fit", spoil))
-    trial.play(listener=Both())
+    trial = trial_of(tmp_path, only(BAD, "fit", spoil), rounds=2)
+    trial.play(listener=After(spoil_hello))
     first, second = trial.events("round")
     for event in (first, second):
         assert "its message cannot be read" in event["missing"][BAD]
@@ -77,26 +83,11 @@ def test_an_odd_hello_costs_that_site(tmp_path):
     assert event["asked"] == 2
 
 
-class Restart(Silent):
-    """Start the bad site again after a round, and keep what was noted."""
-
-    def __init__(self, trial, after):
-        self.trial, self.after, self.notes = trial, after, []
-
-    def note(self, text):
-        self.notes.append(text)
-
-    def round(self, event):
-        if event["round"] in self.after:
-            self.trial.grid.activated[BAD] = str(event["round"] + 1)
-
-
 def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
-    recipe = tiny(rounds=4, engine={"min_sites": 2, "deadline": 5.0})
-    trial = Trial(tmp_path, recipe, site_names(3))
     said = iter([3, 30, 3])
-    trial.grid.tamper = only(BAD, "hello", lambda reply: forge(reply, cases=next(said)))
-    listener = Restart(trial, after=(1, 2))
+    tamper = only(BAD, "hello", lambda reply: forge(reply, cases=next(said)))
+    trial = trial_of(tmp_path, tamper, rounds=4)
+    listener = After(lambda number: restart(trial, number) if number < 3 else None)
     trial.play(listener=listener)
     first, second, *rest = trial.events("round")
     assert first["missing"] == {}
@@ -108,11 +99,9 @@ def test_the_number_of_cases_is_bound_at_the_first_hello(tmp_path):
 
 
 def test_the_number_of_cases_is_bound_over_a_resume(tmp_path):
-    recipe = tiny(rounds=2, engine={"min_sites": 2, "deadline": 5.0})
     with pytest.raises(KeyboardInterrupt):
-        Trial(tmp_path, recipe, site_names(3)).play(listener=StopAfter())
-    tamper = only(BAD, "hello", lambda r: forge(r, cases=30))
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+        trial_of(tmp_path, rounds=2).play(listener=StopAfter())
+    trial = trial_of(tmp_path, only(BAD, "hello", lambda r: forge(r, cases=30)), rounds=2)
     trial.play(is_resumed=True)
     assert "30 cases" in trial.events("round")[1]["missing"][BAD]
 
@@ -138,9 +127,8 @@ def test_forged_scores_are_refused(row, reason):
 
 
 def test_forged_scores_cost_one_site(tmp_path):
-    recipe = tiny(rounds=1, engine={"min_sites": 2})
     tamper = only(BAD, "score", lambda reply: forge(reply, rows=[{**GOOD, "dice": HUGE, UGLY: 1}]))
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial = trial_of(tmp_path, tamper)
     trial.play()
     event = trial.events("round")[0]
     assert list(event["unscored"]) == [BAD]
@@ -150,10 +138,8 @@ def test_forged_scores_cost_one_site(tmp_path):
 
 @pytest.mark.parametrize("value", [HUGE, math.nan, -math.inf, 1e30], ids=lambda v: str(v)[:9])
 def test_forged_surveys_end_no_run(tmp_path, value):
-    options = {"t1": 1}
-    recipe = tiny(rounds=2, method="feda3i", options=options, engine={"min_sites": 2})
     tamper = only(BAD, "survey", lambda reply: with_survey(reply, value))
-    trial = Trial(tmp_path, recipe, site_names(3), tamper)
+    trial = trial_of(tmp_path, tamper, rounds=2, method="feda3i", options={"t1": 1})
     trial.play()
     last = trial.events("round")[-1]
     assert last["answered"] == 3
@@ -162,19 +148,10 @@ def test_forged_surveys_end_no_run(tmp_path, value):
 
 def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
     def roster(*shapes):
-        made = Roster(None)
+        made, about = Roster(None), {"layout": "", "channels": 3, "classes": 1, "version": "1"}
         for k, shape in enumerate(shapes):
-            made.known[f"s{k}"] = Greeting(
-                node=k,
-                site=f"s{k}",
-                layout="",
-                cases=3,
-                channels=3,
-                classes=1,
-                shape=list(shape),
-                version="1",
-            )
-            made.bound[f"s{k}"] = 3
+            name, made.bound[f"s{k}"] = f"s{k}", 3
+            made.known[name] = Greeting(node=k, site=name, cases=3, shape=list(shape), **about)
         return made
 
     recipe = tiny()
@@ -182,7 +159,6 @@ def test_a_site_with_other_cases_does_not_stop_those_who_agree(tmp_path):
     assert _job_of_sites(recipe, found, 2).format.shape == (32, 32)
     assert list(found.known) == ["s0", "s2"]
     assert "(64, 64)" in found.refused()["node 1"]
-    with pytest.raises(RunError, match="do not fit together"):
-        _job_of_sites(recipe, roster((32, 32), (64, 64)), 1)
-    with pytest.raises(RunError, match="do not fit together"):
-        _job_of_sites(recipe, roster((32, 32), (64, 64), (32, 32)), 3)
+    for shapes, least in (([(32, 32), (64, 64)], 1), ([(32, 32), (64, 64), (32, 32)], 3)):
+        with pytest.raises(RunError, match="do not fit together"):
+            _job_of_sites(recipe, roster(*shapes), least)
