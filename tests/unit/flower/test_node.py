@@ -4,7 +4,6 @@ import json
 import resource
 import signal
 
-import cv2
 import numpy as np
 import pytest
 import torch
@@ -12,10 +11,11 @@ import torch
 from consortium import Trial, site_names, tiny, weights_of
 from feda3i.engine.run import run
 from feda3i.errors import RecipeError, RunError
+from feda3i.files import write_png
 from feda3i.flower import records
 from feda3i.flower.client_app import app
 from feda3i.flower.node import NodeSettings
-from feda3i.flower.records import Header
+from feda3i.flower.records import PROTOCOL, Header
 from feda3i.recipe import validate
 from feda3i.synthetic.federations import synthetic_skin
 from in_process import InProcessGrid
@@ -116,45 +116,32 @@ def test_a_recipe_that_is_none_is_refused(text):
         accepted(text)
 
 
-def ask(content, node_config, recipe):
-    config = {"recipe": json.dumps(recipe)}
-    grid = InProcessGrid(app, {"site-01": node_config}, config)
-    [identifier] = grid.push_messages([grid.message(content, 100, "query", ttl=60.0)])
-    [reply] = grid.pull_messages([identifier])
-    return records.read_header(reply.content)
-
-
-def test_an_order_of_another_protocol_is_refused(tmp_path):
-    content = records.write(Header("hello", protocol=99), {})
-    config = {**SETTINGS, "state-dir": str(tmp_path)}
-    header, body = ask(content, config, tiny().to_dict())
+def ask(config, recipe, protocol=PROTOCOL):
+    """Return why a node with this configuration refuses to say hello."""
+    grid = InProcessGrid(app, {"site-01": config}, {"recipe": json.dumps(recipe)})
+    content = records.write(Header("hello", protocol=protocol), {})
+    [reply] = grid.send_and_receive([grid.message(content, 100, "query", ttl=60.0)])
+    header, body = records.read_header(reply.content)
     assert header.kind == "refusal"
-    assert "protocol 99" in body["reason"]
+    return body["reason"]
 
 
-def test_errors_of_a_site_tell_no_path_and_no_file(tmp_path):
-    place = tmp_path / "ward-7"
+def test_a_refusal_has_a_reason_without_a_path_or_a_file(tmp_path):
     for part in ("images", "masks"):
-        (place / part).mkdir(parents=True)
-        (place / part / "mueller_anna.png").write_bytes(b"no picture")
-    config = {"site": "site-01", "state-dir": str(tmp_path / "state"), "data-dir": str(place)}
-    recipe = validate({**tiny().to_dict(), "data": {"name": "folder", "size": 32}})
-    header, body = ask(records.write(Header("hello"), {}), config, recipe.to_dict())
-    assert header.kind == "refusal"
-    assert "mueller" not in body["reason"]
-    assert "ward-7" not in body["reason"]
-
-
-def test_a_simulation_does_not_touch_real_masks(tmp_path):
-    config = {"site": "site-01", "state-dir": str(tmp_path), "data-dir": str(tmp_path)}
+        (tmp_path / "ward-7" / part).mkdir(parents=True)
+        (tmp_path / "ward-7" / part / "mueller_anna.png").write_bytes(b"no picture")
+    config = {"site": "site-01", "state-dir": str(tmp_path), "data-dir": str(tmp_path / "ward-7")}
+    values = {**tiny().to_dict(), "data": {"name": "folder", "size": 32}}
     for change, reason in (
+        ({}, "the site's data cannot be used"),
         ({"noise": {"name": "contour"}}, "noise is for simulations"),
         ({"method": {"name": "clean"}}, "reference row"),
     ):
-        values = {**tiny().to_dict(), "data": {"name": "folder"}, **change}
-        header, body = ask(records.write(Header("hello"), {}), config, values)
-        assert header.kind == "refusal"
-        assert reason in body["reason"]
+        told = ask(config, {**values, **change})
+        assert reason in told
+        assert "mueller" not in told
+        assert "ward-7" not in told
+    assert "protocol 99" in ask(config, values, protocol=99)
 
 
 def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
@@ -163,11 +150,10 @@ def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
     for name in made.names():
         write_cases(tmp_path / "all" / "train" / name, made.site(name))
     write_cases(tmp_path / "all" / "test" / "test", made.test)
-    values = tiny(rounds=2).to_dict()
-    values["data"] = {"name": "folder", "size": 32}
+    values = {**tiny(rounds=2).to_dict(), "data": {"name": "folder", "size": 32}}
     recipe = validate(values)
-    local_values = {**values["data"], "path": str(tmp_path / "all"), "partition": "by-folder"}
-    local = run(validate({**values, "data": local_values}), tmp_path / "local")
+    data = {**values["data"], "path": str(tmp_path / "all"), "partition": "by-folder"}
+    local = run(validate({**values, "data": data}), tmp_path / "local")
 
     trial = Trial(tmp_path, recipe, site_names(2))
     for name in trial.names:
@@ -176,8 +162,7 @@ def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
     network = trial.play(test=tmp_path / "all" / "test" / "test")
     ours, theirs = weights_of(network.path), weights_of(local.path)
     assert list(ours) == list(theirs)
-    for name, value in ours.items():
-        assert np.array_equal(value, theirs[name]), name
+    assert all(np.array_equal(value, theirs[name]) for name, value in ours.items())
     assert network.scores == pytest.approx(local.scores, abs=0, rel=0, nan_ok=True)
     # The server knows neither the paths nor the names of the cases of any site.
     known = "".join(p.read_text("utf-8") for p in network.path.glob("*.json*"))
@@ -186,8 +171,7 @@ def test_sites_with_their_own_folders_equal_a_local_run(tmp_path):
 
 
 def test_without_test_cases_sites_score_their_own(tmp_path):
-    made = synthetic_skin(sites=1, cases=5, test=3, size=32)
-    site = tmp_path / "site"
+    made, site = synthetic_skin(sites=1, cases=5, test=3, size=32), tmp_path / "site"
     write_cases(site / "train", made.train)
     write_cases(site / "test", made.test)
     recipe = validate({**tiny(rounds=1).to_dict(), "data": {"name": "folder", "size": 32}})
@@ -201,8 +185,6 @@ def test_without_test_cases_sites_score_their_own(tmp_path):
 
 
 def write_cases(folder, cases):
-    for part in ("images", "masks"):
-        (folder / part).mkdir(parents=True)
     for name, image, mask in zip(cases.ids, cases.images, cases.masks, strict=True):
-        cv2.imwrite(str(folder / "images" / f"{name}.png"), image[..., ::-1])
-        cv2.imwrite(str(folder / "masks" / f"{name}.png"), mask * 255)
+        write_png(folder / "images" / f"{name}.png", image)
+        write_png(folder / "masks" / f"{name}.png", mask * 255)

@@ -1,9 +1,11 @@
 """Orders and replies survive the wire unchanged; nothing else gets through."""
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, RecordDict
+from flwr.app import RecordDict
 from hypothesis import given, settings
 
 from feda3i.core.layout import Entry, Layout
@@ -35,40 +37,26 @@ def params(seed=0):
 def test_replies_come_back_as_they_were(found, cases):
     reply = Reply("fit", 3, "A", cases, found, params(), seconds=1.5)
     content = records.write_reply(reply, "run", "layout")
-    header, body = records.read_header(content)
-    back = records.read_reply(content, header, body, LAYOUT)
-    assert (back.task, back.round, back.site, back.cases) == ("fit", 3, "A", cases)
-    assert back.numbers == found
-    assert back.seconds == 1.5
-    assert np.array_equal(back.params.values, reply.params.values)
-    assert np.array_equal(back.params.counts, reply.params.counts)
+    back = records.read_reply(content, *records.read_header(content), LAYOUT)
+    assert replace(back, params=None) == replace(reply, params=None)
+    assert all(map(np.array_equal, back.params, reply.params))
 
 
 def test_orders_come_back_as_they_were():
     order = Order("fit", 2, "A", params(), {"lr": 0.1, "flag": True}, {"near": params(1)})
     content = records.write_order(order, "run", "layout", records.pack_params(order.params))
-    header, body = records.read_header(content)
-    back = records.read_order(content, header, body, LAYOUT, ("near", "far"))
+    read = content, *records.read_header(content), LAYOUT
+    back = records.read_order(*read, ("near", "far"))
     assert (back.settings, list(back.networks)) == (dict(order.settings), ["near"])
     assert np.array_equal(back.networks["near"].values, order.networks["near"].values)
     with pytest.raises(WireError, match=r"arrays\.near"):
-        records.read_order(content, header, body, LAYOUT, ())
+        records.read_order(*read, ())
 
 
 def test_a_survey_reply_holds_no_parameters():
     content = records.write_reply(Reply("survey", 1, "A", 3, {}, params()), "run", "layout")
-    header, body = records.read_header(content)
     with pytest.raises(WireError, match="not declared"):
-        records.read_reply(content, header, body, LAYOUT)
-
-
-def test_pickled_arrays_are_never_read():
-    stolen = Array("float32", (10,), "numpy.ndarray", b"\x80\x04\x95" + bytes(20))
-    content = RecordDict(
-        {"arrays": ArrayRecord({"values": stolen, "counts": Array(np.zeros(1, np.int64))})}
-    )
-    with pytest.raises(WireError, match="expected float32"):
-        records.read_params(content, LAYOUT, ("",))
+        records.read_reply(content, *records.read_header(content), LAYOUT)
 
 
 def test_a_message_of_something_else_is_refused():

@@ -23,9 +23,9 @@ from flwr.serverapp.strategy import (
 )
 
 from consortium import flower_task
-from feda3i.errors import RecipeError
+from feda3i.errors import RecipeError, WireError
 from feda3i.flower.redraw import COLUMNS, Redraw, redraw_masks
-from feda3i.flower.strategy import FedA3I, early_arrays, stage_numbers, survey_record
+from feda3i.flower.strategy import FedA3I, _read_survey, early_arrays, stage_numbers, survey_record
 from feda3i.quality import SiteSurvey, group_sites, mix_by_stage, site_weights
 from in_process import InProcessGrid
 from waiting import HANG
@@ -33,7 +33,6 @@ from waiting import HANG
 EXAMPLE = Path(__file__).parents[3] / "examples" / "existing_flower_app"
 Q = [[0.9, 0.2], [0.6, 0.25], [0.4, 0.3], [0.2, 0.8], [0.25, 0.5]]
 CASES = [4, 8, 4, 2, 6]
-OFFSETS = [3.0, 2.0, 1.5, -1.0, 0.0]
 NODES = {f"node-{k}": {"number": k} for k in range(5)}
 START = {"a.w": np.zeros((2, 3), np.float32), "b.w": np.zeros(4, np.float32)}
 
@@ -45,23 +44,16 @@ def make_app(asked, mods=()):
     @app.train(mods=list(mods))
     def train(message: Message, context: Context) -> Message:
         number = int(context.node_config["number"])
-        moved = {
-            name: Array(message.content["arrays"][name].numpy() + number + 1) for name in START
-        }
-        with_counter = "b.counter" in message.content["arrays"] or not mods
-        counter = {"b.counter": Array(np.asarray(number, np.int64))} if with_counter else {}
-        content = RecordDict(
-            {
-                "arrays": ArrayRecord({**moved, **counter}),
-                "metrics": MetricRecord({"num-examples": CASES[number]}),
-            }
-        )
+        given, counter = message.content["arrays"], Array(np.asarray(number, np.int64))
+        arrays = {name: Array(given[name].numpy() + number + 1) for name in START}
+        if "b.counter" in given or not mods:
+            arrays["b.counter"] = counter
+        metrics = MetricRecord({"num-examples": CASES[number]})
+        content = RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics})
         early = early_arrays(message)
         if early is not None:
             asked.append((number, message.content["config"]["server-round"], early["a.w"].numpy()))
-            pair = np.array([Q[number]])
-            offset = np.array([[OFFSETS[number], 0.1]])
-            survey = SiteSurvey(pair, np.array([CASES[number]]), offset=offset)
+            survey = SiteSurvey(np.array([Q[number]]), np.array([CASES[number]]))
             content["survey"] = survey_record(survey)
         return Message(content, reply_to=message)
 
@@ -72,9 +64,11 @@ def weighted(**options):
     return FedA3I(t1=1, fraction_evaluate=0.0, **options)
 
 
-def play(strategy, rounds, start=START, mods=()):
+def play(strategy, rounds, start=START, mods=(), online=NODES):
+    """Return the arrays at the end, and which nodes were asked for a survey, when, with what."""
     asked = []
     grid = InProcessGrid(make_app(asked, mods), NODES, {})
+    grid.online = online
     with flower_task():
         arrays = ArrayRecord({name: Array(value) for name, value in start.items()})
         result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
@@ -117,15 +111,11 @@ def test_quality_gives_no_node_more_than_the_cap():
 
 
 def test_a_resumed_strategy_goes_on_where_it_was():
-    def again(arrays):
-        return {name: array for name, array in arrays.items() if name in START}
-
     whole, _ = play(weighted(), 4)
-    first = weighted()
+    first, second = weighted(), weighted()
     half, _ = play(first, 2)
-    second = weighted()
     second.restore(first.state())
-    found, asked = play(second, 2, start=again(half))
+    found, asked = play(second, 2, start={name: half[name] for name in START})
     assert asked == []
     assert second.rounds == 4
     assert all(np.array_equal(found[name], value) for name, value in whole.items())
@@ -140,13 +130,15 @@ class WithAdam(FedAdam, FedA3I):
 class Doubled(FedAvg):
     def aggregate_train(self, server_round, replies):
         arrays, metrics = super().aggregate_train(server_round, replies)
-        return ArrayRecord(
-            {n: Array(np.asarray(2 * a.numpy())) for n, a in arrays.items()}
-        ), metrics
+        doubled = {name: Array(np.asarray(2 * a.numpy())) for name, a in arrays.items()}
+        return ArrayRecord(doubled), metrics
 
 
 class Mine(Doubled, FedA3I):
     t1 = 1
+
+
+WITH_COUNTER = {**START, "b.counter": np.asarray(0, np.int64)}
 
 
 def test_it_composes_with_other_strategies():
@@ -156,9 +148,8 @@ def test_it_composes_with_other_strategies():
     assert np.array_equal(doubled["a.w"], 2 * ours["a.w"])
     play(mine, 2)
     assert mine.rating is not None
-    start = {**START, "b.counter": np.asarray(0, np.int64)}
     adam = WithAdam(fraction_evaluate=0.0, eta=0.5)
-    moved, asked = play(adam, 2, start=start)
+    moved, asked = play(adam, 2, start=WITH_COUNTER)
     assert {number for number, _, _ in asked} == {0, 1, 2, 3, 4}
     assert set(map(len, adam.weights.values())) == {2}
     assert np.isfinite(moved["a.w"]).all()
@@ -167,9 +158,8 @@ def test_it_composes_with_other_strategies():
 def test_it_works_under_differential_privacy():
     wrapped = weighted()
     quiet = DifferentialPrivacyServerSideFixedClipping(wrapped, 0.0, 1e9, 5)
-    start = {**START, "b.counter": np.asarray(0, np.int64)}
-    private, _ = play(quiet, 2, start=start)
-    plain, _ = play(weighted(), 2, start=start)
+    private, _ = play(quiet, 2, start=WITH_COUNTER)
+    plain, _ = play(weighted(), 2, start=WITH_COUNTER)
     assert private["a.w"] == pytest.approx(plain["a.w"])
     assert wrapped.rating is not None
     wrapped = weighted()
@@ -185,11 +175,7 @@ def test_it_works_under_differential_privacy():
 
 
 def test_a_node_that_comes_later_is_asked_with_the_early_model():
-    online = set(NODES) - {"node-3"}
-    strategy = weighted(max_share=1)
-    asked = []
-    grid = InProcessGrid(make_app(asked), NODES, {})
-    grid.online = online
+    online, strategy = set(NODES) - {"node-3"}, weighted(max_share=1)
     original = strategy.aggregate_train
 
     def aggregate(server_round, replies):
@@ -198,11 +184,8 @@ def test_a_node_that_comes_later_is_asked_with_the_early_model():
         return original(server_round, replies)
 
     strategy.aggregate_train = aggregate
-    with flower_task():
-        arrays = ArrayRecord({name: Array(value) for name, value in START.items()})
-        strategy.start(grid, arrays, num_rounds=3, timeout=HANG)
-    late = [(number, when) for number, when, _ in asked if number == 3]
-    assert late == [(3, 3)]
+    _, asked = play(strategy, 3, online=online)
+    assert [(number, when) for number, when, _ in asked if number == 3] == [(3, 3)]
     early = {when: value for _, when, value in asked}
     assert np.array_equal(early[2], early[3])
     assert np.sum(list(strategy.weights.values()), axis=0) == pytest.approx(1.0)
@@ -217,12 +200,8 @@ def test_stages_are_found_by_name():
 
 
 def test_a_survey_that_is_none_is_refused():
-    from feda3i.errors import WireError
-    from feda3i.flower.strategy import _read_survey
-
     fine = {"q": [[1, 1]], "cases": [3]}
-    odd = [{"q": [[10**400, 1]]}, {"q": 7}, {"cases": [1, 2]}]
-    odd += [{"q": "x"}, {"cases": None}]
+    odd = [{"q": [[10**400, 1]]}, {"q": 7}, {"q": "x"}, {"cases": [1, 2]}, {"cases": None}]
     texts = [json.dumps({**fine, **change}) for change in odd]
     for text in ("{", "[]", "[" * 10_000, "x" * 100_000, *texts):
         with pytest.raises(WireError):
