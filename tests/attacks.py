@@ -24,6 +24,10 @@ def forge(reply, **changes):
     return reply
 
 
+def with_body(**changes):
+    return lambda reply: forge(reply, **changes)
+
+
 def only(site, kind, change, rounds=None):
     """Return a tamper function that changes messages of one kind from one site."""
 
@@ -73,10 +77,6 @@ def with_bytes(data, dtype="float32", shape=(3,), stype=records.RAW):
     return with_arrays(values=Array(dtype, shape, stype, data))
 
 
-def with_loss(loss):
-    return lambda reply: forge(reply, numbers={"loss": loss})
-
-
 def npy(header):
     """Return the beginning of a numpy file with any header."""
     text = header.encode()
@@ -88,28 +88,24 @@ HEADERS = ["(" * 50, "'''abc", "(1L,", "{'descr': ('<f4',), 'fortran_order': Fal
 
 
 def one(value):
-    def change(vector):
-        vector[3] = value
-        return vector
-
-    return change
+    return lambda vector: np.concatenate([vector[:3], [value], vector[4:]]).astype(vector.dtype)
 
 
 FORGED = {
-    "huge loss": (with_loss(HUGE), "'loss': expected a number from"),
-    "true as loss": (with_loss(True), "expected a number from"),
-    "NaN as loss": (with_loss(math.nan), "finite"),
-    "text as loss": (with_loss(UGLY), "expected a number from"),
-    "far too large a loss": (with_loss(1e300), "1e+30"),
-    "huge seconds": (lambda r: forge(r, seconds=HUGE), "seconds"),
-    "negative seconds": (lambda r: forge(r, seconds=-1), "seconds"),
-    "NaN as seconds": (lambda r: forge(r, seconds=math.nan), "seconds"),
-    "true as seconds": (lambda r: forge(r, seconds=True), "seconds"),
-    "huge cases": (lambda r: forge(r, cases=HUGE), "number of cases"),
-    "negative cases": (lambda r: forge(r, cases=-3), "number of cases"),
-    "true as cases": (lambda r: forge(r, cases=True), "number of cases"),
-    "a float as cases": (lambda r: forge(r, cases=3.0), "number of cases"),
-    "ten times its cases": (lambda r: forge(r, cases=30), "30 cases, but had registered"),
+    "huge loss": (with_body(numbers={"loss": HUGE}), "'loss': expected a number from"),
+    "true as loss": (with_body(numbers={"loss": True}), "expected a number from"),
+    "NaN as loss": (with_body(numbers={"loss": math.nan}), "finite"),
+    "text as loss": (with_body(numbers={"loss": UGLY}), "expected a number from"),
+    "far too large a loss": (with_body(numbers={"loss": 1e300}), "1e+30"),
+    "huge seconds": (with_body(seconds=HUGE), "seconds"),
+    "negative seconds": (with_body(seconds=-1), "seconds"),
+    "NaN as seconds": (with_body(seconds=math.nan), "seconds"),
+    "true as seconds": (with_body(seconds=True), "seconds"),
+    "huge cases": (with_body(cases=HUGE), "number of cases"),
+    "negative cases": (with_body(cases=-3), "number of cases"),
+    "true as cases": (with_body(cases=True), "number of cases"),
+    "a float as cases": (with_body(cases=3.0), "number of cases"),
+    "ten times its cases": (with_body(cases=30), "30 cases, but had registered"),
     "3e38": (with_values(one(3e38)), "3e+38"),
     "-3e38": (with_values(one(-3e38)), "3e+38"),
     "infinite": (with_values(one(-np.inf)), "infinite"),
@@ -126,7 +122,7 @@ FORGED = {
     "another type": (with_values(lambda v: v.astype(np.float16)), "float16"),
     "an undeclared array": (with_arrays(pixels=Array(np.zeros((8, 8), np.uint8))), "pixels"),
     "an undeclared record": (with_arrays("gradients", g=Array(np.zeros(3))), "gradients"),
-    "an undeclared number": (lambda r: forge(r, numbers={"loss": 1.0, "age": 61.0}), "age"),
+    "an undeclared number": (with_body(numbers={"loss": 1.0, "age": 61.0}), "age"),
     "another run": (with_header(run="f" * 32), "expected an answer to"),
     "another site's name": (with_header(site="site-01"), "expected an answer to"),
     "an older protocol": (with_header(protocol=0), "protocol 0"),
@@ -134,7 +130,7 @@ FORGED = {
     "a huge text": (with_header(body=" " * (records.MAX_TEXT + 1)), "at most"),
     "a count near its end": (with_arrays(counts=one(2**63 - 1)), "integer buffers"),
     "negative variances": (with_values(lambda v: -np.abs(v)), "variances"),
-    "an ugly name": (lambda r: forge(r, numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
+    "an ugly name": (with_body(numbers={"loss": 1.0, UGLY: 1.0}), r"\x1b"),
     "an ugly refusal": (lambda r: with_header(kind="refusal")(forge(r, reason=UGLY)), r"\x1b"),
     "an ugly error": (lambda r: Message(Error(8, UGLY), reply_to=r), r"crashed (\x1b"),
 }
@@ -157,12 +153,12 @@ def with_garbage(reply):
     return reply
 
 
+# Fails where Flower puts the message together, before anything of ours sees it.
 UNREADABLE = {"bytes of no record": (with_garbage, "cannot be read")}
-"""Fails where Flower puts the message together, before anything of ours sees it."""
 
 
 def add_noise(vector):
-    """Add noise to everything; variances stay above zero."""
+    """Return values with noise; variances stay above zero."""
     noise = np.random.default_rng(7).normal(0, 100.0, len(vector))
     return (vector + np.abs(noise)).astype(np.float32)
 
@@ -179,14 +175,8 @@ def with_survey(reply, value=HUGE):
 
 
 HELLOS = [
-    {"cases": HUGE},
-    {"cases": 10**15},
-    {"cases": True},
-    {"cases": 0},
+    *({"cases": cases} for cases in (HUGE, 10**15, True, 0)),
     {"channels": HUGE},
     {"classes": -1},
-    {"shape": [HUGE, 32]},
-    {"shape": [65536, 65536]},
-    {"shape": [32, math.nan]},
-    {"shape": "32"},
+    *({"shape": shape} for shape in ([HUGE, 32], [65536, 65536], [32, math.nan], "32")),
 ]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +21,7 @@ from waiting import HANG
 
 
 def tiny(
-    rounds: int = 3,
-    sites: int = 3,
-    method: str = "fedavg",
-    options: dict | None = None,
-    **changes: object,
+    rounds: int = 3, sites: int = 3, method: str = "fedavg", options: Any = None, **changes: object
 ) -> Recipe:
     """Return a recipe of a second or two."""
     values = {
@@ -49,23 +46,21 @@ class Trial:
         self, folder: Path, recipe: Recipe, names: list[str], tamper: Callable | None = None
     ) -> None:
         self.folder, self.recipe, self.names = folder, recipe, names
-        nodes = {
-            name: {"site": name, "state-dir": str(folder / "state"), "allow-synthetic": True}
-            for name in names
-        }
+        about = {"state-dir": str(folder / "state"), "allow-synthetic": True}
+        nodes = {name: {"site": name, **about} for name in names}
         config = {"recipe": json.dumps(recipe.to_dict()), "run": "trial"}
         self.grid = InProcessGrid(app, nodes, config, tamper)
 
-    def play(self, run: str = "trial", **settings: object) -> Result:
+    def play(self, listener: Any = None, **settings: object) -> Result:
         """Play the whole run over the grid."""
         given = {"sites": tuple(self.names), "patience": 1.0, **settings}
-        listener = given.pop("listener", None) or Silent()
-        described = ServerSettings(self.recipe, self.folder / run, **given)
+        described = ServerSettings(self.recipe, self.folder / "trial", **given)
+        about = {"poll": 0.005, "make": self.grid.message}
         with one_thread():
-            return serve(self.grid, described, listener, poll=0.005, make=self.grid.message)
+            return serve(self.grid, described, listener or Silent(), **about)
 
-    def events(self, kind: str, run: str = "trial") -> list[dict]:
-        return list(read_events(self.folder / run / "events.jsonl", kind))
+    def events(self, kind: str) -> list[dict]:
+        return list(read_events(self.folder / "trial" / "events.jsonl", kind))
 
 
 @contextmanager

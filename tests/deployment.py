@@ -13,6 +13,18 @@ from waiting import HANG, wait_until
 class Consortium(deploy_demo.Consortium):
     """A consortium whose sites can stop, and to which a site without a registered key can come."""
 
+    def start(self, sites, **environments):
+        """Start the server and sites, some in an environment of their own, and wait for them."""
+        self.start_server()
+        for site in sites:
+            self.start_site(site, environments.get(site))
+        wait_until(lambda: self.statuses().count("online") >= len(sites), pause=0.5)
+
+    def statuses(self):
+        """Return the status of every registered node."""
+        listed = control.flwr(self.server, "supernode", "list", control.SUPERLINK)
+        return [node["status"] for node in listed["nodes"]]
+
     def stop(self, name):
         """Ask a site to stop, as an engineer there would, and wait until it has."""
         self._signal(name, signal.SIGTERM)
@@ -25,55 +37,36 @@ class Consortium(deploy_demo.Consortium):
         (self.server / "keys" / f"{site}.pub").unlink()
         self._settle(site)
 
+    def said(self, name):
+        return self.log(name).read_text("utf-8")
 
-def small(recipe, **engine):
+    def events(self, run, kind="round"):
+        path = self.runs / run / "events.jsonl"
+        return list(read_events(path, kind)) if path.exists() else []
+
+    def wait_for(self, number, run, count, kind="round"):
+        """Wait until a run's log has so many events of a kind; a run that has ended will not."""
+
+        def is_so():
+            if len(self.events(run, kind)) >= count:
+                return True
+            state, details = control.state_of(self.server, number)
+            assert not state.startswith("finished"), f"{state}: {details}"
+            return False
+
+        wait_until(is_so, lambda: self.said("server")[-3000:], pause=0.5)
+
+    def finish(self, number, run):
+        """Wait for the end of a run; return its rounds."""
+        list(control.follow(self.server, number, self.runs / run))
+        return self.events(run)
+
+
+def small(sites, method="fedavg", rounds=4, **engine):
+    """Return a recipe whose rounds cost little but the messages."""
+    recipe = deploy_demo.recipe_of(sites, method, rounds)
     values = recipe.to_dict()
     values["engine"].update(engine)
     values["data"].update(cases=4, test=4, size=32)
     values["model"]["width"] = 4
     return validate(values)
-
-
-def events_of(consortium, run_name, kind):
-    path = consortium.runs / run_name / "events.jsonl"
-    return list(read_events(path, kind)) if path.exists() else []
-
-
-def rounds_of(consortium, run_name):
-    return events_of(consortium, run_name, "round")
-
-
-def wait_for_event(consortium, run, run_name, kind, count=1):
-    """Wait until a run's log has so many events of a kind; a run that has ended will not."""
-
-    def is_so():
-        if len(events_of(consortium, run_name, kind)) >= count:
-            return True
-        state, details = control.state_of(consortium.server, run)
-        assert not state.startswith("finished"), f"{state}: {details}"
-        return False
-
-    wait_until(is_so, lambda: consortium.log("server").read_text("utf-8")[-3000:], pause=0.5)
-
-
-def wait_for_round(consortium, run, run_name, number):
-    wait_for_event(consortium, run, run_name, "round", number)
-
-
-def wait_for_nodes(consortium, sites):
-    def is_so():
-        return statuses(consortium).count("online") >= len(sites)
-
-    wait_until(is_so, pause=0.5)
-
-
-def statuses(consortium):
-    """Return the status of every registered node."""
-    listed = control.flwr(consortium.server, "supernode", "list", control.SUPERLINK)
-    return [node["status"] for node in listed["nodes"]]
-
-
-def finish(consortium, run, name):
-    """Wait for the end of a run; return its rounds."""
-    list(control.follow(consortium.server, run, consortium.runs / name))
-    return rounds_of(consortium, name)

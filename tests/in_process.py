@@ -22,9 +22,11 @@ class InProcessGrid(Grid):
     """Nodes of one ``ClientApp``, called when the server asks for their replies.
 
     ``nodes`` are their names with their node config, ``run_config`` the settings that all of them
-    see. ``online`` says who is connected. ``tamper`` is called with a node's name and its reply; it
-    returns what the server gets, or ``None`` for a reply that has not come yet.
+    see. ``online`` says who is connected. ``tamper`` gets a node's name and its reply, and returns
+    what the server gets: ``None`` for a reply that has not come yet.
     """
+
+    run = None
 
     def __init__(
         self,
@@ -41,8 +43,6 @@ class InProcessGrid(Grid):
         self.activated: dict[str, str] = dict.fromkeys(nodes, "1")
         self._sent: list[Message] = []
         self._answered: dict[str, Message] = {}
-
-    run = None
 
     def set_run(self, run: Any) -> None:
         """Do nothing: there is one run."""
@@ -61,19 +61,16 @@ class InProcessGrid(Grid):
         return [number for number, name in self.nodes.items() if name in self.online]
 
     def get_nodes(self) -> list[Node]:
-        names = {number: self.nodes[number] for number in self.get_node_ids()}
-        return [Node(number, name, self.activated[name]) for number, name in names.items()]
+        names = [(number, self.nodes[number]) for number in self.get_node_ids()]
+        return [Node(number, name, self.activated[name]) for number, name in names]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Take messages; their nodes get copies."""
         before = len(self._sent)
-        for message in messages:
-            to, content, number = message.metadata, copy.deepcopy(message.content), len(self._sent)
-            self._sent.append(
-                self.message(
-                    content, to.dst_node_id, to.message_type, ttl=to.ttl, number=str(number)
-                )
-            )
+        for number, message in enumerate(messages, start=before):
+            to, content = message.metadata, copy.deepcopy(message.content)
+            made = to.dst_node_id, to.message_type
+            self._sent.append(self.message(content, *made, ttl=to.ttl, number=str(number)))
         return [str(number) for number in range(before, len(self._sent))]
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
@@ -85,17 +82,14 @@ class InProcessGrid(Grid):
             if name not in self.online:
                 continue
             if identifier not in self._answered:
-                self._answered[identifier] = self._ask(name, message)
+                config = dict(self.node_config[name]), RecordDict(), dict(self.run_config)
+                context = Context(1, message.metadata.dst_node_id, *config)
+                self._answered[identifier] = self.app(message, context)
             reply = self.tamper(name, copy.deepcopy(self._answered[identifier]))
             if reply is not None:
                 del self._answered[identifier]
                 replies.append(reply)
         return replies
-
-    def _ask(self, name: str, message: Message) -> Message:
-        about = message.metadata
-        config = dict(self.node_config[name]), RecordDict(), dict(self.run_config)
-        return self.app(message, Context(about.run_id, about.dst_node_id, *config))
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

@@ -5,6 +5,7 @@ Whatever it sends costs that site; the run goes on with the others, and the log 
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,7 @@ pytest.importorskip("flwr")
 
 import attacks
 from consortium import Trial, site_names, weights_of
-from deployment import Consortium, events_of, finish, small, wait_for_nodes
-from feda3i.flower.deploy_demo import recipe_of
+from deployment import Consortium, small
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -29,31 +29,31 @@ class Hostile:
     """A node that spoils its messages after a plan."""
 
     def __init__(self, consortium, folder):
-        self.consortium = consortium
-        self.plan = folder / "plan.json"
+        self.consortium, self.plan = consortium, folder / "plan.json"
         script = consortium.folder / "sites" / BAD / "bin" / "flwr-clientapp"
         attacker = Path(__file__).parents[1] / "attacker.py"
         text = script.read_text("utf-8").replace("-m feda3i.flower.guard", str(attacker))
         assert str(attacker) in text
         script.write_text(text.replace("exec ", f"FEDA3I_ATTACK={self.plan} exec "))
-        self.will()
 
-    def will(self, **attacks_of):
-        """Make a plan: kind of message -> names of attacks, one after the other."""
+    def run(self, name, rounds, method="fedavg", restarts=0, engine=(), **attacks_of):
+        """Play a run with a plan (kind of message -> names of attacks); return its rounds."""
         for used in self.plan.parent.glob(f"{self.plan.name}.*"):
             used.unlink()
         self.plan.write_text(json.dumps(attacks_of))
+        recipe = small(3, method, rounds, **{"min_sites": 2, "deadline": 600, **dict(engine)})
+        number = self.consortium.start_run(recipe, name)
+        for count in range(1, restarts + 1):
+            wait_until(lambda count=count: self.has_uploaded() >= count, pause=0.2)
+            self.consortium.stop(BAD)
+            self.consortium.start_site(BAD)
+        found = self.consortium.finish(number, name)
+        assert (self.consortium.runs / name / "DONE").exists()
+        assert not self.consortium.events(name, "resume")
+        return found
 
     def has_uploaded(self):
-        return self.consortium.log(BAD).read_text("utf-8").count("Sent successfully")
-
-    def restart(self):
-        self.consortium.stop(BAD)
-        self.consortium.start_site(BAD)
-
-
-def recipe_for(rounds, method="fedavg", **engine):
-    return small(recipe_of(3, method, rounds), **{"min_sites": 2, "deadline": 600, **engine})
+        return self.consortium.said(BAD).count("Sent successfully")
 
 
 def is_clean(event):
@@ -62,20 +62,16 @@ def is_clean(event):
 
 def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
     with Consortium(tmp_path / "c", site_names(3), patience=1800) as consortium:
-        consortium.start_server()
         hostile = Hostile(consortium, tmp_path)
-        for name in site_names(3):
-            consortium.start_site(name)
-        wait_for_nodes(consortium, site_names(3))
+        hostile.plan.write_text("{}")
+        consortium.start(site_names(3))
 
         # Odd hellos, each after a restart, while the server waits for the site; then every forged
         # reply, one a round; then it is honest.
-        hostile.will(hello=[f"hello {number}" for number in ODD], fit=list(FITS))
-        run = consortium.start_run(recipe_for(len(FITS) + 1), "forged")
-        for count in range(1, len(ODD) + 1):
-            wait_until(lambda count=count: hostile.has_uploaded() >= count, pause=0.2)
-            hostile.restart()
-        *faulty, good = finish(consortium, run, "forged")
+        hellos = [f"hello {number}" for number in ODD]
+        *faulty, good = hostile.run(
+            "forged", len(FITS) + 1, restarts=len(ODD), hello=hellos, fit=list(FITS)
+        )
         refusals = faulty[0]["refusals"]
         assert len(refusals) == len(ODD)
         assert all(line.startswith(f"{BAD}: its hello") for line in refusals)
@@ -85,41 +81,29 @@ def test_a_hostile_site_costs_itself_and_not_the_run(tmp_path):
             assert is_clean(event), fault
             assert math.isfinite(event["loss"])
         assert good["missing"] == {}
-        log = consortium.log("server").read_text("utf-8")
-        assert "\x1b]0;" not in log
-        assert "\u202e" not in log
+        assert not re.search("\x1b]0;|\u202e", consortium.said("server"))
 
         # Numbers within all limits that would spoil the model: the guard, which is on by default.
-        hostile.will(fit=["limit", "noise"])
-        guarded = recipe_for(3)
-        run = consortium.start_run(guarded, "guarded")
-        *spoiled, good = finish(consortium, run, "guarded")
+        *spoiled, good = hostile.run("guarded", 3, fit=["limit", "noise"])
         assert [list(event["guarded"]) for event in spoiled] == [[BAD], [BAD]]
         assert all(list(event["missing"]) == [BAD] for event in spoiled)
         assert "guarded" not in good
         assert good["loss"] < 2
 
         # Ten times its cases from the first hello on: nobody can count them, the cap holds.
-        hostile.will(hello=["40 cases"], fit=["40 cases"] * 2)
-        run = consortium.start_run(recipe_for(2, max_share=0.4), "cap")
-        for event in finish(consortium, run, "cap"):
+        lies = {"hello": ["40 cases"], "fit": ["40 cases"] * 2}
+        for event in hostile.run("cap", 2, engine={"max_share": 0.4}, **lies):
             assert event["missing"] == {}
             assert event["weights"][BAD] == pytest.approx(0.4)
 
         # A survey of 400 digits: FedA3I goes on, with weights that sum to one.
-        hostile.will(survey=["survey"] * 9)
-        run = consortium.start_run(recipe_for(3, "feda3i"), "survey")
-        events = finish(consortium, run, "survey")
+        events = hostile.run("survey", 3, "feda3i", survey=["survey"] * 9)
         assert [event["answered"] for event in events] == [3, 3, 3]
         assert any(BAD in event.get("survey_missing", {}) for event in events)
-        for name in ("forged", "guarded", "cap", "survey"):
-            assert (consortium.runs / name / "DONE").exists()
-            assert not events_of(consortium, name, "resume")
 
     # Nothing of the attacker was merged, so the model is that of a run in which it never answered.
     refuse = attacks.only(BAD, "fit", lambda reply: attacks.forge(reply, cases=-1), (1, 2))
-    silent = Trial(tmp_path / "silent", guarded, site_names(3), refuse)
-    silent.play()
-    expected = weights_of(tmp_path / "silent" / "trial")
-    found = weights_of(tmp_path / "c" / "runs" / "guarded")
+    recipe = small(3, rounds=3, min_sites=2, deadline=600)
+    silent = Trial(tmp_path / "silent", recipe, site_names(3), refuse).play()
+    expected, found = weights_of(silent.path), weights_of(tmp_path / "c" / "runs" / "guarded")
     assert all(np.array_equal(found[name], value) for name, value in expected.items())
