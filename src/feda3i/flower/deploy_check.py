@@ -20,8 +20,7 @@ from feda3i.flower.deploy_folders import FILE, read_settings
 from feda3i.flower.guard import COMMANDS
 from feda3i.flower.node import NodeSettings
 
-MAX_SKEW = 120.0
-"""Seconds that the site's clock may differ; Flower refuses signatures at about 300."""
+MAX_SKEW = 120.0  # seconds that the site's clock may differ; Flower refuses signatures at about 300
 LOOPBACK = ("127.0.0.1:", "localhost:")
 
 

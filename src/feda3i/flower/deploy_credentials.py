@@ -19,8 +19,7 @@ from feda3i.files import write_file
 
 Key = ec.EllipticCurvePrivateKey
 RENEW = "the operator renews it as GUIDE.md says and starts server and proxy again"
-SOON = 30.0
-"""Days before its end from which on a certificate's end is announced."""
+SOON = 30.0  # days before its end from which on a certificate's end is announced
 DAYS = 825
 AUTHORITY_DAYS = 3650
 """How long the authority's certificate is valid; every site holds a copy of it."""

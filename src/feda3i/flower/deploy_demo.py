@@ -26,8 +26,7 @@ from feda3i.flower import deploy_control as control
 from feda3i.flower.deploy_folders import ConsortiumSettings, write_consortium
 from feda3i.recipe import Recipe, validate
 
-PATIENCE = 1800.0
-"""Seconds after which a process that neither answers nor ends is given up."""
+PATIENCE = 1800.0  # seconds after which a process that neither answers nor ends is given up
 
 
 class Consortium:

@@ -23,10 +23,8 @@ from feda3i.core.messages import Order, Params, Reply, Task
 from feda3i.engine.events import mistake_of
 from feda3i.errors import DivergedError, WireError, printable, shown
 
-PROTOCOL = 3
-"""Raised whenever the meaning of a message changes; both sides must have the same."""
-MAX_TEXT = 2**22
-"""The longest body."""
+PROTOCOL = 3  # raised whenever the meaning of a message changes; both sides must have the same
+MAX_TEXT = 2**22  # the longest body
 RAW = "feda3i.little-endian"
 """How the bytes of an array are laid out, in Flower's field for the kind of serialisation."""
 _HEADER = "header"
@@ -36,11 +34,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, config=ConfigDict(strict=True))
 class Header:
-    """What every message says of itself.
-
-    ``run`` names the run in all its parts, also after a resume; ``layout`` is the digest of the
-    network's layout.
-    """
+    """What every message says of itself; ``layout`` is the digest of the network's layout."""
 
     kind: Task | Literal["hello", "score", "refusal"]
     run: _Short = ""
@@ -90,12 +84,9 @@ def read_header(content: RecordDict) -> tuple[Header, dict[str, Any]]:
         )
     header = checked(Header, record, "the header of a message")
     try:
-        body = json.loads(header.body)
-    except (ValueError, RecursionError):
-        raise WireError("the body of a message is not JSON") from None
-    if not isinstance(body, dict):
-        raise WireError("the body of a message is not an object")
-    return header, body
+        return header, {**json.loads(header.body)}
+    except (ValueError, RecursionError, TypeError):
+        raise WireError("the body of a message is not JSON of an object") from None
 
 
 def read_answer(content: RecordDict) -> tuple[Header, dict[str, Any]]:
@@ -119,10 +110,7 @@ def raw_array(vector: NDArray[Any]) -> Array:
 
 
 def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> dict[str, Params]:
-    """Return the parameters in a message by name; ``""`` is the network itself.
-
-    Anything that is not the header or one of ``names`` is an error.
-    """
+    """Return the parameters of these names, and of no other; ``""`` is the network itself."""
     allowed = {_place(name): name for name in names}
     found: dict[str, Params] = {}
     for key, record in content.items():
@@ -131,8 +119,7 @@ def read_params(content: RecordDict, layout: Layout, names: Sequence[str]) -> di
         if key not in allowed or not isinstance(record, ArrayRecord):
             raise WireError(f"the message holds {shown(key)}, which was not declared")
         if set(record) != {"values", "counts"}:
-            arrays = shown(sorted(record), 300)
-            raise WireError(f"expected the arrays values and counts, found {arrays}")
+            raise WireError(f"expected values and counts, found {shown(sorted(record), 300)}")
         found[allowed[key]] = Params(
             _vector_in(record, "values", "float32", layout.size),
             _vector_in(record, "counts", "int64", layout.integers),

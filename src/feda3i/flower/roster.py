@@ -21,8 +21,7 @@ from feda3i.flower import records
 from feda3i.flower.node import SITE_NAME
 from feda3i.flower.records import Header
 
-MAX_CASE = 2**31
-"""Numbers in all that one case can have."""
+MAX_CASE = 2**31  # numbers in all that one case can have
 MAX_REFUSALS = 100
 """Refusals kept for the next event: a node that is refused again and again fills no log."""
 HELLO_SECONDS = 600.0
@@ -75,9 +74,9 @@ class Roster:
 
     ``expected`` names the sites that belong to it, if that is known; others are turned away.
     ``bound`` holds the number of cases of every site that was ever there in this run: it decides
-    how much a site counts, so it cannot be changed on the way. ``layout`` is the digest of the
-    network that sites must build, ``None`` until the server knows. ``make`` makes a message:
-    Flower's class lets only processes that Flower has started do so.
+    how much a site counts, so it stays. ``layout`` is the digest of the network that sites must
+    build, if the server knows. ``make`` makes a message: Flower's class does so only in processes
+    that Flower has started.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """The round loop's orders over Flower's grid, with its own polling, deadlines and a quorum.
 
-Every order is one message. Replies are pulled one at a time and handed on in the order of the
-orders. A site that is offline, or that is restarted in the middle of a round, is asked (again) as
-soon as it is back, while there is time: an order can be repeated without harm, because site memory
-is kept per round at the site.
+Every order is one message, and replies are handed on in the order of the orders. A site that is
+away or was restarted is asked (again) while there is time: to repeat an order does no harm, because
+site memory is kept per round at the site.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from feda3i.flower.roster import LostError, Roster
 
 SITES = Path("state") / "sites.json"
 """Where a run folder remembers who took part, and with how many cases."""
-_LOOK_AROUND = 1.0
-"""Seconds between two looks at who is connected."""
+_LOOK_AROUND = 1.0  # seconds between two looks at who is connected
 _SHARE, _LONGEST = 0.02, 2.0
 """Seconds between two looks for answers: this share of the time waited so far, and the most."""
 
@@ -68,8 +66,7 @@ class FlowerTransport:
         self, roster: Roster, job: Job, run: str, folder: Path, test: Cases | None, poll: float
     ) -> None:
         self.roster, self.job, self.run, self.test, self.poll = roster, job, run, test, poll
-        self._file, self._written = folder / SITES, dict[str, int]()
-        self._digest = job.layout.digest()
+        self._file, self._digest = folder / SITES, job.layout.digest()
         self._facts: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._predictor: Predictor | None = None
 
@@ -77,9 +74,7 @@ class FlowerTransport:
         """Return every site that was ever there; newcomers are found here."""
         self.roster.refresh()
         cases = dict(sorted(self.roster.bound.items()))
-        if cases != self._written:
-            write_file(self._file, json.dumps(cases).encode())
-            self._written = cases
+        write_file(self._file, json.dumps(cases).encode())
         return cases
 
     def facts(self) -> dict[str, Any]:
@@ -179,8 +174,7 @@ class FlowerTransport:
         if not item.message:
             return None
         try:
-            content = self.roster.fetch(item.message)
-            if content is None:
+            if (content := self.roster.fetch(item.message)) is None:
                 return None
             if item.kind == "fit":
                 seconds = round(time.monotonic() - item.sent, 2)
@@ -209,9 +203,9 @@ class FlowerTransport:
 
 
 def _in_range(score: float) -> float:
-    if math.isfinite(score) and not 0 <= score <= MAX_NUMBER:  # a distance to nothing is NaN
-        raise ValueError(f"expected a number from 0 to {MAX_NUMBER:g}")
-    return score
+    if 0 <= score <= MAX_NUMBER or not math.isfinite(score):  # a distance to nothing is NaN
+        return score
+    raise ValueError(f"expected a number from 0 to {MAX_NUMBER:g}")
 
 
 _Score = Annotated[float, AfterValidator(_in_range)] | None
