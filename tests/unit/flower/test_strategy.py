@@ -64,15 +64,19 @@ def weighted(**options):
     return FedA3I(t1=1, fraction_evaluate=0.0, **options)
 
 
+def run_on(grid, strategy, rounds, start=START):
+    with flower_task():
+        arrays = ArrayRecord({name: Array(value) for name, value in start.items()})
+        result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
+    return {name: array.numpy() for name, array in result.arrays.items()}
+
+
 def play(strategy, rounds, start=START, mods=(), online=NODES):
     """Return the arrays at the end, and which nodes were asked for a survey, when, with what."""
     asked = []
     grid = InProcessGrid(make_app(asked, mods), NODES, {})
     grid.online = online
-    with flower_task():
-        arrays = ArrayRecord({name: Array(value) for name, value in start.items()})
-        result = strategy.start(grid, arrays, num_rounds=rounds, timeout=HANG)
-    return {name: array.numpy() for name, array in result.arrays.items()}, asked
+    return run_on(grid, strategy, rounds, start), asked
 
 
 def test_the_warm_up_is_fedavg():
@@ -289,9 +293,7 @@ def test_contours_are_moved_from_the_second_round_on(make):
     nodes = {f"node-{k}": {"offset": offset} for k, offset in enumerate(offsets)}
     grid = InProcessGrid(disc_app(trained), nodes, {})
     strategy = make(fraction_evaluate=0.0)
-    with flower_task():
-        start = ArrayRecord({name: Array(value) for name, value in START.items()})
-        strategy.start(grid, start, num_rounds=2, timeout=HANG)
+    run_on(grid, strategy, 2)
     first, second = dict(trained[:5]), dict(trained[5:])
     assert max(abs(area - 1) for area in first.values()) > 0.4
     assert max(abs(area - 1) for area in second.values()) < 0.15
@@ -310,8 +312,6 @@ def test_an_unreadable_offset_costs_nobody_a_round(caplog):
 
     grid = InProcessGrid(disc_app(trained), nodes, {}, tamper)
     strategy = Redraw(fraction_evaluate=0.0)
-    with flower_task():
-        start = ArrayRecord({name: Array(value) for name, value in START.items()})
-        strategy.start(grid, start, num_rounds=1, timeout=HANG)
+    run_on(grid, strategy, 1)
     assert sorted(strategy.moves) == ["101", "103"]
     assert caplog.text.count("unreadable offsets") == 2
