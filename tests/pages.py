@@ -1,5 +1,6 @@
 """Pages as a browser reads them, and texts that try to be more than text."""
 
+import re
 from html.parser import HTMLParser
 
 HOSTILE = [
@@ -39,3 +40,13 @@ def read(markup):
     reader.feed(markup)
     reader.close()
     return reader
+
+
+def check_inert(page):
+    """Nothing in a page can run but its own script; nothing turns or hides letters."""
+    reader = read(page)
+    assert reader.tags.count("script") == 1
+    assert "img" not in reader.tags
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x01\x1b]", page)
+    return "".join(reader.texts)

@@ -1,7 +1,6 @@
 """The gallery: the right cases, contours where masks are, pixels of this run or none."""
 
 import base64
-import json
 import re
 import shutil
 from io import BytesIO
@@ -9,7 +8,13 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-from feda3i.report.gallery import LARGEST, contours, embedded, flat
+from fake_runs import change_manifest
+from feda3i.engine.results import load_run
+from feda3i.files import write_png
+from feda3i.quality import shift_mask
+from feda3i.report.compare import part
+from feda3i.report.gallery import LARGEST, _redrawn, contours, drawn, embedded, flat
+from feda3i.testing import tiny_federation
 
 
 def decoded(address):
@@ -54,14 +59,10 @@ def test_of_a_volume_the_fullest_slice_is_shown():
 
 def test_a_site_shows_its_own_cases(feda3i, tmp_path, finished):
     for name, value in (("a", 90), ("b", 120)):
-        for folder in ("images", "masks"):
-            (tmp_path / "own" / folder).mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (32, 32), (value, 80, 70)).save(
-            tmp_path / "own" / "images" / f"{name}.png"
-        )
-        mask = Image.new("L", (32, 32), 0)
-        mask.paste(255, (8, 8, 20, 20))
-        mask.save(tmp_path / "own" / "masks" / f"{name}.png")
+        picture, mask = np.full((32, 32, 3), value, np.uint8), np.zeros((32, 32), np.uint8)
+        mask[8:20, 8:20] = 255
+        write_png(tmp_path / "own" / "images" / f"{name}.png", picture)
+        write_png(tmp_path / "own" / "masks" / f"{name}.png", mask)
     options = ("--gallery", 5, "--data", tmp_path / "own", "--out", tmp_path / "r.html")
     code, _, err = feda3i("report", finished, *options)
     assert code == 0, err
@@ -73,12 +74,39 @@ def test_a_site_shows_its_own_cases(feda3i, tmp_path, finished):
 
 def test_other_data_than_those_of_the_run_are_not_shown(feda3i, tmp_path, finished):
     run = shutil.copytree(finished, tmp_path / "run")
-    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    manifest["data"]["sha256"] = "0" * 64
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(run, data=load_run(run).manifest["data"] | {"sha256": "0" * 64})
     code, out, err = feda3i("report", run, "--gallery", 3)
     assert code == 0
     assert "the data of" in err
     assert "changed since the run began" in err
     assert "data:image" not in (run / "report.html").read_text("utf-8")
     assert out.strip().endswith("report.html")
+
+
+def test_the_gallery_shows_contours_before_and_after():
+    clean = tiny_federation()
+    masks = np.stack([shift_mask(mask, 2.0) for mask in clean.train.masks]).astype(np.uint8)
+    federation = clean.with_masks(masks)
+    moved = {"site-2": [-16.0], "site-3": [0.0], "site-1": [-8.0]}
+    pictures = _redrawn(moved, federation, 3)
+    assert [one.site for one in pictures] == ["site-2", "site-1", "site-2"]
+    first = pictures[0]
+    k = int(federation.sites["site-2"][0])
+    assert first.case == federation.train.ids[k]
+    assert np.array_equal(first.masks["given"], masks[k])
+    assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(masks[k], -2.0))
+    told = r"Dice with the clean mask ([\d.]+), now ([\d.]+)"
+    before, after = re.search(told, first.words).groups()
+    assert float(before) < float(after)
+    shown = part("strip", "Masks redrawn", map(drawn, pictures))
+    assert shown.count('class="redrawn"') == shown.count('class="given"') == 3
+    assert "moved -2.0 px" in shown
+    assert np.array_equal(federation.train.masks, masks), "the given masks stay"
+
+
+def test_moves_are_told_in_pixels_at_256():
+    federation = tiny_federation()
+    (first,) = _redrawn({"site-1": [16.0]}, federation, 1)
+    given = federation.train.masks[0]
+    assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
+    assert "moved +2.0 px" in first.words

@@ -39,10 +39,12 @@ def tab(page):
 
 
 def column(tab, table, number):
-    cells = (
-        f"[...document.querySelectorAll('{table} tbody tr')].map(r => r.cells[{number}].innerText)"
-    )
-    return tab.run(cells)
+    rows = f"[...document.querySelectorAll('{table} tbody tr')]"
+    return tab.run(f"{rows}.map(r => r.cells[{number}].innerText)")
+
+
+def tip(tab):
+    return tab.run("document.getElementById('tip').innerText")
 
 
 def test_a_table_sorts_by_a_click_on_its_heading(tab):
@@ -64,8 +66,8 @@ def test_a_table_sorts_by_a_click_on_its_heading(tab):
 def test_a_dot_tells_its_values(tab):
     assert tab.run("document.getElementById('tip').hidden")
     tab.point_at("#survey .dot[data-site='site-12']")
-    tip = tab.run("document.getElementById('tip').innerText")
-    assert re.match(r"site-12: draws larger; inside 0\.900, outside 0\.300; true mu \+6\.0 px", tip)
+    told = r"site-12: draws larger; inside 0\.900, outside 0\.300; true mu \+6\.0 px"
+    assert re.match(told, tip(tab))
     tab.press("Escape", ESCAPE)
     assert tab.run("document.getElementById('tip').hidden")
 
@@ -73,11 +75,9 @@ def test_a_dot_tells_its_values(tab):
 def test_curves_are_read_off_with_arrow_keys(tab):
     tab.run("document.querySelector('#learning svg').focus()")
     tab.press("ArrowLeft", 37)
-    tip = tab.run("document.getElementById('tip').innerText").splitlines()
-    assert tip[0] == "round 3"
-    assert tip[1] == "fedavg, 2 seeds: 0.565"
+    assert tip(tab).splitlines()[:2] == ["round 3", "fedavg, 2 seeds: 0.565"]
     tab.press("ArrowRight", RIGHT)
-    assert tab.run("document.getElementById('tip').innerText").startswith("round 4")
+    assert tip(tab).startswith("round 4")
 
 
 def test_sites_are_filtered_in_tables_and_plots(tab):
@@ -108,7 +108,7 @@ def test_everything_is_reached_with_the_tab_key(tab):
     tab.press("ArrowRight", RIGHT)
     second = tab.run("document.activeElement.ariaLabel")
     assert first != second
-    assert tab.run("document.getElementById('tip').innerText") == second
+    assert tip(tab) == second
     tab.run("document.querySelector('#sites thead button').focus()")
     tab.press("Enter", ENTER)
     assert tab.run("document.querySelector('#sites thead th').ariaSort") is not None
