@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from feda3i.bench import grid
@@ -14,9 +16,7 @@ def test_every_grid_of_the_package_can_be_expanded(name):
     assert len(cells) >= (often + len(found.once)) * len(found.settings)
     if found.protocol == "paper":
         assert all(cell.recipe.noise.seed == 0 for cell in cells)
-    points = 1
-    for values in found.vary.values():
-        points *= len(values)
+    points = math.prod(len(values) for values in found.vary.values())
     row = "feda3i" if "feda3i" in found.rows else found.rows[-1]
     runs = {cell.digest for cell in cells if cell.row == row}
     assert len(runs) == points * len(found.settings) * len(found.seeds)

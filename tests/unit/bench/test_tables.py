@@ -60,9 +60,10 @@ def test_all_formats_hold_the_same_cells(board):
 
 def test_tables_come_from_run_folders_as_well(played, tiny, known):
     from_folders = collect([played / "out"])[0]
-    assert {d: (r.cases, r.dice) for d, r in from_folders.items()} == {
-        digest: (result.cases, result.dice) for digest, result in known.items()
-    }
+    both = [{d: (r.cases, r.dice) for d, r in one.items()} for one in (from_folders, known)]
+    assert both[0] == both[1]
+    missing = missing_lines(boards_of(tiny("seeds=[0, 1]"), known)[0])
+    assert missing[0].startswith("Missing runs: 5 (SKIN N_S FedAvg seed 1;")
     made = [boards_of(tiny(), results)[0] for results in (from_folders, known)]
     assert len({to_markdown(board, tables_of(board)) for board in made}) == 1
 
@@ -72,33 +73,28 @@ def test_results_without_a_grid_have_statistics_and_short_names(known, feda3i, p
     assert code == 0
     assert "| GCE |" in out
     made = {table.name: table for table in tables_of(board_of_results(known))}
-    assert {row[0] for row in made["results-last1"].rows} == {
-        *("FedAvg", "FedA3I", "FedAvg + IntraGW", "GCE", "clean masks (ceiling)"),
-    }
-    against = {row[1] for row in made["results-differences"].rows}
-    assert against == {"FedAvg", "FedAvg + IntraGW", "GCE"}
-
-
-def test_a_grid_names_its_own_rows(tiny, known):
-    rows = "rows=['fedavg', 'feda3i', 'feda3i,weighting=intra']"
-    board = boards_of(tiny(rows, 'labels={"feda3i,weighting=intra"="Mine"}'), known)[0]
-    assert [row[0] for row in tables_of(board)[0].rows] == ["FedAvg", "FedA3I", "Mine"]
+    others = {"FedAvg", "FedAvg + IntraGW", "GCE"}
+    rows = {row[0] for row in made["results-last1"].rows}
+    assert rows == others | {"FedA3I", "clean masks (ceiling)"}
+    assert {row[1] for row in made["results-differences"].rows} == others
 
 
 def test_the_mean_of_five_rounds_needs_five(board):
+    dice = {"dice": dict.fromkeys(range(1, 6), 0.5)}
     longer = {
-        place: {seed: r.model_copy(update={"dice": dict.fromkeys(range(1, 6), 0.5)})}
+        place: {seed: result.model_copy(update=dice) for seed, result in found.items()}
         for place, found in board.found.items()
-        for seed, r in found.items()
     }
     made = [table.name for table in tables_of(replace(board, found=longer))]
     assert made[:2] == ["tiny-last1", "tiny-last5"]
 
 
+NONE = {"dice": {1: 0.0}}
+
+
 def test_a_model_that_predicts_nothing_has_no_score(board):
-    good = {place: dict(found) for place, found in board.found.items()}
-    scored = {0: good["SKIN N_S", "fedavg"][0].model_copy(update={"dice": {1: 0.7}})}
-    empty = scored[0].model_copy(update={"dice": {1: 0.0}})
+    good = board.results("SKIN N_S", "fedavg")[0]
+    scored, empty = {0: good.model_copy(update={"dice": {1: 0.7}})}, good.model_copy(update=NONE)
     found = {("SKIN N_S", row): scored for row in board.rows}
     found["SKIN N_S", "gce"] = {0: empty}
     found["SKIN N_S", "feda3i,weighting=intra"] = {**scored, 1: empty}
@@ -119,27 +115,23 @@ def test_signs_of_latex_are_escaped():
     assert r"50 \% of \{a\}" in text
 
 
-def changed(**values):
-    return lambda result: result | values
-
-
 ODD = {
     "not JSON": b"{",
     "nothing": b"{}",
     "deep": b"[" * 100_000,
     "a list": b"[]",
     "other version": b'{"format": 2}',
-    "Dice of text": changed(dice={"1": "high"}),
-    "Dice beyond 1": changed(dice={"1": 9}),
-    "no round": changed(dice={}),
-    "a round of words": changed(dice={"first": 0.5}),
-    "cases as list": changed(cases=[1]),
-    "recipe of text": changed(recipe="fedavg"),
-    "recipe of a list": changed(recipe=[1]),
-    "recipe of lists": changed(recipe={"engine": []}),
-    "unknown section": lambda v: v | {"recipe": v["recipe"] | {"more": {}}},
-    "hashes": changed(hashes={"test": 3}),
-    "machine": changed(machine={"seconds_per_round": "long"}),
+    "Dice of text": {"dice": {"1": "high"}},
+    "Dice beyond 1": {"dice": {"1": 9}},
+    "no round": {"dice": {}},
+    "a round of words": {"dice": {"first": 0.5}},
+    "cases as list": {"cases": [1]},
+    "recipe of text": {"recipe": "fedavg"},
+    "recipe of a list": {"recipe": [1]},
+    "recipe of lists": {"recipe": {"engine": []}},
+    "unknown section": {"recipe": {"more": {}}},
+    "hashes": {"hashes": {"test": 3}},
+    "machine": {"machine": {"seconds_per_round": "long"}},
 }
 
 
@@ -150,8 +142,8 @@ def test_an_odd_file_among_results_costs_itself_alone(known, tmp_path, kind):
     assert read(tmp_path / "good.json") == first
     assert "/" not in json.dumps(first.recipe.shared()["data"]), "no place of this machine"
     odd = ODD[kind]
-    if not isinstance(odd, bytes):
-        odd = json.dumps(odd(json.loads(second.model_dump_json()))).encode()
+    if isinstance(odd, dict):
+        odd = json.dumps(json.loads(second.model_dump_json()) | odd).encode()
     (tmp_path / "odd.json").write_bytes(odd)
     found, left = collect([tmp_path])
     assert list(found) == [first.digest]
@@ -159,12 +151,10 @@ def test_an_odd_file_among_results_costs_itself_alone(known, tmp_path, kind):
     assert "odd.json' is not the result of a run" in left[0]
 
 
-def test_missing_runs_are_named(tiny, known):
-    board = boards_of(tiny("seeds=[0, 1]"), known)[0]
-    assert missing_lines(board)[0].startswith("Missing runs: 5 (SKIN N_S FedAvg seed 1;")
-
-
-def test_a_grid_may_name_the_row_to_compare_with(board, tiny, known):
+def test_a_grid_may_name_its_rows_and_the_one_to_compare_with(board, tiny, known):
+    rows = "rows=['fedavg', 'feda3i', 'feda3i,weighting=intra']"
+    named = boards_of(tiny(rows, 'labels={"feda3i,weighting=intra"="Mine"}'), known)[0]
+    assert [row[0] for row in tables_of(named)[0].rows] == ["FedAvg", "FedA3I", "Mine"]
     other = boards_of(tiny("reference=fedavg"), known)[0]
     ours = {row[1]: row[2] for row in differences(board).rows}["FedAvg"]
     turned = {row[1]: row[2] for row in differences(other).rows}["FedA3I"]
