@@ -32,18 +32,12 @@ def test_an_empty_path_is_no_file():
 def test_a_secret_is_never_readable_by_others_and_durable_files_are_synced(
     tmp_path, monkeypatch, durable
 ):
-    seen, synced = [], []
-    replace = os.replace
-
-    def watched(part, path):
-        seen.append(stat.S_IMODE(os.stat(part).st_mode))
-        replace(part, path)
-
-    monkeypatch.setattr("os.replace", watched)
+    seen, synced, replace = [], [], os.replace
+    mode_of = lambda part: seen.append(stat.S_IMODE(os.stat(part).st_mode))
+    monkeypatch.setattr("os.replace", lambda part, path: mode_of(part) or replace(part, path))
     monkeypatch.setattr("os.fsync", synced.append)
     write_file(tmp_path / "key", b"secret", durable=durable, mode=0o600)
-    assert seen == [0o600]
-    assert len(synced) == durable
+    assert (seen, len(synced)) == ([0o600], durable)
     assert (tmp_path / "key").read_bytes() == b"secret"
 
 

@@ -68,11 +68,9 @@ def test_the_average_is_that_of_the_engine_for_any_network():
     weights = np.array([[0.2, 0.5, 0.0], [0.3, 0.25, 1.0], [0.5, 0.25, 0.0]])
     found = feda3i.average([net.state_dict() for net in networks], weights, stages)
     layout = Layout.of(networks[0], stages)
-    expected = np.zeros(layout.size)
-    for net, row in zip(networks, weights, strict=True):
-        values = layout.read(net).values
-        for start, stop, stage in layout.spans():
-            expected[start:stop] += row[stage] * values[start:stop]
+    rows = np.stack([layout.read(net).values for net in networks])
+    spans = layout.spans()
+    expected = np.concatenate([weights[:, stage] @ rows[:, a:b] for a, b, stage in spans])
     networks[0].load_state_dict(found)
     np.testing.assert_allclose(layout.read(networks[0]).values, expected, rtol=1e-6, atol=1e-7)
     assert int(found["mitte.0.num_batches_tracked"]) == 1

@@ -15,29 +15,20 @@ numbers = st.floats(-3, 3, allow_subnormal=False)
 
 
 def naive(updates, history):
-    """Return the same from the text of the specification, with dictionaries and loops."""
-    vectors = [list(map(float, row)) for row in updates]
-
-    def dot(a, b):
-        return sum(x * y for x, y in zip(a, b, strict=True))
+    """Return the same from the text of the specification, pair by pair."""
 
     def join(a, b):
-        inner = dot(a, b)
-        if inner >= 0:
-            return [x + y for x, y in zip(a, b, strict=True)]
-        first = [x - inner / dot(b, b) * y for x, y in zip(a, b, strict=True)]
-        second = [y - inner / dot(a, a) * x for x, y in zip(a, b, strict=True)]
-        return [x + y for x, y in zip(first, second, strict=True)]
+        inner = a @ b
+        return a + b if inner >= 0 else a - inner / (b @ b) * b + b - inner / (a @ a) * a
 
-    norm = dot(history, history) ** 0.5
+    vectors = list(updates)
     while len(vectors) > 2:
-        vectors.sort(key=lambda v: -dot(v, history) / norm)
+        vectors.sort(key=lambda v: -(v @ history))
         joined = []
         while len(vectors) > 1:
             joined.append(join(vectors.pop(0), vectors.pop()))
         vectors = joined + vectors
-    total = vectors[0] if len(vectors) == 1 else join(*vectors)
-    return [x / len(updates) for x in total]
+    return (vectors[0] if len(vectors) == 1 else join(*vectors)) / len(updates)
 
 
 @pytest.mark.parametrize("sites", [1, 2, 3, 4, 5, 6, 7, 9, 50])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from feda3i import quality, testing
 
@@ -20,15 +21,11 @@ def rounds_of(outcome):
 @pytest.fixture
 def drawn():
     """Return six sites: three that draw two pixels too large, three two pixels too small."""
-    import cv2
-
     federation = testing.tiny_federation(sites=6)
     masks = federation.train.masks.copy()
-    kernel = np.ones((5, 5), np.uint8)
     for number, site in enumerate(federation.names()):
-        change = cv2.dilate if number < 3 else cv2.erode
-        for case in federation.sites[site]:
-            masks[case] = change(masks[case], kernel)
+        change = ndimage.grey_dilation if number < 3 else ndimage.grey_erosion
+        masks[federation.sites[site]] = change(masks[federation.sites[site]], (1, 5, 5))
     return federation.with_masks(masks)
 
 

@@ -13,16 +13,10 @@ PHI = first_phi(np.random.default_rng(3))
 LOSSES = np.array([0.9, 0.2, 0.5, 0.1])
 
 
-def reference() -> torch.nn.Module:
-    net = torch.nn.Sequential(
-        torch.nn.Linear(1, 100), torch.nn.ReLU(), torch.nn.Linear(100, 1), torch.nn.Sigmoid()
-    ).double()
-    torch.nn.utils.vector_to_parameters(torch.from_numpy(PHI), net.parameters())
-    return net
-
-
 def test_v_and_its_gradient_are_those_of_torch() -> None:
-    net = reference()
+    layers = torch.nn.Linear(1, 100), torch.nn.ReLU(), torch.nn.Linear(100, 1), torch.nn.Sigmoid()
+    net = torch.nn.Sequential(*layers).double()
+    torch.nn.utils.vector_to_parameters(torch.from_numpy(PHI), net.parameters())
     answers = net(torch.from_numpy(LOSSES)[:, None])[:, 0]
     np.testing.assert_allclose(value(PHI, LOSSES), answers.detach())
     for k, answer in enumerate(answers):

@@ -18,8 +18,7 @@ QUIET = (0.0,) * 5
 
 
 def halves(values):
-    middle = len(values) // 2
-    return values[:middle], values[middle:]
+    return np.split(values, 2)
 
 
 def test_ramps_of_the_distillation_and_of_pixels_left_out():
