@@ -118,6 +118,12 @@ def build_model(
     return model
 
 
+def has_own_rates(name: str) -> bool:
+    """Return whether a noise model takes nothing of an annotator."""
+    fields_of = getattr(REGISTRY.get(name), "fields_of", None)
+    return fields_of is not None and not fields_of(Annotator(1.0, 1.0))
+
+
 def _makes_noise(kind: Any) -> bool:
     """Return whether this may be called: a recipe can name any class or function."""
     if isinstance(kind, type):

@@ -10,7 +10,7 @@ from feda3i.core.cases import Federation
 from feda3i.errors import RecipeError
 from feda3i.noise.annotators import NoiseSetting, annotators_of_setting, get_setting
 from feda3i.noise.model import SIDE, Annotator
-from feda3i.noise.noisy_masks import apply_noise, build_model
+from feda3i.noise.noisy_masks import apply_noise, build_model, has_own_rates
 from feda3i.recipe import Recipe
 from feda3i.recipe.sections import DRAWN, NoiseSection
 
@@ -20,7 +20,8 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
 
     A recipe names a ``setting`` of the paper (``skin-ns``), gives its own ``mu_max, mu_min,
     sigma_max, p_d``, or lists ``annotators = {site-01 = {mu = 5, sigma = 2}, ...}``. All are in
-    pixels at 256 px a side and are scaled to the size of the cases.
+    pixels at 256 px a side and are scaled to the size of the cases. Noise with rates of its own
+    (``omit``, ``add``, ``swap``) needs none of these: all sites draw alike.
     """
     noise, shape = recipe.noise, federation.train.usual_shape
     if noise.name == "none":
@@ -38,6 +39,8 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
                 f"noise.annotators: expected one for each of {', '.join(federation.names())}, "
                 f"found {', '.join(annotators) or 'none'}"
             )
+    elif noise.setting in (None, "none") and has_own_rates(noise.name):
+        annotators = dict.fromkeys(federation.names(), Annotator(0.0, 0.0, max(shape) / SIDE))
     else:
         annotators = annotators_of_setting(
             _setting(noise), federation.names(), shape, _seed(recipe), noise.draw

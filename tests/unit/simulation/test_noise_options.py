@@ -65,3 +65,9 @@ def test_networks_that_cannot_fit_are_not_built(tiny_recipe, tmp_path, width):
     with pytest.raises(RecipeError, match="width"):
         run(tiny_recipe(f"model.width={width}"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["omit", "add", "swap"])
+def test_noise_with_rates_of_its_own_needs_no_annotators(tiny_recipe, name):
+    made = draw(tiny_recipe(f"noise={name}"))
+    assert {(one.mu, one.sigma) for one in made.values()} == {(0.0, 0.0)}
