@@ -74,25 +74,18 @@ def change_manifest(path, **values):
 def _events(recipe, names, mu, rounds, test, start, method, draw):
     yield {"event": "start", "recipe": recipe, "stages": list(STAGES)}
     t1 = rounds // 2
-    rating = _rating(names, mu)
+    q = {site: [0.3 + 0.1 * max(m, 0), 0.3 + 0.1 * max(-m, 0)] for site, m in mu.items()}
+    surveys = {site: SiteSurvey.from_dict({"q": [own], "cases": [8]}) for site, own in q.items()}
+    rating = rate_sites(surveys)
     for number in range(1, rounds + 1):
-        gains = 0.05 if method == "feda3i" and number > t1 else 0.0
-        dice = start + 0.02 * number + gains
+        is_second = method == "feda3i" and number > t1
+        dice = start + 0.02 * number + 0.05 * is_second
         rows = [_row(f"case-{k}", dice, draw) for k in range(test)]
         yield {"event": "score", "round": number, "split": "test", "rows": rows}
-        event = {
-            "event": "round",
-            "round": number,
-            "asked": len(names),
-            "answered": len(names),
-            "missing": {},
-            "loss": 0.5 * 0.99**number,
-            "site_loss": dict.fromkeys(names, 0.4),
-            "seconds": 30.0,
-            "dice": dice,
-            "iou": dice - 0.1,
-        }
-        if method == "feda3i" and number > t1:
+        event = {"event": "round", "round": number, "missing": {}, "seconds": 30.0}
+        event |= {"asked": len(names), "answered": len(names), "dice": dice, "iou": dice - 0.1}
+        event |= {"loss": 0.5 * 0.99**number, "site_loss": dict.fromkeys(names, 0.4)}
+        if is_second:
             weights = rating.weights(names, [8] * len(names))
             ramp = np.linspace(0, 1, len(STAGES))
             by_stage = weights[:, None] * ramp + (1 - ramp) / len(names)
@@ -111,11 +104,3 @@ def _events(recipe, names, mu, rounds, test, start, method, draw):
 def _row(case, dice, draw):
     jitter = float(draw.normal(0, 1e-3))
     return {"case": case, "class": 1, "dice": dice + jitter, "iou": dice - 0.1, "empty": "none"}
-
-
-def _rating(names, mu):
-    def survey(value):
-        q = [[0.3 + 0.1 * max(value, 0), 0.3 + 0.1 * max(-value, 0)]]
-        return SiteSurvey.from_dict({"q": q, "cases": [8]})
-
-    return rate_sites({site: survey(value) for site, value in mu.items()})

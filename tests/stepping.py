@@ -14,22 +14,13 @@ from feda3i.engine.run import job_of
 from feda3i.engine.transport import LocalTransport
 from feda3i.methods.base import Method
 from feda3i.quality import SIDE, shift_mask
-from feda3i.recipe import validate
 from feda3i.simulation.views import as_trained
-from feda3i.testing import tiny_federation
+from feda3i.testing import Subject, tiny_federation
 
 
 def recipe(name, options=None, *, rounds=4, **train):
-    return validate(
-        {
-            "rounds": rounds,
-            "data": {"name": "contract"},
-            "model": {"name": "unet", "width": 4},
-            "method": {"name": name, **(options or {})},
-            "train": {"epochs": 1, "batch": 2, **train},
-            "engine": {"workers": 1, "device": "cpu", "min_sites": 1},
-        }
-    )
+    train = {"epochs": 1, "batch": 2, **train}
+    return Subject(name, options or {}).recipe(rounds, train=train, evaluate={})
 
 
 class Lossy(LocalTransport):

@@ -26,16 +26,10 @@ def test_every_key_has_a_meaning_and_a_kind():
 )
 def test_keys_and_options_are_explained(feda3i, name, words):
     code, out, _ = feda3i("explain", name)
-    assert code == 0
-    for word in words:
-        assert word in out
+    assert (code, [word for word in words if word not in out]) == (0, [])
     assert feda3i("explain", "method" if name == "fedprox" else "key", name)[1] == out
-
-
-def test_unknown_keys_suggest_the_nearest(feda3i):
-    code, _, err = feda3i("explain", "train.lrr")
-    assert code == 2
-    assert "did you mean 'train.lr'" in err
+    code, _, err = feda3i("explain", f"{name}r")
+    assert (code, "did you mean" in err) == (2, True)
 
 
 PLUG_IN = '''"""Mine: as FedAvg.

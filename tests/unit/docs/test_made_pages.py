@@ -1,7 +1,5 @@
 """Pages that are made from the code, or from the data in results/, are what their scripts make."""
 
-import re
-
 import make_architecture
 import make_commands
 import make_keys
@@ -20,14 +18,11 @@ def test_a_page_is_made_from_the_code(script):
     assert script.PAGE.read_text("utf-8") == script.page(), f"run: python {script.__file__}"
 
 
-def test_the_pages_of_methods_are_made_from_the_cards():
+def test_the_pages_of_methods_and_the_table_of_packages_are_made_from_the_code():
     made = make_methods.pages()
     assert set(make_methods.FOLDER.iterdir()) == set(made)
     for path, text in made.items():
         assert path.read_text("utf-8") == text, "run: python docs/make_methods.py"
-
-
-def test_the_table_of_packages_is_made_from_the_code():
     text = make_architecture.PAGE.read_text("utf-8")
     assert make_architecture.page(text) == text, "run: python docs/make_architecture.py"
 
@@ -56,11 +51,7 @@ def test_pages_of_results_are_made_from_the_results():
     for path, text in {**pages, **own}.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run docs/make_results.py"
     assert set(own) == set(make_results.TABLES.iterdir())
-    text = pages[make_results.PAGES[0]]
-    first = text.split("\n\n")[1]
-    assert "It holds where the whole 95 % interval" in first
-    assert "SKIN N_E CE" in first.partition("**Holds**")[2].partition("**Not shown**")[0]
-    assert text.count(make_results.HUMANS) > 3
+    assert "It holds where the whole 95 % interval" in pages[make_results.PAGES[0]]
 
 
 @pytest.mark.parametrize(
@@ -69,16 +60,6 @@ def test_pages_of_results_are_made_from_the_results():
 )
 def test_an_interval_of_gains_is_judged(ends, verdict):
     assert make_results.judged(ends) == verdict
-
-
-def test_every_figure_of_the_pages_is_there():
-    shown = [
-        make_results.PAGES[0].parent / name
-        for path in make_results.PAGES
-        for name in re.findall(r"\((images/results/[^)]+)\)", path.read_text(encoding="utf-8"))
-    ]
-    assert len(shown) > 3
-    assert all(figure.is_file() for figure in shown), "run docs/make_results.py"
 
 
 def test_prose_is_left_alone_and_blocks_are_filled():
