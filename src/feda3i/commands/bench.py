@@ -65,7 +65,7 @@ def bench(
 def _estimate(missing: Sequence[Task], count: str, jobs: int | None) -> None:
     """Print what is to do; a step of each row of each setting is measured."""
     from feda3i.bench.conduct import rounds_to_train
-    from feda3i.commands.dry_run import duration, job_and_data, seconds_of_round
+    from feda3i.commands.preview import duration, job_and_data, seconds_of_round
     from feda3i.engine.transport import one_thread
     from feda3i.pool import cores
 

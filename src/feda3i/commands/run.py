@@ -32,7 +32,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: federated training from the first round to the finished model."""
-    from feda3i.commands.preview import tell_data
+    from feda3i.commands.preview import print_forecast, tell_data
     from feda3i.engine.run import run as start
     from feda3i.recipe.finding import built_in, title_of
     from feda3i.recipe.trust import announce
@@ -48,8 +48,6 @@ def run(
     announce(loaded)
     path = out or free_folder(Path("runs"), name)
     if dry_run:
-        from feda3i.commands.dry_run import print_forecast
-
         print_forecast(loaded, path)
         return
     try:

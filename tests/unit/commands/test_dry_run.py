@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from feda3i import testing
-from feda3i.commands import dry_run
+from feda3i.commands import preview
 from feda3i.engine.run import job_of
 from feda3i.engine.transport import one_thread
 from feda3i.methods import REGISTRY
@@ -13,14 +13,14 @@ from short import SHORT, TINY
 
 
 def test_time_follows_from_cases_epochs_and_scorings(monkeypatch):
-    monkeypatch.setattr(dry_run, "seconds_of_case", lambda *_: 0.5)
+    monkeypatch.setattr(preview, "seconds_of_case", lambda *_: 0.5)
     federation = testing.tiny_federation(sites=3, cases=4)  # 12 to train on, 2 to test on
     changes = {"train": {"epochs": 2, "batch": 2}, "evaluate": {"every": 2}}
 
     def seconds(workers, federation=federation):
         engine = {"workers": workers, "device": "cpu"}
         recipe = testing.Subject("fedavg", {}).recipe(engine=engine, **changes)
-        return dry_run.seconds_of_round(job_of(recipe, federation), federation)
+        return preview.seconds_of_round(job_of(recipe, federation), federation)
 
     assert seconds(1) == pytest.approx(0.5 * (2 * 12 + 1 / 3))
     index = federation.sites  # a round lasts as long as its largest site
@@ -34,7 +34,7 @@ def test_every_method_can_be_measured_and_leaves_the_masks_alone(method):
     before = federation.train.digest()
     job = job_of(testing.Subject(method, SHORT.get(method, {})).recipe(), federation)
     with one_thread():
-        assert dry_run.seconds_of_case(job, dry_run.as_trained(federation, method)) > 0
+        assert preview.seconds_of_case(job, preview.as_trained(federation, method)) > 0
     assert federation.train.digest() == before
 
 

@@ -9,8 +9,7 @@ import torch
 from data_files import save_pair
 from feda3i.commands.preview import division_of
 from feda3i.data.check_report import report_text
-from feda3i.data.checkup import check_data
-from feda3i.data.run_lines import suggest_patch
+from feda3i.data.checkup import check_data, suggest_patch
 from feda3i.models.unet import UNet
 from feda3i.reading.usage import usage_of
 from feda3i.recipe import load
