@@ -1,7 +1,6 @@
 """Spread jobs over processes or threads: results in order, few jobs under way at once.
 
-The engine, the cache, the check and the bench do it here. joblib is not used: its workers
-outlive a parent that was killed, and it unpickles code by value.
+joblib is not used: its workers outlive a parent that was killed, and it unpickles code by value.
 """
 
 from __future__ import annotations
@@ -97,8 +96,7 @@ def ordered_map(
 ) -> Iterator[OutT]:
     """Yield ``call(job)`` for every job, in their order, from threads (one per core).
 
-    For work that leaves the interpreter's lock most of the time; a thread takes ``batch`` jobs in a
-    row.
+    A thread takes ``batch`` jobs in a row.
 
     >>> list(ordered_map(abs, [-1, 2, -3], workers=2))
     [1, 2, 3]
@@ -153,9 +151,8 @@ class _CleanContext(SpawnContext):
 def _clean_start() -> Iterator[None]:
     """Start processes with one thread each, which run nothing but our code and leave Ctrl-C to us.
 
-    A spawned process imports some modules before it gets this one's path: a file called pickle.py
-    in the working directory would be executed. It would also run the caller's script again, unless
-    that is guarded by ``if __name__ == "__main__"``.
+    A spawned process would import a pickle.py of the working directory, and run the caller's script
+    again unless that is guarded by ``if __name__ == "__main__"``.
     """
     before, script = dict(os.environ), sys.modules["__main__"]
     given = {**ENVIRONMENT, "PYTHONSAFEPATH": "1"}

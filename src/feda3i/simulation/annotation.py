@@ -42,9 +42,8 @@ def annotators_of(recipe: Recipe, federation: Federation) -> dict[str, Annotator
     elif noise.setting in (None, "none") and has_own_rates(noise.name):
         annotators = dict.fromkeys(federation.names(), Annotator(0.0, 0.0, max(shape) / SIDE))
     else:
-        annotators = annotators_of_setting(
-            _setting(noise), federation.names(), shape, _seed(recipe), noise.draw
-        )
+        names, setting = federation.names(), _setting(noise)
+        annotators = annotators_of_setting(setting, names, shape, _seed(recipe), noise.draw)
     for annotator in annotators.values():
         build_model(noise.name, annotator, noise.options())
     return annotators
@@ -72,8 +71,7 @@ def with_noise(
 ) -> Federation:
     """Return the federation with the masks that the annotators draw.
 
-    The noise of a case depends on the seed, its site and its id: not on the method or the order, so
-    that every method of a comparison sees the same masks.
+    The noise of a case depends on the seed, its site and its id: all methods see the same masks.
     """
     cases = federation.train
     noisy = apply_noise(

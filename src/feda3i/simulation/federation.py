@@ -28,7 +28,14 @@ def federation_of(recipe: Recipe) -> Federation:
 def clean_federation(recipe: Recipe) -> Federation:
     """Read the cases of a recipe, divided among sites, with their masks as they are."""
     federation = load_data(recipe)
-    _check_values(federation)
+    classes = len(federation.classes)
+    for split, cases in (("training", federation.train), ("test", federation.test)):
+        for case, mask in zip(cases.ids, cases.masks, strict=True):
+            if int(mask.max(initial=0)) > classes:
+                raise DataError(
+                    f"{split} case '{case}': expected mask values 0..{classes} "
+                    f"({', '.join(federation.classes)}), found {int(mask.max())}"
+                )
     return federation
 
 
@@ -69,15 +76,3 @@ def _call(name: str, make: Any, options: dict[str, Any], seed: int) -> Any:
         raise RecipeError(f"dataset '{name}' cannot be called: {summary(error)}") from None
     except ValidationError as error:
         raise RecipeError(mistakes(error, "data")) from None
-
-
-def _check_values(federation: Federation) -> None:
-    """Raise ``DataError`` if a mask holds more values than the data set declares."""
-    classes = len(federation.classes)
-    for split, cases in (("training", federation.train), ("test", federation.test)):
-        for case, mask in zip(cases.ids, cases.masks, strict=True):
-            if int(mask.max(initial=0)) > classes:
-                raise DataError(
-                    f"{split} case '{case}': expected mask values 0..{classes} "
-                    f"({', '.join(federation.classes)}), found {int(mask.max())}"
-                )

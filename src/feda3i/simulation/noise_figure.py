@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,45 +25,32 @@ HIGHEST = 24  # bias that is drawn, px
 CLEAN, NOISY = "#1f5fd0", "#d62718"
 
 
-def built_in_cases(seed: int) -> list[tuple[Image, Image]]:
-    """Return one synthetic skin lesion and one breast mass, image and mask, at 256 pixels."""
-    from feda3i.synthetic.skin import skin_case
-    from feda3i.synthetic.ultrasound import breast_case
-
-    skin = skin_case(seeding.rng(seed, "gallery", "skin"), SIDE)
-    breast = breast_case(seeding.rng(seed, "gallery", "breast"), SIDE, "scanner-a")
-    return [skin, breast]
-
-
 def draw_gallery(path: Path, seed: int) -> None:
     """Write the figure: a row per case, a column per model, below it the bias of the first case."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    cases, columns = built_in_cases(seed), len(PAPER_MODELS)
-    size = (1.9 * columns, 1.72 * len(cases) + 1.75)
-    figure = Figure(figsize=size, layout="constrained")
-    heights = [1.0] * len(cases) + [0.62]
-    axes = figure.subplots(len(cases) + 1, columns, height_ratios=heights, squeeze=False)
+    from feda3i.synthetic.skin import skin_case
+    from feda3i.synthetic.ultrasound import breast_case
+
+    skin = skin_case(seeding.rng(seed, "gallery", "skin"), SIDE)
+    breast = breast_case(seeding.rng(seed, "gallery", "breast"), SIDE, "scanner-a")
+    columns = len(PAPER_MODELS)
+    figure = Figure(figsize=(1.9 * columns, 1.72 * 2 + 1.75), layout="constrained")
+    axes = figure.subplots(3, columns, height_ratios=[1.0, 1.0, 0.62])
     for column, (mu, sigma) in enumerate(PAPER_MODELS):
         axes[0][column].set_title(f"C({mu:g}, {sigma:g})", fontsize=11)
         model = ContourEvolution.for_annotator(Annotator(mu, sigma))
-        for row, (image, mask) in enumerate(cases):
+        for row, (image, mask) in enumerate((skin, breast)):
             draws = seeding.rng(seed, "gallery", row, f"{mu:g} {sigma:g}")
             noisy, biases = model.evolve(mask, draws)
             _show(axes[row][column], image, mask, noisy)
             if row == 0:
                 _show_bias(axes[-1][column], biases[0], mu, column == 0)
-    figure.legend(
-        handles=[
-            Line2D([], [], color=CLEAN, label="clean contour"),
-            Line2D([], [], color=NOISY, label="noisy contour"),
-        ],
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-        fontsize=10,
-    )
+    named = ((CLEAN, "clean contour"), (NOISY, "noisy contour"))
+    handles = [Line2D([], [], color=colour, label=name) for colour, name in named]
+    style: Any = {"loc": "outside lower center", "ncols": 2, "frameon": False, "fontsize": 10}
+    figure.legend(handles=handles, **style)
     write_figure(path, figure, dpi=110)
 
 

@@ -36,17 +36,16 @@ def apply_to_folder(
 
     Masks are pictures, or ``.npy`` arrays of two or three dimensions. ``is_relative``: mu and sigma
     are given at 256 pixels and scale with each mask's longer side. The draws of a mask depend on
-    the seed, the site and the file's stem. Returns a row per mask and a sentence per file that was
-    left out.
+    seed, site and the file's stem. Returns a row per mask and a sentence per file left out.
     """
-    files = find_masks(masks)
+    files = _find_masks(masks)
     build_model(name, annotator, options)  # wrong options: before any file
     if out.is_dir() and any(out.iterdir()):
         raise RecipeError(f"'{out}' is not empty: choose a new folder")
     rows, problems = [], []
     for file in files:
         try:
-            mask = read_mask_file(file, classes)
+            mask = _read(file, classes)
             own = annotator.scaled(max(mask.shape) / SIDE if is_relative else 1)
             model = build_model(name, own, options)
             noisy, row = noisy_case(model, own, mask, seed, site, file.stem)
@@ -59,17 +58,17 @@ def apply_to_folder(
         else:
             shown = noisy * np.uint8(255) if classes == 1 else noisy
             write_png(out / f"{file.stem}.png", shown, compression=1)
-    if rows:
-        table = [{**asdict(row), "seed": seed, "noise": name} for row in rows]
-        cells = [
-            {key: f"{v:.6g}" if isinstance(v, float) else v for key, v in line.items()}
-            for line in table
-        ]
-        write_csv(out / "noise.csv", list(table[0]), cells)
+    cells = [
+        {key: f"{v:.6g}" if isinstance(v, float) else v for key, v in asdict(row).items()}
+        | {"seed": seed, "noise": name}
+        for row in rows
+    ]
+    if cells:
+        write_csv(out / "noise.csv", list(cells[0]), cells)
     return rows, problems
 
 
-def find_masks(folder: Path) -> list[Path]:
+def _find_masks(folder: Path) -> list[Path]:
     """Return the mask files of a folder (or the one file given), sorted; stems must differ."""
     if folder.is_file():
         return [folder]
@@ -86,12 +85,10 @@ def find_masks(folder: Path) -> list[Path]:
     return found
 
 
-def read_mask_file(file: Path, classes: int = 1) -> NDArray[Any]:
-    """Read a mask from a picture or an ``.npy`` array."""
+def _read(file: Path, classes: int) -> NDArray[Any]:
     if file.suffix.lower() != ".npy":
         return read_mask(read_file(file), classes=classes).pixels
     try:
-        array: NDArray[Any] = np.load(file, allow_pickle=False)
+        return np.asarray(np.load(file, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"cannot be read as an array: {error}") from None
-    return array

@@ -9,6 +9,8 @@ from feda3i.simulation.federation import clean_federation
 SETTING = ("noise=contour", "noise.setting=skin-ns")
 DRAWN = ("noise.mu_max=9", "noise.mu_min=-9", "noise.sigma_max=3", "noise.p_d=0.5")
 
+GIVEN = "noise.annotators={a={mu=1, sigma="
+
 
 def draw(recipe):
     return annotators_of(recipe, clean_federation(recipe))
@@ -27,35 +29,20 @@ def draw(recipe):
         (("noise.setting=skin-ns",), "noise.setting has no effect without noise"),
         (("noise=omit", *SETTING[1:], "noise.objects=2"), "objects: .* less than or equal to 1"),
         (("noise=levelset", *SETTING[1:], "noise.spacing=5"), "no option 'spacing'"),
-    ],
-)
-def test_contradictions_are_errors(tiny_recipe, overrides, words):
-    with pytest.raises(RecipeError, match=words):
-        draw(tiny_recipe(*overrides))
-
-
-def test_annotators_are_those_of_all_sites(tiny_recipe):
-    with pytest.raises(RecipeError, match=r"one for each of site-01, .*found a"):
-        draw(tiny_recipe("noise=contour", "noise.annotators={a={mu=1, sigma=1}}"))
-    with pytest.raises(RecipeError, match=r"noise\.annotators\.a"):
-        draw(tiny_recipe("noise=contour", "noise.annotators={a={mu=1, sigma=true}}"))
-
-
-def test_a_setting_can_be_taken_away(tiny_recipe):
-    assert draw(tiny_recipe(*SETTING, *DRAWN, "noise.setting=none"))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
+        (("noise=contour", f"{GIVEN}1}}}}"), r"one for each of site-01, .*found a"),
+        (("noise=contour", f"{GIVEN}true}}}}"), r"noise\.annotators\.a"),
         (("data.size=100000",), "expected to fit into memory"),
         (("data.sites=1000000", "data.cases=1000000"), "expected to fit into memory"),
         (("data.sites=true",), "data.sites: input should be a valid integer, found True"),
     ],
 )
-def test_data_that_cannot_fit_is_not_begun(tiny_recipe, overrides, words):
+def test_contradictions_and_what_cannot_fit_are_errors(tiny_recipe, overrides, words):
     with pytest.raises(RecipeError, match=words):
         draw(tiny_recipe(*overrides))
+
+
+def test_a_setting_can_be_taken_away(tiny_recipe):
+    assert draw(tiny_recipe(*SETTING, *DRAWN, "noise.setting=none"))
 
 
 @pytest.mark.parametrize("width", ["100000", "9223372036854775807", "true"])
