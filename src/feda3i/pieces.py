@@ -18,6 +18,7 @@ from feda3i.core.aggregation import check_weights
 from feda3i.core.cases import Cases, Federation
 from feda3i.core.layout import Stage
 from feda3i.core.messages import cap_shares
+from feda3i.core.predictor import evaluating
 from feda3i.errors import DataError
 from feda3i.models.stages import find_stages
 from feda3i.quality import SiteSurvey, mix_by_stage, rate_sites, shares, survey_site
@@ -49,14 +50,9 @@ def survey(model: nn.Module, batches: Iterable[Any], classes: int = 1) -> SiteSu
     >>> survey(model, [(torch.rand(2, 1, 16, 16), masks)]).cases.tolist()
     [2]
     """
-    was_training = model.training
     device = next(model.parameters()).device
-    model.eval()
-    try:
-        with torch.inference_mode():
-            return survey_site(_answers(model, batches, classes, device), classes=classes)
-    finally:
-        model.train(was_training)
+    with evaluating(model), torch.inference_mode():
+        return survey_site(_answers(model, batches, classes, device), classes=classes)
 
 
 def _answers(

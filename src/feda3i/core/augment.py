@@ -79,12 +79,9 @@ class Places:
 
         The nearest keeps masks at 0 and 1 and every class where its pixels went.
         """
+        mode, grid = "bilinear" if smooth else "nearest", self.grid.to(values)
         return functional.grid_sample(
-            values,
-            self.grid.to(values),
-            mode="bilinear" if smooth else "nearest",
-            padding_mode=self.beyond,
-            align_corners=True,
+            values, grid, mode=mode, padding_mode=self.beyond, align_corners=True
         )
 
 
@@ -98,8 +95,7 @@ def draw_places(
     """
     cases, shape = len(like), tuple(like.shape[2:])
     sides = len(shape)
-    moves = bool(preset.flips or preset.rotation or preset.elastic) or preset.zoom != (1.0, 1.0)
-    if not moves:
+    if not (preset.flips or preset.rotation or preset.elastic or preset.zoom != (1.0, 1.0)):
         return None
     half = np.array([max(side - 1, 1) / 2 for side in shape[::-1]])  # grid_sample wants x first
     units = half if voxels is None else half * voxels[:, ::-1]
@@ -118,12 +114,8 @@ def draw_places(
         control = draw.standard_normal((cases, sides, *[NODES] * sides))
         control *= bent.reshape(-1, *[1] * (sides + 1))
         control *= sigma.reshape(1, -1, *[1] * sides)
-        moved = functional.interpolate(
-            torch.from_numpy(control).to(like),
-            shape,
-            mode="bicubic" if sides == 2 else "trilinear",
-            align_corners=True,
-        )
+        nodes, mode = torch.from_numpy(control).to(like), "bicubic" if sides == 2 else "trilinear"
+        moved = functional.interpolate(nodes, shape, mode=mode, align_corners=True)
         grid = grid + moved.movedim(1, -1)
     return Places(grid, preset.beyond)
 

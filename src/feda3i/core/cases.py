@@ -47,15 +47,13 @@ class Cases:
 
     def __post_init__(self) -> None:
         if not _fit(self.images, self.masks) or len(self.ids) != len(self.masks):
-            raise DataError(
-                "expected images (case, *space, channel), masks (case, *space), one id per case; "
-                f"found images {_sizes(self.images)}, masks {_sizes(self.masks)}, "
-                f"{len(self.ids)} ids"
-            )
+            wanted = "images (case, *space, channel), masks (case, *space), one id per case"
+            found = f"images {_sizes(self.images)}, masks {_sizes(self.masks)}"
+            raise DataError(f"expected {wanted}; found {found}, {len(self.ids)} ids")
         if self.images.dtype not in DTYPES or self.masks.dtype != np.uint8:
+            found = f"images {self.images.dtype}, masks {self.masks.dtype}"
             raise DataError(
-                f"expected images of {', '.join(DTYPES)} and masks of uint8, found images "
-                f"{self.images.dtype}, masks {self.masks.dtype}"
+                f"expected images of {', '.join(DTYPES)}, masks of uint8; found {found}"
             )
         if len(set(self.ids)) != len(self.ids):
             twice = sorted({i for i in self.ids if self.ids.count(i) > 1})[:3]
@@ -150,10 +148,8 @@ class Federation:
             raise DataError("a federation needs at least one site, found none")
         empty = [name for name, index in self.sites.items() if len(index) == 0]
         if empty:
-            raise DataError(
-                f"{len(empty)} of {len(self.sites)} sites have no case (first: {empty[0]}); "
-                f"use fewer sites than the {len(self.train)} training cases"
-            )
+            found = f"{len(empty)} of {len(self.sites)} sites have no case (first: {empty[0]})"
+            raise DataError(f"{found}; use fewer sites than the {len(self.train)} training cases")
         every = (*self.sites.values(), *self.validation.values())
         used = np.concatenate([np.asarray(index) for index in every])
         if len(np.unique(used)) != len(used):

@@ -56,10 +56,8 @@ class Format:
         if self.spacing is None:
             return tuple(shape)
         if spacing is None:
-            raise DataError(
-                f"the model was trained on voxels of {by(self.spacing)} mm (data.spacing); "
-                "the size of this image's voxels is not known"
-            )
+            known = f"the model was trained on voxels of {by(self.spacing)} mm (data.spacing)"
+            raise DataError(f"{known}; the size of this image's voxels is not known")
         return sides_at(shape, spacing, self.spacing)
 
 

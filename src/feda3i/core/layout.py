@@ -81,7 +81,7 @@ class Layout:
     @property
     def size(self) -> int:
         """Return the length of the vector of values."""
-        return max((entry.stop for entry in self.entries if not entry.is_integer), default=0)
+        return max((entry.stop for entry in self.floats), default=0)
 
     @property
     def integers(self) -> int:
@@ -116,12 +116,9 @@ class Layout:
 
     def write(self, params: Params, network: nn.Module) -> None:
         """Copy flat vectors, which were checked when they came, into the network."""
-        import torch
-
-        state = network.state_dict()
-        with torch.no_grad():
-            for name, tensor in self.tensors(params).items():
-                state[name].copy_(tensor)
+        state = network.state_dict()  # detached: copying leaves no gradient
+        for name, tensor in self.tensors(params).items():
+            state[name].copy_(tensor)
 
     def tensors(self, params: Params) -> dict[str, Tensor]:
         """Return named tensors (copies) of the flat vectors, in order of the state dict."""
@@ -129,9 +126,8 @@ class Layout:
 
         named = {}
         for entry in self.entries:
-            vector = params.counts if entry.is_integer else params.values
-            part = vector[entry.start : entry.stop].copy().reshape(entry.shape)
-            named[entry.name] = torch.from_numpy(part)
+            part = (params.counts if entry.is_integer else params.values)[entry.start : entry.stop]
+            named[entry.name] = torch.from_numpy(part.copy().reshape(entry.shape))
         return named
 
     def check(self, params: Params) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,9 @@ class Predictor:
 
     def logits(self, images: Tensor) -> Tensor:
         """Return the logits ``(case, class, *space)`` of images on the device, in eval mode."""
-        was_training = self.network.training
-        self.network.eval()
-        try:
-            with torch.inference_mode():
-                found: Tensor = self.network(images)
-                return found
-        finally:
-            self.network.train(was_training)
+        with evaluating(self.network), torch.inference_mode():
+            found: Tensor = self.network(images)
+            return found
 
     def whole(self, image: NDArray[Any], line: Line | None = None) -> tuple[Tensor, Tensor]:
         """Return a case ``(*space, channel)`` as the network sees it, and its logits, by windows.
@@ -120,6 +116,17 @@ class Predictor:
         found = self.probabilities(small[None])[0]
         large = np.stack([restore_map(one, pixels.shape[:-1]) for one in found])
         return np.asarray(label_map(large[None])[0])
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Put a network into eval mode within this context."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
 
 
 def label_map(probabilities: NDArray[np.float32]) -> NDArray[np.uint8]:

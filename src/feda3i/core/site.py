@@ -24,6 +24,7 @@ from feda3i.core.predictor import (
     Predictor,
     channels_last,
     channels_second,
+    evaluating,
     image_tensor,
     on_device,
 )
@@ -281,13 +282,9 @@ class Site:
 
     def predict(self) -> Iterator[tuple[Batch, Tensor]]:
         """Yield all cases in order with their logits, in eval mode and without gradients."""
-        was_training = self.network.training
-        self.network.eval()  # also while the caller looks at a batch
-        try:
+        with evaluating(self.network):  # also while the caller looks at a batch
             whole = (self._whole(position) for position in range(len(self)))
             yield from whole if self.is_patched else self._in_order(0)
-        finally:
-            self.network.train(was_training)
 
     def _in_order(self, epoch: int) -> Iterator[tuple[Batch, Tensor]]:
         for start in range(0, len(self), BATCH):

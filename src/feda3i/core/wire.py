@@ -15,19 +15,14 @@ MOVE = "move"
 """The engine's own setting: by how many pixels at 256 a site moves its contours, by class."""
 ALWAYS: dict[Task, tuple[str, ...]] = {"offsets": OFFSETS, "fit": ("loss",), "survey": ()}
 """Numbers that every method sends: the loss of a fit, and what the engine itself asks for."""
-MAX_CASES = 10**9
-"""Cases that a site can have."""
-MAX_NUMBER = 1e30
-"""The largest number in a reply: far above any loss, and its square far below float64's end."""
-MAX_SECONDS = 1e8
-"""The longest time that a site can say it took: three years."""
+MAX_CASES = 10**9  # of a site
+MAX_NUMBER = 1e30  # in a reply: far above any loss, and its square far below float64's end
+MAX_SECONDS = 1e8  # that a site can say it took: three years
 MAX_VALUE = 1e6
 """The largest trained parameter in a reply; a network that works stays below 1e4. Others can train
 on from this much and undo it: sums and squares stay below the end of float32 (3.4e38)."""
-MAX_BUFFER = 1e30
-"""The largest running mean or variance in a reply: no weighted sum of them overflows."""
-MAX_COUNT = 2**53
-"""The largest integer buffer in a reply; it can still be counted up."""
+MAX_BUFFER = 1e30  # running mean or variance: no weighted sum of them overflows
+MAX_COUNT = 2**53  # integer buffer; it can still be counted up
 
 
 def check_order(order: Order, wire: Wire, layout: Layout) -> None:
