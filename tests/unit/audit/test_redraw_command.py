@@ -54,11 +54,10 @@ def values(path):
 
 
 @pytest.mark.parametrize("kind", ["bytes", "ones", "palette", "bits", "tif"])
-def test_a_tree_of_sites_is_redrawn_and_undone(feda3i, tmp_path, kind):
+def test_a_tree_of_sites_is_redrawn_and_undone(done, feda3i, tmp_path, kind):
     tree, target = make_tree(tmp_path / "sites", DRAWN, kind), tmp_path / "out"
     before = tree_bytes(tree)
-    code, out, err = feda3i("redraw", tree, target)
-    assert code == 0, err
+    out = done("redraw", tree, target)
     assert tree_bytes(tree) == before
     made = tree_bytes(target)
     assert set(made) == set(before) | {"changes.csv", "redrawn.html"}
@@ -78,37 +77,37 @@ def test_a_tree_of_sites_is_redrawn_and_undone(feda3i, tmp_path, kind):
         if DRAWN[site]:
             was, now = np.mean(scores, axis=0)
             assert now > 0.95 > was
-    with (target / "changes.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader((target / "changes.csv").read_text().splitlines()))
     assert {row["site"] for row in rows} >= {"left", "right"}
     first = next(row for row in rows if row["site"] == "left")
     assert float(first["px"]) < 0
     assert int(first["area_after"]) < int(first["area_before"])
     for name in ("changes.csv", "redrawn.html"):
         assert stat.S_IMODE((target / name).stat().st_mode) == 0o600
-    page = (target / "redrawn.html").read_text("utf-8")
-    assert "Before and after" in page
-    code, out, err = feda3i("redraw", tree, target, "--undo")
-    assert code == 0, err
+    assert b"Before and after" in made["redrawn.html"]
+    done("redraw", tree, target, "--undo")
     after = tree_bytes(target)
     assert {name: after[name] for name in before} == before
     assert "undone-changes.csv" in after
     assert feda3i("redraw", tree, target, "--undo")[0] == 1
 
 
-def test_a_dry_run_writes_nothing_and_trusted_sites_stay(feda3i, plain, tmp_path):
+def test_a_dry_run_writes_nothing_and_careful_sites_stay(done, plain, tmp_path):
     for trusted in (("--trusted-site", "middle"), ("--trusted", plain / "middle")):
-        code, out, _ = feda3i("redraw", plain, tmp_path / "a", "--dry-run", *trusted)
-        assert code == 0
+        out = done("redraw", plain, tmp_path / "a", "--dry-run", *trusted)
         assert "b0 of the trusted masks" in out
         assert "left: moves its contours by -" in out
         assert "middle: stays" in out or trusted[0] == "--trusted"
     assert not (tmp_path / "a").exists()
+    folder = make_tree(tmp_path / "sites", {"s0": 0.0, "s1": 0.0})
+    assert "0 masks redrawn" in done("redraw", folder, tmp_path / "out")
+    made, given = tree_bytes(tmp_path / "out"), tree_bytes(folder)
+    assert {name: made[name] for name in given} == given
 
 
-def test_an_edited_mask_stops_an_undo(feda3i, plain, tmp_path):
+def test_an_edited_mask_stops_an_undo(done, feda3i, plain, tmp_path):
     target = tmp_path / "out"
-    assert feda3i("redraw", plain, target)[0] == 0
+    done("redraw", plain, target)
     mask = target / "left" / "masks" / "c0.png"
     Image.fromarray(np.eye(SIDE, dtype=np.uint8) * 255).save(mask)
     before = tree_bytes(target)
@@ -118,40 +117,27 @@ def test_an_edited_mask_stops_an_undo(feda3i, plain, tmp_path):
     assert tree_bytes(target) == before
 
 
-def test_careful_sites_are_copied_as_they_are(feda3i, tmp_path):
-    folder = make_tree(tmp_path / "sites", {"s0": 0.0, "s1": 0.0})
-    code, out, err = feda3i("redraw", folder, tmp_path / "out")
-    assert code == 0, err
-    made, given = tree_bytes(tmp_path / "out"), tree_bytes(folder)
-    assert {name: made[name] for name in given} == given
-    assert "0 masks redrawn" in out
-
-
-def test_volumes_of_nnunet_keep_names_and_geometry(feda3i, tmp_path):
+def test_volumes_of_nnunet_keep_names_and_geometry(done, tmp_path):
     itk = pytest.importorskip("SimpleITK")
-    folder = tmp_path / "site"
-    affine = (0.8, 0.8, 2.0)
+    folder, size = tmp_path / "site", (2.5, 1, 1)
     for number, shift in enumerate((3.0, -3.0)):
         root = folder / f"hospital-{number}" / "Dataset001_Ball"
+        for name in ("imagesTr", "labelsTr"):
+            (root / name).mkdir(parents=True)
         for k in range(9):
             draw = np.random.default_rng(10 * number + k)
-            grid = np.indices((14, 40, 40)) * np.array([2.5, 1, 1]).reshape(3, 1, 1, 1)
             centre = np.array([17.0, 20.0, 20.0]) + draw.uniform(-1, 1, 3)
-            away = np.sqrt(((grid - centre.reshape(3, 1, 1, 1)) ** 2).sum(axis=0))
+            grid = np.moveaxis(np.indices((14, 40, 40)), 0, -1) * size
+            away = np.linalg.norm(grid - centre, axis=-1)
             image = np.where(away < 10, 900, 300) + draw.normal(0, 40, away.shape)
-            drawn = shift_mask(away < 10, shift, (2.5, 1, 1)).astype(np.uint8)
-            for kind, array, name in (
-                ("imagesTr", image.astype(np.float32), f"ball_{k:03}_0000.nii.gz"),
-                ("labelsTr", drawn, f"ball_{k:03}.nii.gz"),
-            ):
-                (root / kind).mkdir(parents=True, exist_ok=True)
+            drawn = shift_mask(away < 10, shift, size).astype(np.uint8)
+            pair = {f"imagesTr/ball_{k:03}_0000": image.astype(np.float32)}
+            for name, array in {**pair, f"labelsTr/ball_{k:03}": drawn}.items():
                 made = itk.GetImageFromArray(array)
-                made.SetSpacing(affine)
+                made.SetSpacing((0.8, 0.8, 2.0))
                 made.SetOrigin((5.0, -3.0, 7.0))
-                itk.WriteImage(made, str(root / kind / name))
-    code, out, err = feda3i("redraw", folder, tmp_path / "out")
-    assert code == 0, err
-    assert "18 masks redrawn" in out
+                itk.WriteImage(made, str(root / f"{name}.nii.gz"))
+    assert "18 masks redrawn" in done("redraw", folder, tmp_path / "out")
     name = "hospital-0/Dataset001_Ball/labelsTr/ball_000.nii.gz"
     before, after = (itk.ReadImage(str(root / name)) for root in (folder, tmp_path / "out"))
     assert after.GetSpacing() == pytest.approx(before.GetSpacing())
