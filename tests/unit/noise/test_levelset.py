@@ -14,9 +14,8 @@ from noise_shapes import disc
 
 
 def ball(radius: float, side: int) -> np.ndarray:
-    return (np.linalg.norm(np.mgrid[:side, :side, :side] - side // 2, axis=0) <= radius).astype(
-        np.uint8
-    )
+    away = np.linalg.norm(np.mgrid[:side, :side, :side] - side // 2, axis=0)
+    return (away <= radius).astype(np.uint8)
 
 
 @pytest.mark.parametrize(("radius", "mu"), [(70, 8), (40, -8), (40, 8), (20, 8), (40, -15)])
