@@ -34,33 +34,27 @@ def page_of(audit: Audit) -> str:
     """Return the page as text; it names sites, and no case."""
     several = len(audit.overall) > 1
     zero = "the trusted masks" if audit.is_absolute else "the others"
-    facts = {"unit": audit.unit, "sign": sign_of(audit.unit), "zero": zero, "matters": MATTERS}
+    facts: dict[str, Any] = {
+        "unit": audit.unit,
+        "sign": sign_of(audit.unit),
+        "zero": zero,
+        "matters": MATTERS,
+    }
     sections = []
     for number, said in enumerate(audit.overall, 1):
         title = f"Who draws how: {said.class_name}" if several else "Who draws how"
         body = _block("who", **facts, **_who(audit, audit.of_class(said.class_name)))
         sections.append(Section(f"class-{number}", title, body, _sentence(said.said)))
     if any(one.share is not None for one in audit.objects):
-        title, intro = "Objects missed, made up or swapped", "; ".join(flags(audit.objects))
-        body = _block("objects", **_objects(audit))
-        sections.append(Section("objects", title, body, _sentence(intro)))
-    reading = _block("read", read=audit.read, **facts)
-    sections.append(Section("read", "How to read this", reading))
-    top = _block(
-        "top",
-        counts=Counter(one.verdict for one in audit.findings),
-        what="sites and classes" if several else "sites",
-        notes=audit.notes,
-        why_not=why_not(audit),
-        **facts,
-    )
-    return html.page(
-        f"{audit.title}: audit of annotation quality",
-        sections,
-        subtitle=f"Judged by {audit.how}.",
-        top=top,
-        filter_sites=True,
-    )
+        title, body = "Objects missed, made up or swapped", _block("objects", **_objects(audit))
+        intro = _sentence("; ".join(flags(audit.objects)))
+        sections.append(Section("objects", title, body, intro))
+    sections.append(Section("read", "How to read this", _block("read", read=audit.read, **facts)))
+    facts |= {"counts": Counter(one.verdict for one in audit.findings), "notes": audit.notes}
+    what = "sites and classes" if several else "sites"
+    top = _block("top", what=what, why_not=why_not(audit), **facts)
+    title, by = f"{audit.title}: audit of annotation quality", f"Judged by {audit.how}."
+    return html.page(title, sections, subtitle=by, top=top, filter_sites=True)
 
 
 def _block(name: str, **values: Any) -> html.Html:

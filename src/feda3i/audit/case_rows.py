@@ -45,9 +45,9 @@ def contour_gap(
 ) -> tuple[float, float]:
     """Return how far a drawn contour lies outside a predicted one, and how much that varies.
 
-    The gap at a pixel is the difference of its signed distances to the two contours, taken at the
-    pixels along either contour (each counts for one half), in the unit of ``spacing``. Mean and
-    standard deviation are ``NaN`` if one of the two masks is empty or fills the frame.
+    The gap is the difference of a pixel's signed distances to the two contours, along either of
+    them (each counts for one half), in the unit of ``spacing``. Mean and standard deviation are
+    ``NaN`` if one of the two masks is empty or fills the frame.
 
     >>> wide, narrow = np.zeros((2, 20, 20))
     >>> wide[4:16, 4:16] = 1
@@ -95,9 +95,8 @@ def measure_cases(
     habits = habits_of(rows)
     for number, row in enumerate(rows):
         place, k = number // classes, row.class_number
-        drawn, found = np.asarray(cases.masks[place]) == k, predicted[place] == k
-        away = misfit(drawn, found, habits[row.site, k], voxels[place])
-        rows[number] = replace(row, misfit=away)
+        pair = np.asarray(cases.masks[place]) == k, predicted[place] == k
+        rows[number] = replace(row, misfit=misfit(*pair, habits[row.site, k], voxels[place]))
     return rows
 
 

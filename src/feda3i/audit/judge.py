@@ -137,13 +137,12 @@ def site_numbers(
 def _by_model(drawn: Sequence[CaseRow]) -> Offset:
     """Return the median over cases, or why a model cannot tell."""
     known = _finite([row.offset for row in drawn])
-    share = float(np.mean([bool(row.is_found) for row in drawn])) if drawn else 1.0
+    share, few = float(np.mean([row.is_found for row in drawn])) if drawn else 1.0, len(known)
     if share < LEAST_FOUND:
-        why = f"the model finds nothing in {percent(1 - share)} of its cases"
-        return Offset.unknown(len(known), why)
-    if len(known) < FEWEST:
-        few = f"{len(known)} of its {len(drawn)} drawn cases could be measured, {FEWEST} are needed"
-        return Offset.unknown(len(known), few)
+        return Offset.unknown(few, f"the model finds nothing in {percent(1 - share)} of its cases")
+    if few < FEWEST:
+        why = f"{few} of its {len(drawn)} drawn cases could be measured, {FEWEST} are needed"
+        return Offset.unknown(few, why)
     offset, error = site_offset(known).tolist()
     return Offset(offset, max(error, 1e-3), len(known))
 
@@ -284,11 +283,8 @@ def _said(
         said = [f"the {count} sites differ no more than by chance (p = {chance:.2f}){more}"]
     else:
         p = "< 0.001" if chance < 0.001 else f"= {chance:.3f}"
-        tau = f"{scale.pixel * effects.tau:.1f} {unit}"
-        said = [
-            f"{count} of {len(both)} sites could be measured and do differ (p {p}), typically by "
-            f"{tau}"
-        ]
+        said = [f"{count} of {len(both)} sites could be measured and do differ (p {p})"]
+        said[0] += f", typically by {scale.pixel * effects.tau:.1f} {unit}"
     if (border := zero.get(EDGES)) is not None:
         told = f"cannot be told from the images: {border.reason}"
         if border.is_known:

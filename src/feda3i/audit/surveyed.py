@@ -28,26 +28,24 @@ def from_survey(folder: RunFolder) -> Audit:
 
 def _audit(folder: RunFolder) -> Audit:
     rounds = list(read_events(folder.events, "round"))
-    told = [event for event in rounds if event.get("offsets")]
-    if not told:
+    if not (told := [event for event in rounds if event.get("offsets")]):
         raise RunError(
             f"the sites of '{folder.path}' told nobody how they draw: they do in runs that redraw "
             f"masks (method=redraw, or redraw.on=true). To train a model on data at hand instead: "
             f"feda3i audit FOLDER"
         )
-    event, recipe = told[-1], folder.recipe()
-    offsets, cases, size = event["offsets"], _cases(folder), _size(folder)
+    event, cases, offsets = told[-1], _cases(folder), told[-1]["offsets"]
     names = folder.manifest().get("data", {}).get("classes")
     names = names or [f"class {k + 1}" for k in range(len(next(iter(offsets.values()))))]
     surveys = [event["survey"] for event in rounds if event.get("survey")]
     counts = surveys[-1].get("objects", {}) if surveys else {}
     return build_audit(
-        title=recipe.title or folder.path.name,
+        title=folder.recipe().title or folder.path.name,
         how=(
             f"what the sites told in round {event['round']}: each compared its own masks with the "
             f"borders in its images and sent a few numbers; no case and no pixel left it"
         ),
-        scale=Scale(f"px of cases of {size} px", size / SIDE),
+        scale=Scale(f"px of cases of {_size(folder)} px", _size(folder) / SIDE),
         classes=tuple(map(str, names)),
         sites=[
             {

@@ -57,10 +57,8 @@ def synthetic_skin(
     """
     if not 0.05 <= softness <= 20:
         raise RecipeError(f"synthetic-skin: expected softness from 0.05 to 20, found {softness}")
-    counts = (sites, cases, test, size, seed)
-    return _federation(
-        "synthetic-skin", *counts, 4 * size**2, lambda rng, _: skin_case(rng, size, softness)
-    )
+    draw = lambda rng, _: skin_case(rng, size, softness)
+    return _federation("synthetic-skin", sites, cases, test, size, seed, 4 * size**2, draw)
 
 
 def synthetic_breast(

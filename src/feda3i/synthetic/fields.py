@@ -60,7 +60,6 @@ def smooth_fields(
 def blob(
     rng: np.random.Generator,
     size: int,
-    *,
     centre: tuple[float, float],
     radius: float,
     aspect: float,

@@ -59,9 +59,8 @@ def skin_case(rng: np.random.Generator, size: int, softness: float = 1.0) -> tup
     density = _skin(rng, size)
     density += _pigment(rng, size, inside, direction, radius, softness)
     colour = np.exp(np.negative(density, out=density), out=density)
-    colour = _hairs(rng, size, colour)
-    colour = _extras(rng, size, colour)
-    colour = _camera(rng, size, colour)
+    for part in (_hairs, _extras, _camera):
+        colour = part(rng, size, colour)
     image = np.ascontiguousarray(to_bytes(colour).transpose(1, 2, 0))
     return image, (inside > 0).astype(np.uint8)
 
@@ -69,17 +68,10 @@ def skin_case(rng: np.random.Generator, size: int, softness: float = 1.0) -> tup
 def _outline(rng: np.random.Generator, size: int, radius: float) -> tuple[Array, Directions]:
     """Draw the shape: mostly near the middle, sometimes far off and cut by the frame."""
     spread = 0.2 if rng.random() < 0.15 else 0.07
-    centre = np.clip(0.5 + rng.normal(0, spread, 2), 0.08, 0.92)
-    return blob(
-        rng,
-        size,
-        centre=(float(centre[0]), float(centre[1])),
-        radius=radius,
-        aspect=float(np.exp(rng.gamma(2.0, 0.12))),
-        tilt=float(rng.uniform(0, np.pi)),
-        rough=float(rng.uniform(0.3, 1.3)),
-        lobes=int(rng.choice(4, p=[0.5, 0.25, 0.15, 0.1])),
-    )
+    row, column = np.clip(0.5 + rng.normal(0, spread, 2), 0.08, 0.92).tolist()
+    aspect, tilt = float(np.exp(rng.gamma(2.0, 0.12))), rng.uniform(0, np.pi)
+    rough, lobes = rng.uniform(0.3, 1.3), int(rng.choice(4, p=[0.5, 0.25, 0.15, 0.1]))
+    return blob(rng, size, (row, column), radius, aspect, tilt, rough, lobes)
 
 
 def _skin(rng: np.random.Generator, size: int) -> Array:

@@ -33,8 +33,7 @@ class Scanner:
     looks: int  # how many independent speckle images are averaged: more is smoother
     decibels: float  # dynamic range shown between black and white
     gain: float  # mean brightness of glandular tissue, 0..1
-    depth: float
-    """Relative depth of the frame: more shows more of the muscle and makes masses smaller."""
+    depth: float  # relative, of the frame: more shows more of the muscle, and smaller masses
     loss: float  # decibels lost from top to bottom after the device's own correction
     overlay: str  # what the device draws over the picture
 
@@ -106,21 +105,14 @@ def _mass(rng: np.random.Generator, size: int, gland: tuple[float, float]) -> tu
     """Draw the shape: level ovals (benign) or angular, lobed ones (malignant) in the gland."""
     radius = float(np.sqrt(np.exp(rng.uniform(np.log(0.02), np.log(0.20))) / np.pi))
     column = float(np.clip(rng.normal(0.5, 0.22 if rng.random() < 0.12 else 0.11), 0.06, 0.94))
-    row = float(
-        np.clip(rng.normal(0.4 * gland[0] + 0.6 * gland[1], 0.06), 0.7 * radius + 0.08, 0.8)
-    )
+    middle = rng.normal(0.4 * gland[0] + 0.6 * gland[1], 0.06)
+    row = float(np.clip(middle, 0.7 * radius + 0.08, 0.8))
     angular = rng.random() < 0.4
-    inside, _ = blob(
-        rng,
-        size,
-        centre=(row, column),
-        radius=radius,
-        aspect=float(rng.uniform(1.0, 1.3) if angular else rng.uniform(1.15, 2.1)),
-        tilt=float(rng.normal(0, 0.6 if angular else 0.2)),
-        rough=float(rng.uniform(0.9, 1.7) if angular else rng.uniform(0.15, 0.6)),
-        lobes=int(rng.integers(0, 3) if angular else rng.integers(0, 2)),
-    )
-    return inside, radius
+    aspect = rng.uniform(1.0, 1.3) if angular else rng.uniform(1.15, 2.1)
+    tilt = rng.normal(0, 0.6 if angular else 0.2)
+    rough = rng.uniform(0.9, 1.7) if angular else rng.uniform(0.15, 0.6)
+    lobes = int(rng.integers(0, 3 if angular else 2))
+    return blob(rng, size, (row, column), radius, aspect, tilt, rough, lobes)[0], radius
 
 
 def _insert(
@@ -135,9 +127,8 @@ def _insert(
     drop = rng.uniform(20, 28) if cyst else rng.uniform(9, 18)
     own = -drop + (0.5 if cyst else 2.0) * (broad[2] + 0.5 * ragged)
     rim = rng.uniform(0, 4) * np.exp(-((inside / width + 1.3) ** 2))
-    return np.asarray(
-        echo * (1 - 0.85 * body) + body * own + rim + _behind(rng, size, inside, radius, cyst)
-    )
+    behind = _behind(rng, size, inside, radius, cyst)
+    return np.asarray(echo * (1 - 0.85 * body) + body * own + rim + behind)
 
 
 def _behind(rng: np.random.Generator, size: int, inside: Array, radius: float, cyst: bool) -> Array:

@@ -42,9 +42,8 @@ def volume_case(
     body &= np.abs(y) < length
     cut = generator.uniform(-0.05, 0.05)
     mask = np.where(body, np.where(y < cut, 1, 2), 0).astype(np.uint8)
-    grey = np.array(_GREYS)[mask] + 0.5 * ndimage.gaussian_filter(
-        generator.normal(size=sides), 2 / step
-    )
+    texture = ndimage.gaussian_filter(generator.normal(size=sides), 2 / step)
+    grey = np.array(_GREYS)[mask] + 0.5 * texture
     grey = ndimage.gaussian_filter(grey, 0.6 / step) + generator.normal(0, 0.06, sides)
     scale = np.exp(generator.uniform(np.log(140), np.log(3000)))
     return (np.maximum(grey, 0) * scale)[..., None].astype(np.float32), mask
