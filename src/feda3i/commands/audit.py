@@ -92,10 +92,8 @@ def audit(
     print(text_of(found))
     print(f"\naudit  {target / 'audit.html'} and audit.csv: may be shared")
     if len(made) > 2:
-        print(
-            f"cases  {target / 'stays-at-the-site'}: which to look at again, one list per site; "
-            f"they name cases and stay at the site"
-        )
+        place = target / "stays-at-the-site"
+        print(f"cases  {place}: which to look at again, by site; they name cases and stay there")
 
 
 def _recipe_of(source: str, overrides: Sequence[str], given: Predictor | None) -> Recipe:

@@ -53,8 +53,7 @@ def bench(
     agenda = agenda_of(cells, results)
     for line in agenda.unusable:
         print(f"NOTE: {line}", file=sys.stderr)
-    done = len(agenda.tasks) - len(agenda.missing)
-    count = f"{len(agenda.tasks)} runs, {done} of them done"
+    count = f"{len(agenda.tasks)} runs, {len(agenda.tasks) - len(agenda.missing)} of them done"
     if dry_run:
         _estimate(agenda.missing, count, jobs)
     else:

@@ -21,8 +21,7 @@ ROWS = {
     "redraw": "FedAvg on masks redrawn by the sites",
     "clean": "FedAvg on perfect masks (ceiling)",
 }
-SHOWN = 6
-"""Cases of each method that the report shows; they are synthetic, so anybody may see them."""
+SHOWN = 6  # cases of each method in the report: they are synthetic, so anybody may see them
 
 
 def demo(
@@ -74,12 +73,12 @@ def _runs(base: Recipe, folder: Path, federation: Federation, quiet: bool) -> di
     from feda3i.commands.run import listener
     from feda3i.recipe import load
 
-    results = {}
+    results, shared_rounds = {}, [last_shared(base)]
     with tempfile.TemporaryDirectory(prefix="feda3i-demo-") as shared:
         for method in ROWS:
             chosen = load("demo", [f"seed={base.seed}", f"method={method}"])
             places = folder / method, federation, Path(shared)
-            results[method] = run_or_branch(chosen, *places, [last_shared(base)], listener(quiet))
+            results[method] = run_or_branch(chosen, *places, shared_rounds, listener(quiet))
     return results
 
 

@@ -71,8 +71,8 @@ def cases_of_run(folder: Path, trust_code: bool = False) -> tuple[Cases, tuple[s
 
 def reading_options(form: Format) -> dict[str, Any]:
     """Return the options of ``[data]`` with which cases are read as a model takes them."""
-    options: dict[str, Any] = {"channels": form.channels}
-    options["values"] = "kept" if form.keeps_values else "bytes"
+    kept = "kept" if form.keeps_values else "bytes"
+    options: dict[str, Any] = {"channels": form.channels, "values": kept}
     if form.classes > 1:
         options["classes"] = [f"class-{k + 1}" for k in range(form.classes)]
     if form.volumes is not None:
@@ -89,7 +89,6 @@ def cases_of(path: Path, form: Format, unused: Unused = "error") -> Cases:
 
     cases = load_folder(path, **reading_options(form), unused=unused)
     if cases.channels != form.channels:
-        raise DataError(
-            f"the model takes images of {form.channels} channels, found {cases.channels}"
-        )
+        text = f"the model takes images of {form.channels} channels, found {cases.channels}"
+        raise DataError(text)
     return cases

@@ -104,9 +104,8 @@ def _key_card(name: str) -> str:
         lines.append(f"    {key.takes}; default: {key.default}")
         lines.append(textwrap.indent(textwrap.fill(key.meaning, 88), " " * 4))
     if not lines:
-        raise RecipeError(
-            f"there is no key '{name}' in a recipe; all are in docs/reference/recipe-keys.md"
-        )
+        text = f"there is no key '{name}' in a recipe; all are in docs/reference/recipe-keys.md"
+        raise RecipeError(text)
     return "\n".join(lines)
 
 

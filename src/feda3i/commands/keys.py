@@ -21,8 +21,7 @@ from pydantic.errors import PydanticUserError
 from feda3i.recipe import Recipe
 from feda3i.recipe.trust import registries
 
-FROM_DATA = ("channels", "classes", "dimensions", "shape")
-"""What a network gets from the cases."""
+FROM_DATA = ("channels", "classes", "dimensions", "shape")  # what a network gets from the cases
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,8 @@ def options_of(section: str, name: str, thing: Any) -> list[Key]:
     keys = []
     for option, parameter in inspect.signature(thing).parameters.items():
         hint, is_free = hints.get(option, Any), option in getattr(thing, "OPTIONS", (option,))
-        if parameter.kind is parameter.VAR_KEYWORD or not is_free:
-            continue
-        if section == "model" and option in FROM_DATA:
+        is_given = section == "model" and option in FROM_DATA
+        if parameter.kind is parameter.VAR_KEYWORD or is_given or not is_free:
             continue
         place = f"{section}.{option}" if section else option
         if isinstance(hint, type) and issubclass(hint, BaseModel):
@@ -106,16 +104,12 @@ def _text(default: Any) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default) or '""'
 
 
-# -- what a key takes -----------------------------------------------------------------------------
-
-
 def _hints_of(thing: Any) -> dict[str, Any]:
     """Return the annotations of what a callable takes; none if they cannot be read."""
     has_fields = is_dataclass(thing) or hasattr(thing, "model_fields")
     is_plain_class = isinstance(thing, type) and not has_fields
-    target = thing.__init__ if is_plain_class else thing
     try:
-        return get_type_hints(target, include_extras=True)
+        return get_type_hints(thing.__init__ if is_plain_class else thing, include_extras=True)
     except (NameError, TypeError):  # names that exist for type checkers only
         return {}
 
@@ -151,9 +145,6 @@ def _words(schema: dict[str, Any]) -> str:
     )
 
 
-# -- meanings -------------------------------------------------------------------------------------
-
-
 def meanings_of(thing: Any) -> dict[str, str]:
     """Return the meaning of each field of a class, or of each parameter of a function."""
     found: dict[str, str] = {}
@@ -170,7 +161,7 @@ def _below_fields(kind: type) -> dict[str, str]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):  # made at run time: nothing to read
         return {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    body = getattr(tree.body[0], "body", [])
     return {
         field.target.id: _one_line(str(text.value.value))
         for field, text in pairwise(body)

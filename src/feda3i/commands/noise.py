@@ -58,10 +58,8 @@ def apply(
     if rows and not quiet:
         dice = float(np.mean([row.dice for row in rows]))
         ratio = float(np.nanmean([row.area_ratio for row in rows]))
-        print(
-            f"noisy masks and noise.csv in {out}: {len(rows)} cases, Dice {dice:.3f}, "
-            f"area ratio {ratio:.3f}"
-        )
+        told = f"{len(rows)} cases, Dice {dice:.3f}, area ratio {ratio:.3f}"
+        print(f"noisy masks and noise.csv in {out}: {told}")
     if problems:
         raise typer.Exit(1)
 

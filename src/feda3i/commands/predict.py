@@ -37,17 +37,16 @@ def predict(
 
     with one_thread():
         predictor = open_predictor(folder, trust_code=trust_code, best=best)
-    form = predictor.format
-    if form.volumes is None and form.dimensions != 2:
+    form, are_pictures = predictor.format, predictor.format.volumes is None
+    if are_pictures and form.dimensions != 2:
         raise DataError(
             "this model was trained on volumes that were no files, and predict cannot tell how; "
             "train with data.volumes=whole to predict NIfTI files"
         )
-    if form.volumes is not None and overlay:
+    if overlay and not are_pictures:
         raise RecipeError("--overlay draws on pictures: look at masks of volumes in a viewer")
-    kind = ".png" if form.volumes is None else ".nii.gz"
-    files, problems = image_files(images, PICTURES if form.volumes is None else (*VOLUMES, *DICOM))
-    endings = (kind, "_overlay.png") if overlay else (kind,)
+    files, problems = image_files(images, PICTURES if are_pictures else (*VOLUMES, *DICOM))
+    endings = (".png" if are_pictures else ".nii.gz", *(["_overlay.png"] if overlay else []))
     stems = [out / split_extension(file.name)[0] for file in files]
     targets = [Path(f"{stem}{ending}") for stem in stems for ending in endings]
     check_targets(out, files, targets, overwrite)
@@ -57,14 +56,13 @@ def predict(
         pairs = list(zip(files, stems, strict=True))
         for file, stem in track(pairs, description="predict", transient=True):
             try:
-                if form.volumes is None:
+                if are_pictures:
                     predict_picture(predictor, file, stem, overlay)
                 else:
                     predict_volume(predictor, file, stem)
+                done += 1
             except DataError as error:
                 problems.append(f"{file}: {error}")
-                continue
-            done += 1
     print(f"{done} masks in {out}")
     if problems:
         raise DataError(f"{len(problems)} images were left out:\n  " + "\n  ".join(problems))

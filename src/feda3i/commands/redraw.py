@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from feda3i.reading.match import Pair
     from feda3i.report.gallery import Picture
 
-MOST = 24
-"""Cases on the page of before and after."""
+MOST = 24  # cases on the page of before and after
 
 
 def redraw(
@@ -62,9 +61,7 @@ def redraw(
         count, evidence = work.write_tree(listing, target, decision, keep)
     for site, pairs in sorted(evidence.items()):
         before, after = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-        print(
-            f"{site}: evidence of the edges at its contours {before:.3f} before, {after:.3f} after"
-        )
+        print(f"{site}: evidence of the edges at contours {before:.3f} before, {after:.3f} after")
     print(f"{count} masks redrawn, all others and the images copied: {target}")
     if count:
         title = f"{source.name}: masks redrawn"
@@ -88,6 +85,5 @@ def _keep(
         return
     image = np.clip(byte_values(raw.image), 0, 255).astype(np.uint8)
     masks = {"given": np.asarray(raw.mask), "redrawn": after}
-    areas = [int((mask > 0).sum()) for mask in masks.values()]
-    words = f"{areas[0]} px before, {areas[1]} after"
+    words = f"{np.count_nonzero(raw.mask)} px before, {np.count_nonzero(after)} after"
     mine.append(Picture(case.id, home(case), None, image, masks, words))

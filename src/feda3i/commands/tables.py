@@ -41,9 +41,8 @@ def tables(
     if known and not boards and not grid:
         boards = [board_of_results(known)]
     if not boards:
-        raise RunError(
-            f"expected results of finished runs in {', '.join(map(str, places))}, found none"
-        )
+        where = ", ".join(map(str, places))
+        raise RunError(f"expected results of finished runs in {where}, found none")
     for board in boards:
         made = tables_of(board)
         print(to_markdown(board, made))

@@ -12,8 +12,7 @@ from feda3i.data.division import home
 from feda3i.reading.problems import errors_of, report_lines
 from feda3i.reading.usage import IMAGE, MASK, not_used, usage_lines
 
-_MOST_SIZES = 10  # that are listed
-_MOST_VALUES = 6
+_MOST_SIZES, _MOST_VALUES = 10, 6  # that are listed
 
 
 def summary_text(report: Checkup) -> str:

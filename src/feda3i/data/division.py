@@ -57,11 +57,9 @@ class Division:
     parts: Parts  # site -> positions in ``train``, after the limit on cases per site
     wanted: Index  # positions in ``tests`` that are scored
     partition: str  # how the sites came about
-    homes: dict[str, str]
-    """Folder -> name of the site it became; empty if the sites are not the folders."""
+    homes: dict[str, str]  # folder -> name of the site that it became; empty if none did
     aside: int = 0  # validation cases beside test cases: neither trained on nor scored
-    reference: tuple[Pair, ...] = ()
-    """Where several people drew: the training cases with the reference, or the consensus."""
+    reference: tuple[Pair, ...] = ()  # ``train`` with the reference, where several people drew
 
     def left_out(self) -> dict[str, int]:
         """Return how many training and test cases the limits leave out, and validation cases."""
@@ -95,8 +93,13 @@ def plan_cases(listing: Listing, how: Dividing) -> Division:
         parts = _deal_to_annotators(train, how.seed)
     else:
         parts, homes = _divide_sites(train, name, how)
-    if homes and listing.options.unused == "error":
-        _need_training(listing, homes)
+    lost = [home(case) for case in listing.cases if not case.split and home(case)]
+    for site in lost if homes and listing.options.unused == "error" else ():
+        if site not in homes:
+            raise DataError(
+                f"site '{site}' has no training case: all it has was drawn for testing. Add cases, "
+                f"put them into '{site}/train', or leave the site to testing with data.unused=allow"
+            )
     limited = {s: _draw(part, how.cases, how.seed, "cases", s) for s, part in parts.items()}
     return Division(
         listing=listing,
@@ -202,17 +205,6 @@ def _drawn_by_people(
                 name = site
             found[place] = listing.with_masks_of(case, "" if site in agreed else name)
     return tuple(found)
-
-
-def _need_training(listing: Listing, homes: dict[str, str]) -> None:
-    """Raise an error if a site has so few cases that all of them were drawn for testing."""
-    for case in listing.cases:
-        if not case.split and home(case) and home(case) not in homes:
-            raise DataError(
-                f"site '{home(case)}' has no training case: all it has was drawn for testing. Add "
-                f"cases, put them into '{home(case)}/train', or leave the site to testing with "
-                "data.unused=allow"
-            )
 
 
 def _draw(part: Index, limit: int | None, seed: int, *scope: str) -> Index:

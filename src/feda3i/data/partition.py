@@ -94,12 +94,8 @@ def divide(
         return _by_source(sources, sites, rng)
     if partition == "dirichlet":
         return _dirichlet(n, sites, rng, alpha)
-    order = np.arange(n)
-    if partition == "published":
-        np.random.RandomState(0).shuffle(order)
-    else:
-        order = rng.permutation(n)
-    return dict(zip(site_names(sites), _deal(order, sites), strict=True))
+    draw = np.random.RandomState(0) if partition == "published" else rng
+    return dict(zip(site_names(sites), _deal(draw.permutation(n), sites), strict=True))
 
 
 def _by_source(sources: Sequence[str], sites: int, rng: np.random.Generator) -> Parts:

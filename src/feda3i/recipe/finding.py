@@ -10,8 +10,7 @@ from feda3i.errors import RecipeError, nearest
 from feda3i.values import check_plain
 
 FOLDER = Path(__file__).parent.parent / "recipes"
-SECTIONS = ("data", "noise", "model", "method")
-"""Sections that a bare name may stand for: ``method = "fedavg"``."""
+SECTIONS = ("data", "noise", "model", "method")  # for which a bare name may stand
 
 
 def built_in() -> list[str]:

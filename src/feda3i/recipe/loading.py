@@ -62,10 +62,8 @@ def _ignore(name: str, option: str, chosen: str, tell: Callable[[str], None] | N
     _apply(values, f"method.{option}")
     make_method(name, values["method"])
     if tell is None:
-        raise RecipeError(
-            f"{name}.{option} has no effect: the method is {chosen}; choose method={name}, or "
-            f"leave the option out"
-        )
+        text = f"{name}.{option} has no effect: the method is {chosen}"
+        raise RecipeError(f"{text}; choose method={name}, or leave the option out")
     tell(f"{name}.{option} is ignored: the method is {chosen}")
 
 

@@ -14,10 +14,7 @@ from feda3i.files import write_file
 from feda3i.recipe.sections import PLACES, Recipe
 
 FILE = "local.json"
-NOTE = (
-    "Where the data lay on the machine of this run, for resume, evaluate and repeats there. "
-    "Leave this file out when you pass the folder on."
-)
+NOTE = "Where the data lay on the machine of this run. Leave this file out of what you pass on."
 
 
 def write_local(folder: Path, recipe: Recipe) -> None:

@@ -13,16 +13,14 @@ from feda3i.core.normalise import Over, Rule
 from feda3i.core.training import Training
 from feda3i.errors import RecipeError
 
-PLACES = ("path",)
-"""Options of ``[data]`` that say where the data lie, not what they are."""
+PLACES = ("path",)  # options of [data] that say where the data lie, not what they are
 SILENT = (
     *("noise.draw", "validation", "redraw", "train.optimiser", "train.momentum", "train.clip"),
     *("train.weight_decay", "train.schedule", "train.warm_up", "train.augment", "train.precision"),
 )
 """Keys and sections that a recipe's plain values leave out where they are as by default: a new one
 changes no hash of a recipe or model that does not use it."""
-DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")
-"""Keys of ``[noise]`` that annotators are drawn by."""
+DRAWN = ("mu_max", "mu_min", "sigma_max", "p_d")  # keys of [noise] to draw annotators by
 
 
 class StrictSection(BaseModel):
