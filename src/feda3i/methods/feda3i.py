@@ -54,26 +54,18 @@ SETTLED = 0.05
 
 
 class FedA3I(Method):
-    """Annotation quality-aware, stage-wise aggregation.
-
-    Parameters
-    ----------
-    t1
-        Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
-        by less than 5 % in two rounds, at half of the run at the latest.
-    r
-        The weight of the group that draws larger, 0..1; ``"share"``: the group's share of sites.
-    weighting
-        ``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
-        ``"fedavg"`` no quality at all.
-    power
-        Of the ramp: ``alpha_j = ((j - 1) / (L - 1)) ** power``.
-    """
+    """Annotation quality-aware, stage-wise aggregation."""
 
     t1: Annotated[int, Field(ge=1)] | Literal["auto"] = 10
+    """Rounds of FedAvg before the survey, or ``"auto"``: survey once the mean training loss fell
+    by less than 5 % in two rounds, at half of the run at the latest."""
     r: Share | Literal["share"] = 0.5
+    """The weight of the group that draws larger, 0..1; ``"share"``: the group's share of sites."""
     weighting: Literal["full", "intra", "fedavg"] = "full"
+    """``"full"`` is the paper's method, ``"intra"`` its ablation without InterGW (r = "share"),
+    ``"fedavg"`` no quality at all."""
     power: Annotated[float, Field(gt=0)] = 1.0
+    """Of the ramp: ``alpha_j = ((j - 1) / (L - 1)) ** power``."""
 
     begins_as_fedavg: ClassVar[bool] = True
     wire: ClassVar[Wire] = Wire(
@@ -124,9 +116,8 @@ class FedA3I(Method):
 
     def rate(self, surveys: Mapping[str, quality.SiteSurvey], seed: int) -> quality.Rating:
         """Return groups and quality weights of all sites: the place for a rule of your own."""
-        return quality.rate_sites(
-            surveys, r="share" if self.weighting == "intra" else self.r, seed=seed
-        )
+        r = "share" if self.weighting == "intra" else self.r
+        return quality.rate_sites(surveys, r=r, seed=seed)
 
     def weights(self, server: Server, replies: Replies, gathered: Gathered) -> Floats:
         """Return ``(site, stage)``: quantity at the input, quality at the output (Eq. 7)."""

@@ -198,10 +198,9 @@ class FedCorr(Method):
 
     def _judge(self, site: Site) -> tuple[float, float]:
         """Return mean loss and noise level of the trained network; remember the highest losses."""
-        parts = []
-        for batch, logits in site.predict():
-            pixels = losses.pixel_cross_entropy(logits, current_masks(site, batch))
-            parts.append(pixels.cpu().numpy())
+        looks = site.predict()
+        found = (losses.pixel_cross_entropy(z, current_masks(site, batch)) for batch, z in looks)
+        parts = [pixels.cpu().numpy() for pixels in found]
         # Cases of one size are stacked; of several, each comes alone and is laid out flat.
         is_one_size = len({part.shape[1:] for part in parts}) == 1
         instances = np.concatenate(parts if is_one_size else [part.reshape(-1) for part in parts])

@@ -58,14 +58,12 @@ class TwoNetworks(nn.Module):
         super().__init__()
         self.a = a
         self.b = b
-        stages: Sequence[str] = getattr(a, "stages", ())
-        if stages:
+        if stages := getattr(a, "stages", ()):
             self.stages = tuple(f"{name}.{stage}" for name in ("a", "b") for stage in stages)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return A's logits: network A makes the predictions."""
-        logits: Tensor = self.a(images)
-        return logits
+        return cast(Tensor, self.a(images))
 
 
 class RMD(Method):
@@ -115,9 +113,8 @@ class RMD(Method):
             return total
         warps, images = self.disturb(site, batch)
         strong = self.strong(site, batch, images)
-        distilled = torch.stack(
-            distil(strong, [warp_each(warps, z.detach()) for z in weak], reliable)
-        ).sum()
+        taught = [warp_each(warps, z.detach()) for z in weak]
+        distilled = torch.stack(distil(strong, taught, reliable)).sum()
         return total + self.weight * self.omega(t) * distilled
 
     def omega(self, t: int) -> float:
@@ -228,9 +225,7 @@ class Warp:
         if self.places is None:
             return batch
         grid = self.places.to(batch).expand(len(batch), *self.places.shape)
-        return functional.grid_sample(
-            batch, grid, mode="bilinear", padding_mode="border", align_corners=True
-        )
+        return functional.grid_sample(batch, grid, padding_mode="border", align_corners=True)
 
 
 def warp_each(warps: Sequence[Warp], batch: Tensor) -> Tensor:
@@ -243,11 +238,8 @@ def rotation_and_zoom(shape: Sequence[int], degrees: float, zoom: float) -> Tens
     height, width = shape
     # In pixels, so that a frame that is not square is not sheared.
     half = torch.tensor([(width - 1) / 2, (height - 1) / 2])
-    y, x = torch.meshgrid(
-        torch.linspace(-1, 1, height) * half[1],
-        torch.linspace(-1, 1, width) * half[0],
-        indexing="ij",
-    )
+    rows, columns = torch.linspace(-1, 1, height) * half[1], torch.linspace(-1, 1, width) * half[0]
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
     cos, sin = (f(math.radians(degrees)) / zoom for f in (math.cos, math.sin))
     return torch.stack([cos * x - sin * y, sin * x + cos * y], dim=-1) / half
 
