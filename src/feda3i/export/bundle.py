@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,8 @@ def check_bundle(form: Format) -> None:
     need("monai")
     if form.volumes is None and form.dimensions == 3:
         raise RunError(
-            "this model was trained on volumes that feda3i did not read from files, and it cannot "
-            "tell how files become those; train with data.volumes=whole to write a bundle"
+            "nothing tells how the volumes that this model was trained on are made from files; "
+            "train with data.volumes=whole to write a bundle"
         )
     if form.volumes is not None and takes_bytes(form):
         raise RunError(
@@ -103,7 +102,7 @@ def _metadata(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "num_channels": len(colours),
         "value_range": [0, 255] if takes_bytes(form) else [],
         "is_patch_data": False,
-        "channel_def": _numbered(colours),
+        "channel_def": dict(enumerate(colours)),
     }
     mask = {
         **common,
@@ -111,7 +110,7 @@ def _metadata(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "num_channels": 1,
         "value_range": [0, len(classes)],
         "is_patch_data": False,
-        "channel_def": _numbered(["background", *classes]),
+        "channel_def": dict(enumerate(["background", *classes])),
     }
     return {
         "changelog": {"1.0.0": f"exported by feda3i {__version__}"},
@@ -124,7 +123,3 @@ def _metadata(form: Format, title: str, classes: list[str]) -> dict[str, Any]:
         "description": f"{title}, trained federated with feda3i {__version__}; see docs/README.md",
         "network_data_format": {"inputs": {"image": image}, "outputs": {"pred": mask}},
     }
-
-
-def _numbered(names: Iterable[str]) -> dict[str, str]:
-    return {str(number): name for number, name in enumerate(names)}

@@ -77,7 +77,13 @@ class WindowGraph(MaskGraph):
         total = torch.zeros_like(weights)[None].repeat(self.form.classes, 1)
         begin = (torch.zeros_like(windows), total, weights)
         _, total, weights = loop(goes_on, look, begin)
-        return self._mask(image, canvas, total, weights)
+        # No window covers the outer margin.
+        known = torch.where(weights > 0, weights, torch.ones_like(weights))
+        found = (total / known).reshape(-1, *canvas.shape[1:])
+        for axis, width in enumerate(self.form.shape):
+            found = found.narrow(axis + 1, width // 2, canvas.shape[axis + 1] - width)
+        found = torch.sigmoid(found)
+        return labelled(found if self.size is None else enlarged(found, self.size, image))
 
     def _canvas(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Return the image with its margin, and ``(3, axis)``: number, first and last start."""
@@ -123,26 +129,14 @@ class WindowGraph(MaskGraph):
         weight: Any = self.weight
         return total.scatter_add(1, spread, found * weight), weights.scatter_add(0, index, weight)
 
-    def _mask(self, image: Tensor, canvas: Tensor, total: Tensor, weights: Tensor) -> Tensor:
-        # No window covers the outer margin.
-        known = torch.where(weights > 0, weights, torch.ones_like(weights))
-        logits = (total / known).reshape(-1, *canvas.shape[1:])
-        for axis, width in enumerate(self.form.shape):
-            logits = logits.narrow(axis + 1, width // 2, canvas.shape[axis + 1] - width)
-        found = torch.sigmoid(logits)
-        if self.size is not None:
-            found = enlarged(found, self.size, image)
-        return labelled(found)
-
 
 def graph_of(predictor: Predictor) -> MaskGraph:
     """Return the graph of a model; raise ``RunError`` if there is none that gives its masks."""
     form = predictor.format
     if form.spacing is not None:
         raise RunError(
-            "this model resamples volumes by the size of their voxels (data.spacing), which is in "
-            "a file's header and not among the values that an export is given; predict with "
-            "feda3i, or resample the files first and train without data.spacing"
+            "this model resamples by the size of voxels (data.spacing), which no export is given; "
+            "predict with feda3i, or resample the files first and train without data.spacing"
         )
     predictor.device = torch.device("cpu")  # the check of an export asks it as well
     predictor.network.cpu().eval()

@@ -23,6 +23,7 @@ from feda3i.export.arithmetic import as_seen, line_of
 from feda3i.export.bundle import write_export
 from feda3i.export.card import model_card
 from feda3i.export.graph import graph_of
+from feda3i.files import write_png
 from feda3i.testing import Subject, tiny_federation
 from small_predictors import predictor_of
 
@@ -51,6 +52,18 @@ def answer(graph, image):
 
 def volumes(**form):
     return predictor_of(**{**VOLUMES, "normalise": ZSCORE, **form})
+
+
+def exported(feda3i, run, out, *options):
+    code, said, err = feda3i("export", run, "--out", out, *options)
+    assert code == 0, err
+    return said
+
+
+def run_card(text, names):
+    """Run the lines of Python in a card."""
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], names)
+    return names
 
 
 WINDOWS = {"shape": PLANE, "channels": 3, **PATCHES}
@@ -85,18 +98,14 @@ def test_the_graph_is_predict_at_every_size(kind):
     assert len(np.unique(expected)) > 1
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        ZSCORE,
-        Normalise("zscore", "nonzero"),
-        Normalise("percentiles"),
-        Normalise("percentiles", "nonzero"),
-        Normalise("window", by=(-50.0, 120.0)),
-        Normalise("constant", by=(40.0, 30.0)),
-    ],
-    ids=lambda rule: f"{rule.name}-{rule.over}",
-)
+RULES = [
+    *(Normalise(name, over) for name in ("zscore", "percentiles") for over in ("all", "nonzero")),
+    Normalise("window", by=(-50.0, 120.0)),
+    Normalise("constant", by=(40.0, 30.0)),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name}-{rule.over}")
 def test_the_graph_normalises_alike(rule):
     draw = np.random.default_rng(0)
     image = (60 * draw.standard_normal((9, 11, 2))).astype(np.float32)
@@ -145,16 +154,13 @@ def test_onnx_holds_the_loop(tmp_path, shape):
 
 def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    out = tmp_path / "away"
-    code, said, err = feda3i("export", str(finished), "--to", "onnx", "--out", str(out), "--best")
-    assert code == 0, err
-    assert "0 of" in said
+    out, to = tmp_path / "away", ("--to", "onnx")
+    assert "0 of" in exported(feda3i, finished, out, *to, "--best")
     card = (out / "README.md").read_text("utf-8")
     image = tiny_federation().test.images[0]
     cv2.imwrite(str(out / "image.png"), image[..., ::-1])
-    found = {}
     monkeypatch.chdir(out)
-    exec(re.search(r"```python\n(.*?)```", card, re.DOTALL)[1], found)
+    found = run_card(card, {})
     expected = load_run(finished).predictor(best=True).picture(image)
     np.testing.assert_array_equal(found["mask"], expected)
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
@@ -164,7 +170,7 @@ def test_onnx_and_card_from_the_command_line(feda3i, finished, tmp_path, monkeyp
     assert manifest["data"]["sha256"][:32] in card
     for word in ("## Intended use", "## Limits", "| site-1 | 3 |", "the best on the validation"):
         assert word in card
-    code, _, err = feda3i("export", str(finished), "--to", "onnx", "--out", str(out))
+    code, _, err = feda3i("export", finished, *to, "--out", out)
     assert code == 1
     assert "already there" in err
     assert not list(tmp_path.glob(".away*"))
@@ -197,31 +203,28 @@ def test_monai_reads_names_as_text(tmp_path):
     parser = pytest.importorskip("monai.bundle").ConfigParser
     name = "a $" + CODE.format(tmp_path / "ran") + " @run %metadata.json"
     bundle.write_configs(tmp_path, predictor_of().format, name, [name, "x"])
-    for file in ("metadata", "inference"):
+    for file in ("inference", "metadata"):
         read = parser()
         read.read_config(str(tmp_path / f"{file}.json"))
         read.parse()
-        if file == "metadata":
-            found = read.get_parsed_content("network_data_format#outputs#pred#channel_def")
-            assert list(found.values()) == ["background", name, "x"]
-            assert read.get_parsed_content("name") == name
+    found = read.get_parsed_content("network_data_format#outputs#pred#channel_def")
+    assert list(found.values()) == ["background", name, "x"]
+    assert read.get_parsed_content("name") == name
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
 def test_monai_runs_the_bundle(feda3i, finished, tmp_path):
     out, images = tmp_path / "bundle", tmp_path / "images"
-    code, _, err = feda3i("export", str(finished), "--to", "monai-bundle", "--out", str(out))
-    assert code == 0, err
-    images.mkdir()
+    exported(feda3i, finished, out, "--to", "monai-bundle")
     for number, image in enumerate(onnx_file.samples((40, 32), 1)):
-        cv2.imwrite(str(images / f"{number}.png"), image)
+        write_png(images / f"{number}.png", image[..., 0])
     run_bundle(out, images, tmp_path / "masks")
-    code, _, err = feda3i("predict", str(finished), str(images), "--out", str(tmp_path / "ours"))
+    code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "ours")
     assert code == 0, err
     for number in range(3):
-        theirs = cv2.imread(str(tmp_path / "masks" / f"{number}_mask.png"), cv2.IMREAD_UNCHANGED)
-        ours = cv2.imread(str(tmp_path / "ours" / f"{number}.png"), cv2.IMREAD_UNCHANGED)
+        names = f"masks/{number}_mask.png", f"ours/{number}.png"
+        theirs, ours = (cv2.imread(str(tmp_path / name), cv2.IMREAD_UNCHANGED) for name in names)
         np.testing.assert_array_equal(theirs > 0, ours > 0)
 
 
@@ -241,12 +244,11 @@ def test_monai_and_the_lines_in_the_card_write_nifti(finished, tmp_path, monkeyp
     run_bundle(tmp_path / "bundle", images, tmp_path)
     monkeypatch.chdir(tmp_path / "bundle" / "models")
     card = model_card(load_run(finished), "onnx", predictor.format)
-    lines = re.search(r"```python\n(.*?)```", card, re.DOTALL)[1]
     for number in range(2):
         image = images / f"{number}.nii.gz"
         predict_volume(predictor, image, tmp_path / "ours")
         (tmp_path / "bundle" / "models" / "image.nii.gz").write_bytes(image.read_bytes())
-        exec(lines, {})
+        run_card(card, {})
         ours = nibabel.load(tmp_path / "ours.nii.gz")
         for path in (tmp_path / f"{number}_mask.nii.gz", "mask.nii.gz"):
             theirs = nibabel.load(path)
@@ -257,10 +259,8 @@ def test_monai_and_the_lines_in_the_card_write_nifti(finished, tmp_path, monkeyp
 
 
 def run_bundle(folder, images, masks):
-    pytest.importorskip("monai.bundle").run(
-        config_file=str(folder / "configs" / "inference.json"),
-        meta_file=str(folder / "configs" / "metadata.json"),
-        bundle_root=str(folder),
-        dataset_dir=str(images),
-        output_dir=str(masks),
-    )
+    configs = folder / "configs"
+    places = {"config_file": configs / "inference.json", "meta_file": configs / "metadata.json"}
+    places |= {"bundle_root": folder, "dataset_dir": images, "output_dir": masks}
+    run_monai = pytest.importorskip("monai.bundle").run
+    run_monai(**{name: str(place) for name, place in places.items()})
