@@ -106,11 +106,11 @@ def state_of(server: Path, run: int) -> tuple[str, str]:
 def follow(server: Path, run: int, folder: Path, pause: float = 1.0) -> Iterator[Event]:
     """Yield the finished rounds of a run until its end; raise ``RunError`` at a bad one."""
     shown, checked, state = 0, 0.0, ""
+    events = folder / "events.jsonl"
     while not state.startswith("finished"):
         if (folder / "DONE").exists() or time.monotonic() - checked > _CHECK:
             state, details = state_of(server, run)
             checked = time.monotonic()
-        events = folder / "events.jsonl"
         rounds = list(read_events(events, "round")) if events.exists() else []
         yield from rounds[shown:]
         shown = len(rounds)

@@ -21,14 +21,8 @@ from feda3i.errors import WireError
 
 SERVER = "feda3i.flower.server_app:app"
 CLIENT = "feda3i.flower.client_app:app"
-COMMANDS = (
-    "flwr-agentapp",
-    "flwr-clientapp",
-    "flwr-connector",
-    "flwr-model",
-    "flwr-serverapp",
-    "flwr-simulation",
-)
+_APPS = ("agentapp", "clientapp", "connector", "model", "serverapp", "simulation")
+COMMANDS = tuple(f"flwr-{app}" for app in _APPS)
 ROLES = {
     # role: the command it needs, where flwr unpacks an app for it, the component it may run
     "site": ("flwr-clientapp", "flwr.supernode.runtime.run_clientapp", "clientapp", CLIENT),

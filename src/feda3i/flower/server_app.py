@@ -2,9 +2,8 @@
 
 What concerns the server alone comes from its environment, and sites are never told: ``FEDA3I_RUNS``
 (folder of run folders), ``FEDA3I_SITES`` (names, separated by commas), ``FEDA3I_TEST`` (folder of
-test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites to come).
-``FEDA3I_SERVER`` is the server's folder, whose ``server.env`` is read again for every run. Recipe,
-name of the run and whether to resume come with the app.
+test cases), ``FEDA3I_WAIT`` (seconds to wait for all sites), and ``FEDA3I_SERVER``, the server's
+folder, whose ``server.env`` is read again for every run. All else comes with the app.
 """
 
 from __future__ import annotations
