@@ -131,6 +131,7 @@ def test_listing_names_does_not_import_torch_and_a_missing_extra_is_named():
         "assert 'torch' not in sys.modules; sys.modules['monai'] = None; "
         "REGISTRY.get('monai:UNet')"
     )
-    run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert "RecipeError" in run.stderr.splitlines()[-1]
-    assert "pip install 'feda3i[monai]'" in run.stderr.splitlines()[-1]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = run.stderr.splitlines()[-1]
+    assert "RecipeError" in last
+    assert "pip install 'feda3i[monai]'" in last

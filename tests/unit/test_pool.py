@@ -84,7 +84,6 @@ def test_workers_end_with_a_killed_parent(tmp_path):
 
 def is_running(pid):
     try:
-        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-    return state != "Z"

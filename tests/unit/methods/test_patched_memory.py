@@ -12,6 +12,7 @@ from feda3i.engine.redrawing import tell
 from feda3i.engine.run import job_of
 from feda3i.methods.corrected import current_masks, unpack_cases
 from feda3i.methods.foreseen import foresee, foreseen
+from feda3i.recipe import validate
 from feda3i.testing import tiny_federation, uneven_federation
 from short import SHORT
 from stepping import Steps, discs_of_sizes, recipe, with_noisy
@@ -43,9 +44,8 @@ def uneven_site(folder, name="fedavg", **train):
 
 def test_what_is_kept_is_cut_as_the_batch_was(tmp_path):
     _, site = uneven_site(tmp_path)
-    kept = [
-        np.stack([site.mask_of(k) == v + 1 for v in range(site.classes)]) for k in range(len(site))
-    ]
+    values = range(1, 1 + site.classes)
+    kept = [np.stack([site.mask_of(k) == v for v in values]) for k in range(len(site))]
     assert len(set(site.shapes)) == 2
     for epoch in range(3):
         for batch in site.batches(epoch):
@@ -117,6 +117,6 @@ def test_sites_tell_edges_of_volumes_in_pixels_at_256(scale, dtype, tmp_path):
     given = recipe("feda3i", {"t1": 1}, **PATCH).to_dict()
     given["data"]["normalise"] = "zscore"
     steps.federation = discs_of_sizes(scale, dtype, count=12)
-    steps.job = job_of(type(steps.job.recipe).model_validate(given), steps.federation)
+    steps.job = job_of(validate(given), steps.federation)
     told = [tell(steps.site(name))["offset"][0] for name in ("site-1", "site-2")]
     assert told == pytest.approx([24.0, 0.0], abs=3)

@@ -59,9 +59,8 @@ def test_children_in_order_of_use_and_lists_stand_for_their_members():
     assert names(model) == ["first", "lists.1", "lists.0", "dictionary.a", "last"]
     by_name = {stage.name: stage.keys for stage in find_stages(model, X)}
     # never called: joins the one defined before; own tensors come first in the state dict
-    assert set(by_name["last"]) == {
-        *("shift", "last.weight", "last.bias", "auxiliary.weight", "auxiliary.bias")
-    }
+    joined = {"shift", "last.weight", "last.bias", "auxiliary.weight", "auxiliary.bias"}
+    assert set(by_name["last"]) == joined
     assert "first.1.num_batches_tracked" in by_name["first"]
 
 
@@ -75,7 +74,7 @@ def test_own_stages_win_and_must_cover_everything():
     model.stages = {"enter": ("first", "shift"), "middle": middle, "leave": ("last", "auxiliary")}
     assert names(model) == ["enter", "middle", "leave"]
     wrong = {
-        r"'auxiliary.weight' is in none of": (whole[0], *whole[2:]),
+        "'auxiliary.weight' is in none of": (whole[0], *whole[2:]),
         "more than one": (*whole, "first.0"),
         "'firts' holds no tensor, did you mean 'first'": ("firts", *whole),
         "distinct names": ("first", "first"),
@@ -133,11 +132,11 @@ def test_tied_tensors_stay_together_where_first_used():
     tied = Net(use, out=conv(), middle=middle, enter=conv(), again=middle)
     tied.out.weight = tied.enter.weight
     stages = find_stages(tied, X)
-    assert [(stage.name, set(stage.keys)) for stage in stages] == [
-        ("enter", {"enter.weight", "enter.bias", "out.weight"}),
-        ("middle", {"middle.weight", "middle.bias", "again.weight", "again.bias"}),
-        ("out", {"out.bias"}),
-    ]
+    assert {stage.name: set(stage.keys) for stage in stages} == {
+        "enter": {"enter.weight", "enter.bias", "out.weight"},
+        "middle": {"middle.weight", "middle.bias", "again.weight", "again.bias"},
+        "out": {"out.bias"},
+    }
 
 
 class Restless(nn.Module):

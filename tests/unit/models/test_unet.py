@@ -98,12 +98,11 @@ def test_norms_keep_running_statistics_only_if_of_the_batch():
     batch = UNet(width=6, momentum=0.3)
     layers = [m for m in batch.modules() if hasattr(m, "running_mean")]
     assert [layer.momentum for layer in layers] == [0.3] * 18
+    named = list(dict(batch.named_parameters()))
     for norm, kind in (("group", nn.GroupNorm), ("instance", nn.InstanceNorm2d)):
         network = UNet(width=6, norm=norm)  # eight groups do not divide six channels: two do
         assert sum(isinstance(m, kind) for m in network.modules()) == 18
         assert not list(network.buffers())
-        assert [n for n, _ in network.named_parameters()] == [
-            n for n, _ in batch.named_parameters()
-        ]
+        assert list(dict(network.named_parameters())) == named
     groups = [m.num_groups for m in UNet(norm="group").modules() if isinstance(m, nn.GroupNorm)]
     assert set(groups) == {8}
