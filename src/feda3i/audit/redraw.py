@@ -85,9 +85,8 @@ class Decision:
             for site, own, error in zip(self.sites, effect.own, effect.error, strict=True):
                 by = f"{-own * self.pixel:+.1f} px, standard error {error * self.pixel:.1f}"
                 is_moved = abs(own) * self.pixel >= LEAST
-                lines.append(
-                    f"{head}{site}: {f'moves its contours by {by}' if is_moved else 'stays'}"
-                )
+                said = f"moves its contours by {by}" if is_moved else "stays"
+                lines.append(f"{head}{site}: {said}")
         return lines
 
 

@@ -39,10 +39,8 @@ FIVE = {"a": -0.6, "b": 1.6, "c": 3.4, "d": -2.1, "e": -1.5}
 def test_words_follow_the_interval_and_the_test():
     overall, found = judged({name: site(value, error=0.5) for name, value in FIVE.items()})
     assert "do differ (p < 0.001)" in overall.said
-    verdicts = {name: one.verdict for name, one in found.items()}
-    assert verdicts["c"] == "larger"
-    assert verdicts["d"] == "smaller"
-    assert verdicts["a"] in ("slightly", "about the same")
+    assert [found[name].verdict for name in "cd"] == ["larger", "smaller"]
+    assert found["a"].verdict in ("slightly", "about the same")
     assert found["c"].reason == "draws 3.2 px (2.4 to 4.1) larger than the others"
     assert found["c"].low < found["c"].relative < found["c"].high
     mean = np.mean(list(FIVE.values()))
@@ -94,12 +92,12 @@ def test_trusted_masks_make_it_absolute_and_their_b0_is_told():
 
 def test_a_model_adds_where_it_agrees_and_never_overrules():
     places = (-8.0, -3.0, 0.0, 3.0, 8.0)
-    alone = {f"{k}": site(v, error=1.0) for k, v in enumerate(places)}
-    agrees = {f"{k}": site(v, v - 2.5, error=1.0) for k, v in enumerate(places)}
-    opposes = {f"{k}": site(v, -v, error=1.0) for k, v in enumerate(places)}
+    models = {"alone": [None] * 5, "agrees": [v - 2.5 for v in places]}
+    models["opposes"] = [-v for v in places]
     width = {}
-    for name, sites in (("alone", alone), ("agrees", agrees), ("opposes", opposes)):
-        _, found = judged(sites)
+    for name, model in models.items():
+        pairs = enumerate(zip(places, model, strict=True))
+        _, found = judged({f"{k}": site(v, told, error=1.0) for k, (v, told) in pairs})
         width[name] = found["4"].high - found["4"].low
         assert found["4"].verdict == "larger"
         assert found["0"].verdict == "smaller"

@@ -76,9 +76,8 @@ def test_small_images_are_measured_between_their_pixels(side):
     ],
 )
 def test_images_of_several_channels_and_volumes(image, away):
-    colours = [
-        picture(away, 9, seed=k, inside=a, outside=b, blur=0.5) for k, (a, b) in enumerate(image)
-    ]
+    sides = [{"inside": a, "outside": b, "blur": 0.5} for a, b in image]
+    colours = [picture(away, 9, seed=k, **one) for k, one in enumerate(sides)]
     assert edge_offset(np.stack(colours, axis=-1), away < 11) == pytest.approx(2, abs=0.8)
 
 

@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feda3i.quality import Offset, site_effects
-from feda3i.quality.effects import (
-    CAREFUL,
-    CAREFUL_SD,
-    LOPSIDED,
-    differ_by_chance,
-    spread_of_sites,
-)
+from feda3i.quality.effects import CAREFUL, CAREFUL_SD, LOPSIDED, differ_by_chance, spread_of_sites
 
 
 def told(offsets, error=0.5, radius=40.0):
@@ -62,10 +56,9 @@ def test_without_trusted_masks_b_lies_between_the_sites_and_careful_annotators()
     offset = np.array([12.0, 14.0, 9.0, 16.0, 11.0])
     found = site_effects(told(offset, 1.0))
     tau2 = spread_of_sites(offset, np.ones(5))
-    variance = (1 + tau2) / 5 + LOPSIDED**2 * tau2
-    belief = 1 / CAREFUL_SD**2, 1 / variance
-    mean = np.mean(offset)
-    assert found.b == pytest.approx((belief[0] * CAREFUL + belief[1] * mean) / sum(belief))
+    belief = 1 / CAREFUL_SD**2, 1 / ((1 + tau2) / 5 + LOPSIDED**2 * tau2)
+    mean = (belief[0] * CAREFUL + belief[1] * offset.mean()) / sum(belief)
+    assert found.b == pytest.approx(mean)
     assert found.b_error == pytest.approx(1 / math.sqrt(sum(belief)))
 
 

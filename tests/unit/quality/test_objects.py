@@ -24,9 +24,8 @@ def scene(*scope):
     """Return six squares of two classes, somewhere each in a field of its own."""
     draw, mask = rng(0, "scene", *scope), np.zeros((SIDE, SIDE), np.uint8)
     for k in range(6):
-        row, col = (
-            int(at) + draw.integers(4, 20) for at in np.array(divmod(k, 3)) * (SIDE // 2, SIDE // 3)
-        )
+        row = k // 3 * (SIDE // 2) + draw.integers(4, 20)
+        col = k % 3 * (SIDE // 3) + draw.integers(4, 20)
         mask[row : row + 10 + k, col : col + 12] = 1 + k % 2
     return mask
 
@@ -115,12 +114,8 @@ PERFECT = Counts(50, 50, 50, 0, 20, 0)
 @pytest.mark.parametrize(
     ("others", "expected", "said"),
     [
-        (
-            [BAD, GOOD, GOOD, GOOD],
-            {("a", "missing"), ("a", "extra")},
-            "misses 40 % (28 to 54 %) of the objects that the model sees; the middle of the sites",
-        ),
-        ([BAD, GOOD, GOOD], {("a", "missing"), ("a", "extra")}, "middle one of three sites 4 %"),
+        ([BAD, GOOD, GOOD, GOOD], {"missing", "extra"}, "misses 40 % (28 to 54 %) of the objects"),
+        ([BAD, GOOD, GOOD], {"missing", "extra"}, "model sees; the middle one of three sites 4 %"),
         ([BAD, GOOD], set(), "too few sites to compare with"),
         ([replace(PERFECT, matched=49), PERFECT, PERFECT], set(), "2 %"),  # no habit
     ],
@@ -128,7 +123,7 @@ PERFECT = Counts(50, 50, 50, 0, 20, 0)
 def test_who_stands_out_among_few(others, expected, said):
     sites = dict(zip("abcd", others, strict=False))
     found = judge_objects(sites)
-    assert flagged(sites) == expected
+    assert flagged(sites) == {("a", kind) for kind in expected}
     assert said in found[0].said
     assert len(flags(found)) == max(len(expected), 1)
 

@@ -46,14 +46,6 @@ def test_regions_are_those_of_the_definition(mask):
     np.testing.assert_array_equal(boundary_regions(mask), plain_regions(mask))
 
 
-@pytest.mark.parametrize("shape", [(96, 130), (20, 24, 22)])
-def test_regions_of_smooth_masks_that_touch_the_frame(shape):
-    field = ndimage.gaussian_filter(np.random.default_rng(0).normal(size=shape), 4)
-    for share in (0.02, 0.2, 0.5, 0.8, 0.98):
-        mask = field > np.quantile(field, share)
-        np.testing.assert_array_equal(boundary_regions(mask), plain_regions(mask))
-
-
 def test_difficulty_is_the_cross_entropy_of_the_bands():
     mask = disc(30, (100, 140)) | disc(12, (20, 30))
     logits = torch.from_numpy(np.random.default_rng(1).normal(0, 6, mask.shape)).float()

@@ -160,7 +160,6 @@ def rated(labels, weights):
         (LABELS, 0.3, [1, 2, 3, 4, 5], [0, 4], [0, 1]),
         # unrated sites get their share of the cases
         (UNRATED, 0.5, [2, 4, 2, 1, 1], [0, 1, 2, 3, 4], [0, 0.4, 0.3, 0, 0.3]),
-        (UNRATED, 0.5, [2, 4, 2, 1, 1], [1, 2], [4 / 6, 2 / 6]),
         (UNRATED, 0.5, [2, 4, 2, 1, 1], [1], [1]),
         (UNRATED, 0.5, [2, 4, 2, 1, 1], [1, 0], [4 / 6, 2 / 6]),
     ],
