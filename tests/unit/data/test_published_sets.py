@@ -33,7 +33,7 @@ def test_a_published_set_is_read_as_it_is_unpacked(published):
     assert made.names() == ["busi", "busis", "udiat"]
     assert all(set(made.site(source).sources) == {source} for source in made.names())
     assert [made.test.sources.count(source) for source in made.names()] == [2, 1, 1]
-    both = [made.train, made.test]
+    both = (made.train, made.test)
     cases = {i: mask for one in both for i, mask in zip(one.ids, one.masks, strict=True)}
     assert cases["busi_benign_1"][:4, :2].all()  # its second mask
     assert len(cases) == 20  # without BUSI's two images of no lesion

@@ -179,13 +179,12 @@ def test_every_picture_is_in_a_case_or_in_a_finding(names):
 
 
 def test_nnunet_channels_and_labels(tmp_path):
-    for split, numbers in (("Tr", range(4)), ("Ts", range(4, 6))):
-        for number in numbers:
-            image, mask = lesion(number, colour=False)
-            for channel in range(2):
-                shifted = np.roll(image, channel, axis=0)
-                save(tmp_path / f"images{split}" / f"c_{number}_{channel:04d}.png", shifted)
-            save(tmp_path / f"labels{split}" / f"c_{number}.png", mask.astype(np.uint8))
+    for number in range(6):
+        split, (image, mask) = "Tr" if number < 4 else "Ts", lesion(number, colour=False)
+        for channel in range(2):
+            shifted = np.roll(image, channel, axis=0)
+            save(tmp_path / f"images{split}" / f"c_{number}_{channel:04d}.png", shifted)
+        save(tmp_path / f"labels{split}" / f"c_{number}.png", mask.astype(np.uint8))
     (tmp_path / "dataset.json").write_text('{"labels": {"background": 0, "mole": 1}}')
     federation = folder(tmp_path, sites=2, partition="iid", cache=False)
     assert federation.classes == ("mole",)

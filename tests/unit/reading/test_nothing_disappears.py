@@ -44,12 +44,10 @@ def test_every_folder_is_listed_with_what_is_used_and_why_not(hospitals, feda3i)
     }
     assert [(p.level, p.name) for p in problems] == [("error", "south/lost.png")]
     code, out, _ = feda3i("check", hospitals, "--size", 32)
-    assert code == 1
-    for line in ("south              5      5         1  mask missing: 1", "folders: 5", "empty"):
-        assert line in out
+    lines = ("south              5      5         1  mask missing: 1", "folders: 5", "empty")
+    assert (code, [line for line in lines if line not in out]) == (1, [])
     code, out, _ = feda3i("check", hospitals, "--size", 32, "--allow-unused")
-    assert code == 0
-    assert "note               mask missing: 1" in out
+    assert (code, "note               mask missing: 1" in out) == (0, True)
 
 
 def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
