@@ -36,14 +36,13 @@ def test_the_place_of_the_data_is_in_one_private_file(tiny_recipe, tmp_path, fed
     assert named == ["local.json"]
     assert stat.S_IMODE((path / "local.json").stat().st_mode) == 0o600
     # The recorded recipe can still be repeated here, and elsewhere with another place.
-    again, moved = tmp_path / "again", tmp_path / "moved"
-    assert run(load(path / "recipe.toml"), again).sha256 == resume(path).sha256
-    shutil.move(tree, tmp_path / "other")
-    copy = tmp_path / "copy.toml"
-    shutil.copy(path / "recipe.toml", copy)
-    place = f"data.path={tmp_path / 'other'}"
-    assert run(load(copy, [place]), moved).sha256 == resume(path).sha256
-    code, _, err = feda3i("evaluate", moved)
+    same = resume(path).sha256
+    assert run(load(path / "recipe.toml"), tmp_path / "again").sha256 == same
+    copy = shutil.copy(path / "recipe.toml", tmp_path / "copy.toml")
+    place = shutil.move(tree, tmp_path / "other")
+    moved = run(load(copy, [f"data.path={place}"]), tmp_path / "moved")
+    assert moved.sha256 == same
+    code, _, err = feda3i("evaluate", moved.path)
     assert code == 0, err
 
 

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import tomli_w
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -42,8 +43,6 @@ def changed_model(finished, path, change):
 
 def poisoned_run(finished, path, section, code):
     """Copy a run, with a recipe that names code."""
-    import tomli_w
-
     shutil.copytree(finished, path)
     values = finding.read_toml(path / "recipe.toml")
     values[section] = code
