@@ -1,7 +1,7 @@
 """A station answers orders for the sites whose cases it can reach; both engines use it.
 
-Site memory lies on the station's disk, one file per site, round and task. An order reads the newest
-memory from before it, so that an order repeated after a crash finds what it found the first time.
+Site memory lies on its disk, one file per site, round and task. An order reads the newest memory
+from before it: repeated after a crash, it finds what it found the first time.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def check_recipe_kept(
     manifest: Mapping[str, Any], recipe: Recipe, path: Path, start: Mapping[str, Any]
 ) -> None:
-    """Raise ``RunError`` if the recipe is not that of the start; machine and title may be others.
+    """Raise ``RunError`` if more than machine and title of a recipe changed since the start.
 
     ``start`` is the recipe as the event log has it, to say what was changed; empty without a log.
     """

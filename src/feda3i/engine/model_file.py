@@ -57,13 +57,14 @@ def read_model(path: Path, *, trust_code: bool = False) -> tuple[Job, dict[str, 
     try:
         recipe = validate(about["recipe"])
         channels, classes = int(about["channels"]), int(about["classes"])
-        form = format_of(recipe, channels, classes, _shape(about["shape"]))
+        form = format_of(recipe, channels, classes, [int(side) for side in about["shape"]])
     except (KeyError, TypeError, ValueError, RecipeError) as error:
         raise RunError(
             f"'{path}' is not a model file of feda3i {__version__} (0.1 has its own): {error}"
         ) from None
-    if not (1 <= channels <= 64 and 1 <= classes <= 255):
-        raise RunError(f"'{path}': {channels} channels and {classes} classes cannot be")
+    is_sane = 1 <= channels <= 64 and 1 <= classes <= 255
+    if not is_sane or not all(1 <= side <= MAX_SIDE for side in form.shape):
+        raise RunError(f"'{path}': {channels} channels, {classes} classes, {form.shape} cannot be")
     check_trust(recipe, path, trust_code)
     return Job(recipe, form), tensors
 
@@ -91,10 +92,3 @@ def open_predictor(path: Path, *, trust_code: bool = False, best: bool = False) 
     except RuntimeError as error:
         raise RunError(f"'{path}' does not fit its own recipe: {error}") from None
     return Predictor(network, job.layout, job.format, job.device())
-
-
-def _shape(sides: Any) -> tuple[int, ...]:
-    shape = tuple(int(side) for side in sides)
-    if not all(1 <= side <= MAX_SIDE for side in shape):
-        raise ValueError(f"expected a size of 1 to {MAX_SIDE} px per side, found {shape}")
-    return shape

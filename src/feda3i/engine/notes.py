@@ -1,7 +1,4 @@
-"""What a run says about itself: a method that never took effect, a training that went wrong.
-
-A finished run looks like success. These notes tell when it is not what its name promises.
-"""
+"""What a finished run says that is not what its name promises: an idle method, a lost training."""
 
 from __future__ import annotations
 
@@ -16,10 +13,8 @@ if TYPE_CHECKING:
     from feda3i.engine.scoring import Row
     from feda3i.methods.base import Method
 
-GREW = 3.0
-"""Times the first loss (or 0.1, if that is more) by which a later one must lie above it."""
-HIGHEST = 10.0
-"""No loss here is so high for a model that answers anything sensible; knowing nothing is 0.69."""
+GREW = 3.0  # times the first loss (or 0.1, if that is more) that a later one must lie above it
+HIGHEST = 10.0  # no sensible model has such a loss; knowing nothing is 0.69
 
 
 def notes_before(method: Method, rounds: int) -> list[str]:
@@ -91,7 +86,7 @@ def losses_of(events: Path) -> list[float]:
     """Return the mean training loss of every round so far."""
     if not events.exists():
         return []
-    found = [event["loss"] for event in read_events(events, "round")]
+    found = (event["loss"] for event in read_events(events, "round"))
     return [math.inf if loss is None else float(loss) for loss in found]
 
 

@@ -41,7 +41,7 @@ class Result:
     sha256: str
     scores: dict[str, float]
     notes: tuple[str, ...] = ()
-    """What must be known before the scores are believed (``feda3i.engine.notes``)."""
+    """What must be known before the scores are believed."""
     best: BestModel | None = None
     """The model of the round that scored best on the validation cases, if there are any."""
 
@@ -240,18 +240,19 @@ def _server(folder: RunFolder, job: Job, transport: Transport) -> tuple[Server, 
     """Return the server as the last checkpoint left it, the round to play next, the best so far."""
     server = job.server(transport.sites())
     saved = folder.load()
+    watch = BestWatch(job.recipe.validation)
     if saved is None:
         job.method.start(server)
         folder.save(0, server.params, server.state)
-        return server, 1, BestWatch(job.recipe.validation)
+        return server, 1, watch
     job.layout.check(saved["params"])
     server.params, server.state = saved["params"], saved["state"]
     if folder.events.exists():
         os.truncate(folder.events, saved["events"])  # what was written after the checkpoint
-    best = None if saved.get("best") is None else Best(**saved["best"])
-    if best is not None:
-        job.layout.check(best.params)
-    return server, int(saved["round"]) + 1, BestWatch(job.recipe.validation, best)
+    if saved.get("best"):
+        watch.best = Best(**saved["best"])
+        job.layout.check(watch.best.params)
+    return server, int(saved["round"]) + 1, watch
 
 
 def _look_around(

@@ -151,18 +151,14 @@ class RunFolder:
         again = f"Restore it from a copy, or repeat the run: feda3i run {self.path}/recipe.toml"
         if not self.checkpoint.exists():
             if self._log_size():
-                raise RunError(
-                    f"'{self.path}' has events of rounds, but its checkpoint '{self.checkpoint}' "
-                    f"is gone. {again}"
-                )
+                raise RunError(f"the checkpoint '{self.checkpoint}' is gone. {again}")
             return None
         try:
             tree: dict[str, Any] = unpack(unseal(self.checkpoint.read_bytes()))
             _Checkpoint.model_validate(tree)
         except (OSError, WireError, ValidationError) as error:
-            raise RunError(
-                f"the checkpoint '{self.checkpoint}' cannot be used: {mistake_of(error)}. {again}"
-            ) from None
+            what = f"cannot be used: {mistake_of(error)}"
+            raise RunError(f"the checkpoint '{self.checkpoint}' {what}. {again}") from None
         if self._log_size() < tree["events"]:
             raise RunError(
                 f"the event log '{self.events}' has {self._log_size()} bytes, and its checkpoint "
@@ -189,14 +185,9 @@ class RunFolder:
 
     def check_model(self) -> str:
         """Return the SHA-256 of the finished model; ``RunError`` unless it is the one of DONE."""
-        try:
-            expected = self.done.read_text(encoding="utf-8").strip()
-        except FileNotFoundError:
-            raise RunError(
-                f"'{self.path}' has no DONE: its run is not done; feda3i resume {self.path}"
-            ) from None
-        except (OSError, ValueError) as error:
-            raise RunError(f"'{self.done}' cannot be read: {error}") from None
+        if not self.is_done:
+            raise RunError(f"'{self.path}' has no DONE: its run is not done; try feda3i resume")
+        expected = self.done.read_text(encoding="utf-8", errors="replace").strip()
         _check_hash(self.model, expected)
         return expected
 

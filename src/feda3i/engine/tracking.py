@@ -1,7 +1,6 @@
-"""Copy the numbers of a run to TensorBoard and MLflow while it works.
+"""Copy numbers of rounds and sites, recipe and notes of a run to TensorBoard and MLflow.
 
-Sinks get numbers by round and site, the recipe and the notes; never a case, a mask or a pixel. One
-that fails is reported once, and the run continues without it.
+A sink that fails is reported once, and the run continues without it.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Tracker:
 
 
 class _TensorBoard:
-    """Event files in ``RUN/tensorboard``; ``tensorboard --logdir runs`` shows all runs."""
+    """Event files in ``RUN/tensorboard``."""
 
     def __init__(self, folder: Path, first: int) -> None:
         from torch.utils.tensorboard import SummaryWriter

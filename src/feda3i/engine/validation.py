@@ -1,4 +1,4 @@
-"""Validation in a run: score the model on cases that nobody trains on, keep the best, stop early.
+"""Validation in a run: keep the model that is best on cases that nobody trains on; stop early.
 
 Sites send means over their own validation cases; the test cases have no part in any choice.
 """

@@ -10,10 +10,9 @@ from feda3i.testing import Subject, outcome_of, tiny_federation
 
 
 def test_bfloat16_trains_and_repeats():
-    recipe = Subject("fedavg", {}).recipe(rounds=1)
-    low = recipe.model_copy(
-        update={"train": recipe.train.model_copy(update={"precision": "bfloat16"})}
-    )
+    train = {"epochs": 1, "batch": 2}
+    recipe = Subject("fedavg", {}).recipe(rounds=1, train=train)
+    low = Subject("fedavg", {}).recipe(rounds=1, train={**train, "precision": "bfloat16"})
     federation = tiny_federation(sites=1, cases=2)
     first, again, full = (outcome_of(r, federation).values for r in (low, low, recipe))
     np.testing.assert_array_equal(first, again)

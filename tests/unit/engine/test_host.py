@@ -52,11 +52,7 @@ def test_a_repeated_order_finds_what_it_found_first(station):
 
 def test_a_memory_that_is_emptied_stays_empty(station, monkeypatch):
     station.remember(order(station, 1), {"t": np.zeros(1)})
-
-    def forget(self, site):
-        site.memory.clear()
-        return {"loss": 0.5}
-
+    forget = lambda self, site: site.memory.clear() or {"loss": 0.5}
     monkeypatch.setattr(type(station.job.method), "fit", forget)
     station.answer(order(station, 2))
     assert station.recall(order(station, 3)) == {}

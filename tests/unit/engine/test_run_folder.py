@@ -61,16 +61,13 @@ def test_a_start_that_fails_leaves_nothing(tiny_recipe, tmp_path, monkeypatch, f
     assert run(tiny_recipe("rounds=1"), tmp_path / "empty").sha256
 
 
-def test_temporary_files_of_a_dead_process_are_removed(broken):
-    parts = ("model.safetensors", "state/checkpoint.bin", "cache/noise-1.npz")
-    leftovers = [(broken / name).with_name(f".part-47-{name.split('/')[-1]}") for name in parts]
-    for file in leftovers:
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(b"half")
-    (broken / "notes.tmp").write_text("mine")
-    resume(broken)
-    assert not any(file.exists() for file in leftovers)
-    assert (broken / "notes.tmp").exists()
+def test_temporary_files_of_a_dead_process_are_removed(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    names = (".part-47-model.safetensors", "state/.part-47-checkpoint.bin", "notes.tmp")
+    for name in names:
+        (run / name).write_bytes(b"half")
+    RunFolder.open(run, to_write=True).close()
+    assert [(run / name).exists() for name in names] == [False, False, True]
 
 
 def test_one_of_two_that_make_a_folder_gets_it(tiny_recipe, federation, tmp_path):
@@ -98,7 +95,7 @@ def test_what_is_no_run_folder_or_already_one_is_named(tiny_recipe, broken, tmp_
 def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
     path = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run(tiny_recipe("engine.workers=2"), path, listener=StopAfter())
+        run(tiny_recipe("engine.workers=2", "data.size=128"), path, listener=StopAfter())
     names = {file.name.split("-")[0] for file in (path / "cache").iterdir()}
     assert names == {"array", "params"}
     assert stat.S_IMODE((path / "cache").stat().st_mode) == 0o700
@@ -111,8 +108,7 @@ def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
 
 
 def test_the_memory_of_sites_is_private(tiny_recipe, tmp_path):
-    path = tmp_path / "run"
-    run(tiny_recipe("method=elr", "rounds=1"), path)
+    path = run(tiny_recipe("method=elr", "rounds=1"), tmp_path / "run").path
     assert stat.S_IMODE((path / "memory").stat().st_mode) == 0o700
 
 

@@ -59,9 +59,9 @@ def test_a_run_keeps_its_best_model_and_the_last(tmp_path):
     scores = {number: e["validation"] for number, e in events.items()}
     assert result.best.round == max(scores, key=lambda t: (scores[t], -t))
     assert result.best.score == scores[result.best.round]
-    rows = [e["rows"] for e in read_events(result.path / "events.jsonl", "score")]
-    assert [r["case"] for r in rows[0]] == ["site-1", "site-2", "site-3"]  # means, no cases
-    assert {r["cases"] for r in rows[0]} == {1}
+    rows = next(read_events(result.path / "events.jsonl", "score"))["rows"]
+    assert [r["case"] for r in rows] == ["site-1", "site-2", "site-3"]  # means, no cases
+    assert {r["cases"] for r in rows} == {1}
     assert loaded.manifest["data"]["sites"] == {f"site-{k}": 3 for k in (1, 2, 3)}
     images = tiny_federation().test.images
     best, last = (loaded.predictor(best=b).probabilities(images) for b in (True, False))
