@@ -84,11 +84,10 @@ def test_sites_hold_the_cases_of_the_authors():
 
 
 def test_models_of_an_annotator() -> None:
-    small = Annotator(-5.0, 2.0, scale=0.25)
-    contour = build_model("contour", small, {"mode": "faithful"})
-    assert (contour.mu, contour.sigma, contour.clip, contour.mode) == (-5, 2, 7.5, "faithful")
-    level = build_model("levelset", small)
-    assert (level.mu, level.clip) == (-5, 7.5)
+    for name, options in (("contour", {"mode": "faithful"}), ("levelset", {})):
+        moving = build_model(name, Annotator(-5.0, 2.0, scale=0.25), options)
+        assert (moving.mu, moving.sigma, moving.clip) == (-5, 2, 7.5)
+        assert getattr(moving, "mode", "faithful") == "faithful"
     coin = build_model("morphology", Annotator(3.0, 3.0))
     assert coin.p_dilate == pytest.approx(0.8413, abs=1e-4)
     assert (coin.low, coin.high) == (0, 6)

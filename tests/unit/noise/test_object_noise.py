@@ -31,7 +31,7 @@ def test_a_rate_of_nothing_changes_nothing_and_a_larger_one_takes_more():
         more = Omission(0.8, 0.4)(mask, rng(seed, "o"))
         assert (some <= mask).all()
         assert (more <= some)[~largest].all()
-    kept = Omission(1.0, 0.0)(scene(), rng(0, "o"))
+    kept = Omission(1.0, 0.0)(mask, rng(0, "o"))
     assert [int(region.sum()) for _, region in objects_of(kept)] == [13 * 13]
     assert not Omission(0.0, 1.0)(scene(), rng(0, "o")).any()
 

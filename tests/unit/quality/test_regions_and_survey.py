@@ -49,9 +49,8 @@ def test_regions_are_those_of_the_definition(mask):
 def test_difficulty_is_the_cross_entropy_of_the_bands():
     mask = disc(30, (100, 140)) | disc(12, (20, 30))
     logits = torch.from_numpy(np.random.default_rng(1).normal(0, 6, mask.shape)).float()
-    loss = F.binary_cross_entropy_with_logits(
-        logits.double(), torch.from_numpy(mask).double(), reduction="none"
-    ).numpy()
+    true = torch.from_numpy(mask).double()
+    loss = F.binary_cross_entropy_with_logits(logits.double(), true, reduction="none").numpy()
     expected = [loss[band].mean() for band in plain_regions(mask)]
     assert learning_difficulty(logits.requires_grad_(), mask) == pytest.approx(expected, rel=1e-6)
     assert learning_difficulty(logits.detach().numpy(), mask) == pytest.approx(expected, rel=1e-6)

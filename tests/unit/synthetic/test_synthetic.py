@@ -108,9 +108,8 @@ def test_border_fades_over_several_pixels(name):
     """Across the contour brightness passes one half gradually: nothing marks the true line."""
     profiles = []
     for image, mask in zip(*many(name, 24, 256), strict=True):
-        depth = cv2.distanceTransform(mask, cv2.DIST_L2, 5) - cv2.distanceTransform(
-            1 - mask, cv2.DIST_L2, 5
-        )
+        inside, outside = (cv2.distanceTransform(one, cv2.DIST_L2, 5) for one in (mask, 1 - mask))
+        depth = inside - outside
         grey = image.mean(axis=2)
         steps = [grey[np.abs(depth - d) < 1.5] for d in (-16, -8, -3, 3, 8, 16)]
         if min(map(len, steps)) < 50:
