@@ -17,8 +17,7 @@ from feda3i.errors import RecipeError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FIGURES = ("png", "svg", "pdf")
-"""Formats of figures."""
+FIGURES = ("png", "svg", "pdf")  # formats of figures
 PART = ".part-"  # beginning of the names of files that are being written
 
 
@@ -49,9 +48,6 @@ def make_private(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
     return folder
-
-
-# -- pictures, arrays, tables, figures (missing folders are created) ----------------------------
 
 
 def write_png(path: Path, picture: Image | NDArray[Any], compression: int = 6) -> None:

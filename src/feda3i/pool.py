@@ -134,9 +134,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-# -- how a process starts -------------------------------------------------------------------------
-
-
 class _CleanProcess(SpawnProcess):
     def start(self) -> None:
         with _clean_start():

@@ -98,9 +98,6 @@ def uneven_federation() -> Federation:
     return replace(whole, train=train, test=test, clean_masks=train.masks)
 
 
-# -- playing --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class CheckedRun:
     """What came of a run: final parameters, model hash, events."""
@@ -180,9 +177,6 @@ def outcome_of(
                     sha = run_rounds(folder, job, transport, Listener()).sha256
         saved: Any = RunFolder.open(path).load()
         return CheckedRun(saved["params"], sha, list(read_events(path / "events.jsonl")))
-
-
-# -- the promises ---------------------------------------------------------------------------------
 
 
 def trains_and_repeats(subject: Subject) -> None:

@@ -25,8 +25,7 @@ VERDICTS: dict[str, tuple[Shape, int, Tone]] = {
 """Shape and colour of each verdict in the plot, and its tone in the table."""
 ALONE: dict[str, tuple[Shape, float]] = {EDGES: ("cross", -5.0), CONTOUR: ("circle", 5.0)}
 """Shape of each estimator's own answer, and where it stands in a site's row."""
-MOST, LONGEST = 80, 18
-"""Sites in the plot, and letters of a name that fit beside it."""
+MOST, LONGEST = 80, 18  # sites in the plot, and letters of a name that fit beside it
 KEPT = "white-space:nowrap"
 
 

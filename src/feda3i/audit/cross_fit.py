@@ -28,12 +28,10 @@ from feda3i.quality.objects import sure_objects
 from feda3i.recipe import Recipe, validate
 from feda3i.seeding import rng
 
-STEPS = 250
-"""Optimiser steps of a site of median size: with fewer, a survey says nothing."""
+STEPS = 250  # optimiser steps of a site of median size: with fewer, a survey says nothing
 ROUNDS = 10
 FOLDS = 2
-AT_ONCE = 64
-"""Images predicted together."""
+AT_ONCE = 64  # images predicted together
 
 
 @dataclass(frozen=True)

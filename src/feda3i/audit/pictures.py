@@ -20,8 +20,7 @@ KINDS = {
     "redrawn": "mask as redrawn",
     "predicted": "suggested by the model",
 }
-MARGIN = 0.25
-"""Of the objects' extent that is shown around them."""
+MARGIN = 0.25  # of the objects' extent that is shown around them
 
 
 def page_of_cases(

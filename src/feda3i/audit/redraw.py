@@ -39,8 +39,7 @@ from feda3i.reading.volume import read_volume, write_like
 
 CHANGES = "changes.csv"
 COLUMNS = ("file", "case", "site", "class", "px", "area_before", "area_after", "sha256", "reason")
-LEAST = 0.5
-"""Pixels of the case below which a contour stays: a mask has no finer steps."""
+LEAST = 0.5  # pixels of the case below which a contour stays: a mask has no finer steps
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from feda3i.quality.objects import KINDS, flags
 from feda3i.reading.names import folder_name
 
 HEAD = ("site", "class", "by", "95 % interval", "sure", "by edges", "by model", "cases", "verdict")
-LEFT = (0, 1, 8)
-"""Columns of words."""
+LEFT = (0, 1, 8)  # columns of words
 MATTERS = "a difference matters from 5 % of the objects' inner radius on: Dice falls as much"
 
 

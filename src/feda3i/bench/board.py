@@ -15,10 +15,8 @@ from feda3i.values import flat_items
 
 SAME = ("test", "partition", "data", "masks")
 """What all methods of a column have in common, for each seed."""
-NOISY = ("data", "masks")
-"""What rows on clean masks do not share with the others."""
-FIXED = ("test", "partition", *NOISY)
-"""What the paper's protocol has in common for all seeds."""
+NOISY = ("data", "masks")  # what rows on clean masks do not share with the others
+FIXED = ("test", "partition", *NOISY)  # what the paper's protocol has in common for all seeds
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from feda3i.recipe import Recipe
 from feda3i.simulation.federation import federation_of
 
 BRANCHES = ".branches"
-PROCESS = 700 * 2**20
-"""Bytes of a process that trains a small network on some hundred cases."""
+PROCESS = 700 * 2**20  # bytes of a process that trains a small network on some hundred cases
 
 
 class Task(NamedTuple):
@@ -76,9 +75,6 @@ def side_by_side(agenda: Agenda) -> int:
     return max(1, min(cores(), available() // PROCESS))
 
 
-# -- in a worker process --------------------------------------------------------------------------
-
-
 class Assignment(NamedTuple):
     """A run that a worker process is to do, and where what belongs to it lies."""
 
@@ -104,9 +100,6 @@ def play(order: Assignment) -> float:
     result = result_of(order.path)
     result.write(order.result)
     return result.last()
-
-
-# -- in the process of the bench ------------------------------------------------------------------
 
 
 def conduct(

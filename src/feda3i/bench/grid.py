@@ -32,10 +32,8 @@ from feda3i.values import keywords_of, mistakes
 GridPoint = tuple[tuple[str, Any], ...]
 """Keys that vary, each with the value that it has at a place of the grid."""
 FOLDER = Path(__file__).parent / "grids"
-MOST = 20_000
-"""Runs of a grid; more are surely a slip."""
-CLEAN = "clean"
-"""The reference row that trains on clean masks."""
+MOST = 20_000  # runs of a grid; more are surely a slip
+CLEAN = "clean"  # the reference row that trains on clean masks
 
 
 class Setting(StrictSection, strict=False):

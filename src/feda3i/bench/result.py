@@ -30,8 +30,7 @@ from feda3i.files import write_file
 from feda3i.recipe import Recipe, validate
 
 SUFFIX = ".json"
-COLLAPSED = 0.02
-"""Mean Dice below which a model predicts next to nothing: that is no score."""
+COLLAPSED = 0.02  # mean Dice below which a model predicts next to nothing: that is no score
 Dice = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -157,9 +156,6 @@ def result_of(path: Path) -> RunResult:
     )
 
 
-# -- why: how sites were grouped, and what bias their weights leave --------------------------------
-
-
 def offsets_of(annotators: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return the true mean offset of each site, where known, in pixels at 256 px a side."""
     known = {site: one for site, one in annotators.items() if "mu" in one}
@@ -197,9 +193,6 @@ def reasons_of(
         ]
         found["grouped_right"] = fmean(right) if right else None
     return found
-
-
-# -- many results ---------------------------------------------------------------------------------
 
 
 def collect(places: Iterable[Path]) -> tuple[dict[str, RunResult], list[str]]:

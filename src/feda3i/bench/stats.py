@@ -12,8 +12,7 @@ from scipy import stats
 
 from feda3i.seeding import rng
 
-DRAWS = 4000
-"""Resamples of a bootstrap interval."""
+DRAWS = 4000  # resamples of a bootstrap interval
 
 
 @dataclass(frozen=True)

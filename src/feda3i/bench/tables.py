@@ -11,10 +11,8 @@ from feda3i.bench.result import RunResult
 from feda3i.bench.stats import Spread, compare, holm, interval, mean_ranks, spearman
 from feda3i.bench.text_table import Table
 
-NAMED = 6
-"""Missing runs that are named; of further ones, the number."""
-LAST = 5
-"""Rounds of the second score: single rounds jump."""
+NAMED = 6  # missing runs that are named; of further ones, the number
+LAST = 5  # rounds of the second score: single rounds jump
 REFERENCE = {"CE": "feda3i", "DC": "feda3i,loss=dc"}
 """The row that the others of a loss family are compared with."""
 FLOOR = {"CE": "fedavg", "DC": "fedavg,loss=dc"}

@@ -22,8 +22,7 @@ from torch.nn import functional
 
 from feda3i.core.messages import Floats
 
-NODES = 5
-"""Control points of the elastic deformation along each axis."""
+NODES = 5  # control points of the elastic deformation along each axis
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,8 @@ from torch import Tensor
 Box = tuple[slice, ...]
 PLACES = 4096
 """Foreground voxels of a class that are remembered to draw from; a larger object is thinned out."""
-SIGMA = 0.125
-"""Width of the Gaussian weight of a window, as a share of its side."""
-WINDOWS = 4
-"""Windows that go through the network together."""
+SIGMA = 0.125  # width of the Gaussian weight of a window, as a share of its side
+WINDOWS = 4  # windows that go through the network together
 _FAINTEST = 1e-3  # smallest weight in a window: the corners count a little, too
 
 

@@ -20,8 +20,7 @@ from feda3i.core.ragged import Stack, stacked
 from feda3i.core.resize import resize_image, restore_map
 from feda3i.errors import DataError
 
-BATCH = 8
-"""Images that a network looks at together when nothing is trained."""
+BATCH = 8  # images that a network looks at together when nothing is trained
 
 
 class Predictor:

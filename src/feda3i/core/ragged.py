@@ -74,8 +74,7 @@ class Ragged:
         return Ragged.of(list(self))
 
 
-Stack = NDArray[Any] | Ragged
-"""Cases of one shape, ``(case, ...)``, or of several."""
+Stack = NDArray[Any] | Ragged  # cases of one shape, (case, ...), or of several
 
 
 def stacked(arrays: Sequence[NDArray[Any]]) -> Stack:

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Side = Annotated[int, Field(ge=16, le=4096)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 Schedule = Literal["constant", "poly", "cosine"]
-POWER = 0.9
-"""Exponent of the ``poly`` schedule, as nnU-Net has it."""
+POWER = 0.9  # exponent of the poly schedule, as nnU-Net has it
 
 
 class Training(BaseModel):

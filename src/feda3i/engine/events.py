@@ -16,10 +16,8 @@ from feda3i.errors import RunError
 from feda3i.values import LARGEST, mistakes
 
 Event = dict[str, Any]
-Real = Annotated[float, Field(gt=-1e100, lt=1e100)]
-"""A number that is not too large to sum."""
-Number = Real | None
-"""``None`` stands for a number that was not finite."""
+Real = Annotated[float, Field(gt=-1e100, lt=1e100)]  # a number that is not too large to sum
+Number = Real | None  # None stands for a number that was not finite
 
 
 class Record(BaseModel):

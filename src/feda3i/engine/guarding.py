@@ -21,12 +21,10 @@ from feda3i.engine.events import Event, read_events
 from feda3i.errors import RunError
 
 _BLOCK = 1 << 16
-FEWEST = 3
-"""Sites below which a median says nothing about a single one."""
+FEWEST = 3  # sites below which a median says nothing about a single one
 EXPLODED = 10.0
 """Times the median loss of the round before (or 1, if that is more) that no sane model reaches."""
-STANDS_OUT = 2.0
-"""Times the median norm from which an update may be what made a model explode."""
+STANDS_OUT = 2.0  # times the median norm from which an update may be what made a model explode
 
 
 class UnsoundError(RunError):

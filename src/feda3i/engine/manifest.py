@@ -24,8 +24,7 @@ from feda3i.recipe.trust import named_code
 from feda3i.values import check_plain, flat_items
 
 FORMAT = 1
-OLD = "0.1."
-"""Versions whose folders this one does not read: their recipes have keys that are gone."""
+OLD = "0.1."  # versions whose folders this one does not read: their recipes have keys that are gone
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "opencv-python-headless", "safetensors")
 COMPARED = ("sha256", "test_sha256", "sites_sha256", "cases", "test", "sites", "classes")
 """What must not change in the data before a run is resumed."""
@@ -129,9 +128,6 @@ def processor() -> Mapping[str, str]:
         name = found[1] if found else name
     instructions = torch.backends.cpu.get_cpu_capability()
     return {"name": name, "instructions": instructions, "onednn_limit": limit}
-
-
-# -- what changed ---------------------------------------------------------------------------------
 
 
 def moved(manifest: Mapping[str, Any]) -> list[str]:

@@ -29,16 +29,12 @@ from feda3i.recipe import Recipe
 _Row = tuple[float, float, int, float]
 """Offset, standard error, cases and radius of the objects; all 0 if it cannot be told."""
 MOST_LINES = 8
-LEAST = 0.5
-"""Pixels at 256 below which a move is not worth a line."""
+LEAST = 0.5  # pixels at 256 below which a move is not worth a line
 
 
 def is_wanted(recipe: Recipe) -> bool:
     """Return whether a run redraws masks: ``method=redraw`` is short for FedAvg that does."""
     return recipe.redraw.on or recipe.method.name == "redraw"
-
-
-# -- server ---------------------------------------------------------------------------------------
 
 
 def begin(server: Server, recipe: Recipe) -> None:
@@ -138,9 +134,6 @@ def _unit(server: Server) -> tuple[float, str]:
 def _trusted_sites(recipe: Recipe) -> tuple[str, ...]:
     trusted = recipe.redraw.trusted
     return () if isinstance(trusted, str) else trusted
-
-
-# -- site -----------------------------------------------------------------------------------------
 
 
 def tell(site: Site) -> dict[str, list[float]]:

@@ -140,9 +140,6 @@ def _vector_in(record: ArrayRecord, name: str, dtype: str, length: int) -> NDArr
     return np.frombuffer(array.data, kind).astype(dtype)  # a copy: the message may be forgotten
 
 
-# -- orders and replies ---------------------------------------------------------------------------
-
-
 def write_order(order: Order, run: str, layout: str, params: ArrayRecord) -> RecordDict:
     """Return an order as records; ``params`` is shared by the orders of all sites."""
     header = Header(order.task, run, order.round, order.site, layout)

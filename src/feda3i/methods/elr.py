@@ -32,8 +32,7 @@ from feda3i.core.ragged import Ragged
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 
-LIMIT = 1e-4
-"""Predictions are held this far off 0 and 1."""
+LIMIT = 1e-4  # predictions are held this far off 0 and 1
 
 
 class ELR(Method):

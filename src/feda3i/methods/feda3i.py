@@ -49,8 +49,7 @@ from feda3i.methods.base import Method
 Share = Annotated[float, Field(ge=0, le=1)]
 SURVEY = ("inner_loss", "outer_loss", "usable_cases")
 OBJECTS = "objects"
-SETTLED = 0.05
-"""With t1 = "auto": survey once the loss falls by less than this share in two rounds."""
+SETTLED = 0.05  # with t1 = "auto": survey once the loss falls by less than this share in two rounds
 
 
 class FedA3I(Method):

@@ -47,10 +47,8 @@ from feda3i.methods.deconflict import deconflicted_mean, groups_of
 from feda3i.methods.foreseen import foresee, foreseen
 
 SMALLEST_VARIANCE = 1e-6
-FEWEST = 5
-"""Masks whose trusted share has no more pixels than this are kept whole."""
-HISTORY = 0.99
-"""Share of the old history that a round keeps."""
+FEWEST = 5  # masks whose trusted share has no more pixels than this are kept whole
+HISTORY = 0.99  # share of the old history that a round keeps
 _CHUNK = 8  # random images at a time
 Choice = NDArray[np.intp]
 

@@ -43,8 +43,7 @@ from feda3i.methods.base import Method
 from feda3i.methods.foreseen import foresee, foreseen
 from feda3i.methods.two_groups import vote_high_group
 
-TEMPERATURE = 0.8
-"""Divides the teacher's logits; values below one sharpen its predictions."""
+TEMPERATURE = 0.8  # divides the teacher's logits; values below one sharpen its predictions
 
 
 class FedNoRo(Method):

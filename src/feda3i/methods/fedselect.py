@@ -41,11 +41,9 @@ from feda3i.core.server import Server
 from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 
-HIDDEN = 100
-"""Hidden units of V: Linear 1 -> 100, ReLU, Linear 100 -> 1, sigmoid."""
+HIDDEN = 100  # hidden units of V: Linear 1 -> 100, ReLU, Linear 100 -> 1, sigmoid
 SIZE = 3 * HIDDEN + 1
-FEW_SITES = 4
-"""Up to this many sites all train in every round."""
+FEW_SITES = 4  # up to this many sites all train in every round
 PROXY_BATCH = 8
 MOMENTS = 2 * SIZE
 SPREAD = ("v_min", "v_median", "v_max")

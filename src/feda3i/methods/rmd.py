@@ -43,8 +43,7 @@ from feda3i.core.site import Batch, Site
 from feda3i.methods.base import Method
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-NOISE = 0.02
-"""Standard deviation of the noise in images, as a share of the range of intensities."""
+NOISE = 0.02  # standard deviation of the noise in images, as a share of the range of intensities
 DEGREES, ZOOM = (0.0, 60.0), (1.0, 2.0)
 """Limits of the rotation and of the magnification, drawn uniformly."""
 _OTHER = ((0, 1), (1, 0))

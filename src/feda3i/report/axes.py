@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Span = tuple[float, float]
-STEPS = (1, 2, 5, 10)
-"""Steps between ticks, in powers of ten."""
+STEPS = (1, 2, 5, 10)  # steps between ticks, in powers of ten
 Words = tuple[str, float, float, str]
 """Words of a drawing, their place, and whether they start, end or have their middle there."""
 WIDTH, HEIGHT = 560, 350

@@ -22,8 +22,7 @@ REFERENCES = {
     "local": "every site alone: no federation",
 }
 """Methods that no consortium could run, or would not; they are rows to compare with."""
-LAST = 5
-"""Scored rounds at the end that are averaged against the jitter of a single one."""
+LAST = 5  # scored rounds at the end that are averaged against the jitter of a single one
 
 
 @dataclass(frozen=True)
@@ -120,9 +119,6 @@ def section(key: str, title: str, menu: str, **values: Any) -> Section:
     """Return a section: its body and introduction are macros of ``report.html.j2``."""
     body, intro = part(key, values), part(f"{key}_intro", values)
     return Section(key, title, body, intro.strip(), menu)
-
-
-# -- figures of one run ---------------------------------------------------------------------------
 
 
 def last_score(run: RunFacts, score: str) -> float | None:

@@ -47,8 +47,7 @@ KINDS = {
     "redrawn": "mask as redrawn and trained on",
     "predicted": "predicted by the model",
 }
-LARGEST = 360
-"""Pixels of the longer side of an embedded image; a phone shows no more."""
+LARGEST = 360  # pixels of the longer side of an embedded image; a phone shows no more
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,7 @@ class Picture:
     words: str = ""
 
 
-Strip = tuple[str, Sequence[Picture]]
-"""Pictures and what they have in common."""
+Strip = tuple[str, Sequence[Picture]]  # pictures and what they have in common
 
 
 def gallery_of(
@@ -193,9 +191,6 @@ def _pictures(
         shown = byte_picture(image, model.format.normalise)
         pictures.append(Picture(case, real[k] if real else "", score, shown, drawn))
     return pictures
-
-
-# -- pictures as markup ---------------------------------------------------------------------------
 
 
 def drawn(one: Picture) -> dict[str, Any]:

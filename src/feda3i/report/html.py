@@ -31,11 +31,9 @@ Shape = Literal["up", "down", "circle", "cross"]
 Outline = tuple[Sequence[tuple[float, float]], int]
 """A closed line around points, such as an ellipse, and the number of its colour."""
 _BLANKS = str.maketrans("\n\t\r", "   ")
-SERIES = 8
-"""Colours of the page; later series begin again, with another dash."""
+SERIES = 8  # colours of the page; later series begin again, with another dash
 DASHES = ("", "7 4", "2 4", "10 4 2 4")
-SQUARE = 470
-"""Height of a plane with its diagonal."""
+SQUARE = 470  # height of a plane with its diagonal
 LONGEST = 24
 
 
@@ -101,9 +99,6 @@ class Point:
     site: str = ""  # the site it stands for, for the filter of the page
 
 
-# -- text -----------------------------------------------------------------------------------------
-
-
 def visible(value: object) -> str:
     r"""Return a value as text that shows what it holds: no hidden or reordering characters.
 
@@ -156,9 +151,6 @@ def size(value: float) -> str:
     return f"{value:.0f} bytes"
 
 
-# -- colours --------------------------------------------------------------------------------------
-
-
 def diverging(value: float, top: float) -> str:
     """Return a colour from blue (-top) over light grey (0) to orange (top)."""
     part = min(max(value / top, -1.0), 1.0) if top > 0 else 0.0
@@ -186,9 +178,6 @@ def luminance(colour: Sequence[int]) -> float:
     parts = [c / 255 for c in colour]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return round(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2], 10)
-
-
-# -- templates ------------------------------------------------------------------------------------
 
 
 @cache
@@ -239,9 +228,6 @@ def colour(series: int) -> str:
 def block(name: str, *given: Any, file: str = "blocks.html.j2", **more: Any) -> Html:
     """Return what a macro makes."""
     return Html(getattr(templates().get_template(file).module, name)(*given, **more))
-
-
-# -- blocks ---------------------------------------------------------------------------------------
 
 
 def table(

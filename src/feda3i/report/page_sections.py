@@ -41,8 +41,7 @@ TONES: dict[State, html.Tone] = {
     "never began": "bad",
 }
 SHAPES: tuple[html.Shape, ...] = ("circle", "up", "down", "circle")
-MOST = 60
-"""Sites that a plot can show one by one; the table has all of them."""
+MOST = 60  # sites that a plot can show one by one; the table has all of them
 
 
 def main_cards(groups: Sequence[Group]) -> Html:
@@ -72,9 +71,6 @@ def main_cards(groups: Sequence[Group]) -> Html:
 
 def _by_site(group: Group) -> list[dict[str, float]]:
     return [site_dice(run)[0] for run in group.counted]
-
-
-# -- results --------------------------------------------------------------------------------------
 
 
 def headline(groups: Sequence[Group]) -> Section:
@@ -119,9 +115,6 @@ def _cell(found: OverSeeds, digits: int = 3, class_: str | None = None, sign: st
         return Cell("-")
     more = "" if found.deviation is None else f" ± {found.deviation:.{digits}f}"
     return Cell(f"{found.mean:{sign}.{digits}f}{more}", found.mean, class_=class_)
-
-
-# -- curves ---------------------------------------------------------------------------------------
 
 
 def learning(groups: Sequence[Group]) -> Section:
@@ -184,9 +177,6 @@ def _series(group: Group, read: str) -> Series:
     )
 
 
-# -- weights --------------------------------------------------------------------------------------
-
-
 def weights(groups: Sequence[Group]) -> Section:
     """Return the weights of every group that has any of its own."""
     weighed = [(group, [run for run in group.counted if run.weights]) for group in groups]
@@ -218,9 +208,6 @@ def _heat(run: RunFacts) -> Html:
         rows.append([*head, *cells, Cell(words, class_="why")])
     caption = f"Weight times the number of sites ({count}), most say in the last stage first"
     return html.table(caption, columns, rows, sites=sites, kind="heat")
-
-
-# -- sites ----------------------------------------------------------------------------------------
 
 
 def sites(groups: Sequence[Group]) -> Section | None:
@@ -291,9 +278,6 @@ def _gain(mine: float | None, theirs: float | None) -> Cell:
     return Cell(f"{points:+.1f}", points, class_="up" if points > 0 else "down")
 
 
-# -- masks redrawn --------------------------------------------------------------------------------
-
-
 def redrawn_masks(groups: Sequence[Group]) -> Section | None:
     """Return offsets before and after redrawing; nothing if no run redrew masks."""
     body = [
@@ -350,9 +334,6 @@ def _offsets_of(run: RunFacts, k: int) -> dict[str, Any]:
     }
 
 
-# -- what left the sites --------------------------------------------------------------------------
-
-
 def wire(groups: Sequence[Group]) -> Section:
     """Return what left the sites, group by group."""
     left = [_left(group) for group in groups]
@@ -390,9 +371,6 @@ def model_size(path: Path) -> int:
         return sum(tensor.nbytes for tensor in load_file(path).values())
     except (OSError, SafetensorError):
         return 0
-
-
-# -- what was run ---------------------------------------------------------------------------------
 
 
 def what_was_run(groups: Sequence[Group]) -> Section:

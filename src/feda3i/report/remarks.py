@@ -11,14 +11,10 @@ from feda3i.report.compare import Group
 from feda3i.report.html import Html
 from feda3i.report.runs import RunFacts
 
-FEW_SITES = 10
-"""Rated sites below which two Gaussians are more often a guess than a finding."""
-CEILING = 0.4
-"""Of the weight: a site that has more dominates."""
-SETTLED = 0.05
-"""Part of itself that the training loss may lose in the two rounds before a survey."""
-MOST = 12
-"""Remarks of a kind that are shown one by one."""
+FEW_SITES = 10  # rated sites below which two Gaussians are more often a guess than a finding
+CEILING = 0.4  # of the weight: a site that has more dominates
+SETTLED = 0.05  # part of itself that the training loss may lose in the two rounds before a survey
+MOST = 12  # remarks of a kind that are shown one by one
 
 
 def warning_notices(groups: Sequence[Group]) -> Html:

@@ -22,12 +22,10 @@ SIGNS: dict[str, tuple[Shape, int, str]] = {
     "all": ("circle", 6, "one group of all"),
     "unrated": ("cross", 6, "not rated"),
 }
-SQUEEZED = 12.0
-"""Times the median of all sites beyond which the axes are logarithmic."""
+SQUEEZED = 12.0  # times the median of all sites beyond which the axes are logarithmic
 DEVIATIONS = 2.0
 """Radius of the ellipses: a Gaussian in two dimensions has 86 % of its mass within two."""
-MOST_NAMES = 16
-"""Sites up to which their names stand in the plane."""
+MOST_NAMES = 16  # sites up to which their names stand in the plane
 
 
 def survey_section(groups: Sequence[Group]) -> Section | None:
