@@ -48,11 +48,11 @@ def test_a_pair_is_symmetric_finite_and_without_conflict(a, b):
     assert found @ b >= -1e-6 * (1 + a @ a + b @ b)
 
 
-@pytest.mark.parametrize("small", [0.0, 1e-20, 1e-200])
-def test_vectors_of_nothing_are_no_trouble(small):
-    updates = np.array([[1.0, 0.0], [-small, 0.0], [0.0, small]])
-    found = deconflicted_mean(updates, np.zeros(2))
-    assert found == pytest.approx([1 / 3, 0.0], abs=1e-12)
+def test_vectors_of_nothing_are_no_trouble():
+    for small in (0.0, 1e-20, 1e-200):
+        updates = np.array([[1.0, 0.0], [-small, 0.0], [0.0, small]])
+        found = deconflicted_mean(updates, np.zeros(2))
+        assert found == pytest.approx([1 / 3, 0.0], abs=1e-12)
 
 
 def test_the_units_of_the_unet_are_convolutions_with_their_norm():

@@ -18,7 +18,7 @@ def rounds_of(outcome):
     return [event for event in outcome.events if event["event"] == "round"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def drawn():
     """Return six sites: three that draw two pixels too large, three two pixels too small."""
     federation = testing.tiny_federation(sites=6)
@@ -29,21 +29,22 @@ def drawn():
     return federation.with_masks(masks)
 
 
+@pytest.fixture(scope="module")
+def whole(drawn):
+    return rounds_of(play(drawn, rounds=4, t1=1))
+
+
 @pytest.mark.parametrize("options", [{"t1": 1, "weighting": "fedavg"}, {"t1": 3}], ids=str)
 def test_without_quality_it_is_fedavg_bit_by_bit(federation, options):
     ours, plain = play(federation, **options), play(federation, name="fedavg")
     assert np.array_equal(ours.values, plain.values)
 
 
-def test_the_survey_comes_once_after_t1(drawn):
-    rounds = rounds_of(play(drawn, rounds=4, t1=2))
-    assert ["survey" in event for event in rounds] == [False, False, True, False]
-    assert ["weights" in event for event in rounds] == [False, False, True, True]
-    assert rounds[2]["weights"] == rounds[3]["weights"]
-
-
-def test_first_stage_is_quantity_and_last_is_quality(drawn):
-    event = rounds_of(play(drawn, rounds=2, t1=1))[-1]
+def test_after_one_survey_the_first_stage_is_quantity_and_the_last_quality(whole):
+    assert ["survey" in event for event in whole] == [False, True, False, False]
+    assert ["weights" in event for event in whole] == [False, True, True, True]
+    assert whole[1]["weights"] == whole[3]["weights"]
+    event = whole[1]
     rating = quality.Rating.from_dict(event["survey"])
     weights = np.array(list(event["weights"].values()))
     assert weights.shape == (6, 10)
@@ -64,8 +65,7 @@ def test_intra_gives_groups_their_share_of_sites(drawn):
         assert mass == pytest.approx((labels == label).mean())
 
 
-def test_a_site_that_missed_the_survey_is_asked_later_with_the_early_model(drawn):
-    whole = rounds_of(play(drawn, rounds=4, t1=1))
+def test_a_site_that_missed_the_survey_is_asked_later_with_the_early_model(drawn, whole):
     late = rounds_of(play(drawn, rounds=4, t1=1, change=testing.losing("site-2", 2)))
     assert "site-2" in late[1]["survey_missing"]
     assert "site-2" not in late[1]["survey"]["sites"]

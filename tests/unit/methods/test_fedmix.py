@@ -1,13 +1,11 @@
-"""FedMix: invariants of the method, the Dice loss, the neutral setting, the second network."""
+"""FedMix: invariants of the method, weights by loss."""
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feda3i.methods.base import make_method
 from feda3i.methods.fedmix import mixed_weights
 from stepping import Steps, unequal
 
@@ -34,16 +32,6 @@ def test_weights_are_finite_for_any_loss(loss, exponent):
     assert found.sum() == pytest.approx(1)
     if not any(loss):
         np.testing.assert_array_equal(found, CASES / 60)
-
-
-def test_the_loss_is_soft_dice_per_case():
-    method = make_method("fedmix", {})
-    torch.manual_seed(0)
-    logits = torch.randn(3, 2, 5, 4, dtype=torch.float64)
-    masks = (torch.rand(3, 2, 5, 4) > 0.5).double()
-    p, y, over = 1 / (1 + np.exp(-logits.numpy())), masks.numpy(), (2, 3)
-    dice = (2 * (p * y).sum(over) + 1e-4) / (p.sum(over) + y.sum(over) + 1e-4)
-    assert float(method.criterion(logits, masks)) == pytest.approx((1 - dice).mean(), abs=1e-12)
 
 
 def test_a_round_weighs_by_the_reported_losses(tmp_path):

@@ -1,4 +1,4 @@
-"""Options of every method: defaults of the comparison, ranges, and settings that are FedAvg."""
+"""Options of every method: ranges, settings that are FedAvg, and own losses."""
 
 import numpy as np
 import pytest
@@ -8,23 +8,6 @@ from at_site import final_values
 from feda3i import losses
 from feda3i.errors import RecipeError
 from feda3i.methods.base import make_method
-
-DEFAULTS = {
-    "adele": {"lam": 1, "rho": 0.8, "r": 0.9, "tau": 0.8, "scales": (0.7, 1.0, 1.5), "trim": True},
-    "elr": {"beta": 0.99, "lam": 1},
-    "fedprox": {"mu": 0.01},
-    "gce": {"q": 0.7},
-    "NR-Dice": {"gamma": 1.5},
-    "rmd": {"t1": 10, "mu": 0.8, "tau": 0.005, "weight": 0.0009, "warp_from": 10},
-    "sce": {"alpha": 0.5, "beta": 1, "clamp": 1e-5},
-}
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_defaults_are_those_of_the_comparison(name):
-    found = make_method(name, {}).model_dump()
-    assert {option: found[option] for option in DEFAULTS[name]} == DEFAULTS[name]
-
 
 WRONG = {
     "adele": {

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from at_site import PLAIN, final_values, site_of, station_of
+from at_site import PLAIN, final_values, site_of
 
 from feda3i import losses
-from feda3i.core.messages import Order
 from feda3i.methods.base import make_method
 from feda3i.methods.rmd import TwoNetworks, Warp, distil, exchange, rotation_and_zoom, warp_each
 from feda3i.models.unet import UNet
@@ -17,21 +16,14 @@ from feda3i.testing import tiny_federation
 QUIET = (0.0,) * 5
 
 
-def halves(values):
-    return np.split(values, 2)
-
-
 def test_ramps_of_the_distillation_and_of_pixels_left_out():
     method = make_method("rmd", {})
     assert method.omega(0) == pytest.approx(0.0067, abs=5e-5)
     assert method.omega(5) == pytest.approx(0.2865, abs=5e-5)
     assert method.omega(10) == method.omega(99) == 1.0
-    assert int(method.omega(0) * method.mu * 524288) == int(math.exp(-5) * 0.8 * 524288)
-    assert method.omega(0) * method.mu == pytest.approx(0.00539, abs=5e-6)
     kept = [int((1 - method.forget(t)) * 524288) for t in range(30)]
-    assert kept[0] == 524288
     assert kept == sorted(kept, reverse=True)
-    assert kept[9] == kept[29] == 521666
+    assert (kept[0], kept[9], kept[29]) == (524288, 521666, 521666)
 
 
 def test_network_a_answers_and_stages_are_those_of_both():
@@ -43,27 +35,10 @@ def test_network_a_answers_and_stages_are_those_of_both():
 
 
 def test_neutral_setting_is_fedavg_bit_for_bit():
-    a, b = halves(final_values("rmd", {"tau": 0, "weight": 0}))
+    a, b = np.split(final_values("rmd", {"tau": 0, "weight": 0}), 2)
     fedavg = final_values("fedavg")
     np.testing.assert_array_equal(a, fedavg)
     assert not np.array_equal(b, fedavg)
-
-
-def fit_twice_the_same(folder, round, **options):
-    """Train a site whose two networks are equal; return what becomes of both."""
-    station = station_of(folder, "rmd", **options)
-    params = station.job.initial
-    a, _ = halves(params.values)
-    params = params._replace(values=np.concatenate([a, a]))
-    return halves(station.answer(Order("fit", round, "site-1", params)).params.values)
-
-
-@pytest.mark.parametrize("round", [2, 12])
-def test_equal_networks_stay_equal_without_dropout(tmp_path, round):
-    a, b = fit_twice_the_same(tmp_path, round, weight=0.5, tau=0.2, dropout=QUIET)
-    np.testing.assert_array_equal(a, b)
-    a, b = fit_twice_the_same(tmp_path, round, weight=0.5, tau=0.2)
-    assert not np.array_equal(a, b)
 
 
 def test_the_step_is_the_sum_of_both_parts(tmp_path):
