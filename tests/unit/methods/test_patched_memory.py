@@ -1,7 +1,4 @@
-"""What methods remember of cases while sites train on patches of them, of one size and of several.
-
-Whole runs are played by ``test_patched_runs.py``, and resumed by ``testing.takes_patches``.
-"""
+"""What methods remember of cases while sites train on patches, of one size and of several."""
 
 import numpy as np
 import pytest
@@ -18,9 +15,6 @@ from short import SHORT
 from stepping import Steps, discs_of_sizes, recipe, with_noisy
 
 PATCH = {"patch": [16, 20]}
-WHOLE = {"patch": [32, 32]}
-
-
 REACHED = {"elr": "elr", "feddm": "peers", "fednoro": "noisy"}
 """What is not empty once a method does more than FedAvg."""
 
@@ -29,7 +23,7 @@ REACHED = {"elr": "elr", "feddm": "peers", "fednoro": "noisy"}
 def test_patches_as_large_as_the_cases_train_as_whole_cases_do(name, tmp_path):
     """To the bit: nothing but the network in training looks at a batch of another size."""
     noisy, values = with_noisy(tiny_federation(sites=2), "site-2"), []
-    for train in ({}, WHOLE):
+    for train in ({}, {"patch": [32, 32]}):
         steps = Steps(tmp_path / str(len(train)), name, SHORT[name], noisy, rounds=3, **train)
         steps.play(3)
         values.append(steps.values)
