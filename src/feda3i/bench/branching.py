@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from feda3i.core.trees import pack, seal, unpack, unseal
 from feda3i.engine.console import Listener, Relay
 from feda3i.engine.events import EventLog
 from feda3i.engine.job import Job
-from feda3i.engine.lock import is_held
 from feda3i.engine.manifest import packages, processor
 from feda3i.engine.redrawing import is_wanted as redraws
 from feda3i.engine.run import Result, describe, job_of, resume, run, write_start
@@ -136,23 +134,15 @@ def _latest(kept: Path, last: int) -> dict[str, Any] | None:
 
 
 def _begin_from(saved: Mapping[str, Any], path: Path, job: Job, federation: Federation) -> None:
-    """Make a run folder that stands after the rounds of a kept checkpoint.
+    """Make a run folder that stands after the rounds of a kept checkpoint."""
+    job.layout.check(saved["params"])
 
-    It is made beside its place and moved there whole: a kill leaves no half of a run.
-    """
-    beside = path.with_name(f".{path.name}.new")
-    if not is_held(beside):
-        shutil.rmtree(beside, ignore_errors=True)  # what a start that was killed left
-    facts = {"data": describe(federation), "branched": saved["round"]}
-    folder = RunFolder.create(beside, job.recipe, facts)
-    try:
-        job.layout.check(saved["params"])
-        log = EventLog(folder.events)
-        write_start(log, job, job.layout.stages)
-        log.close()
+    def begin(folder: RunFolder) -> None:
+        with closing(EventLog(folder.events)) as log:
+            write_start(log, job, job.layout.stages)
         with folder.events.open("a", encoding="utf-8") as file:
             file.write(saved["events"])
         folder.save(int(saved["round"]), saved["params"], {})
-    finally:
-        folder.close()
-    os.rename(beside, path)
+
+    facts = {"data": describe(federation), "branched": saved["round"]}
+    RunFolder.create(path, job.recipe, facts, begin).close()

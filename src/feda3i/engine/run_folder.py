@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -56,10 +56,17 @@ class RunFolder:
         self._lock: BinaryIO | None = None
 
     @classmethod
-    def create(cls, path: Path, recipe: Recipe, facts: Mapping[str, Any]) -> RunFolder:
+    def create(
+        cls,
+        path: Path,
+        recipe: Recipe,
+        facts: Mapping[str, Any],
+        begin: Callable[[RunFolder], None] = lambda _: None,
+    ) -> RunFolder:
         """Make and hold a new run folder that can be resumed; what others left is not touched.
 
-        It is made beside its place and moved there whole: a kill leaves no half of a run.
+        It is made beside its place, where ``begin`` may write rounds that another run has played,
+        and moved there whole: a kill leaves no half of a run.
         """
         import tomli_w
 
@@ -74,6 +81,7 @@ class RunFolder:
             write_local(beside, recipe)
             write_file(beside / "recipe.toml", tomli_w.dumps(recipe.shared()).encode())
             _write_manifest(beside, manifest)
+            begin(cls(beside))
             os.rename(beside, path)
         except BaseException as error:
             folder.close()

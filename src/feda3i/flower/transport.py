@@ -90,9 +90,6 @@ class FlowerTransport:
         self.roster.refusals = []
         return {name: value for name, value in facts.items() if value}
 
-    def close(self) -> None:
-        """Do nothing: the grid belongs to Flower."""
-
     def call(self, orders: Sequence[Order]) -> Iterator[Reply | Missing]:
         """Yield one answer per order, in the order of the orders."""
         # One record for all sites: it is packed and hashed once, and uploaded once.
