@@ -1,90 +1,57 @@
 """Start the program as a child, kill it, and plant crash points, all from outside its code."""
 
 import contextlib
+import multiprocessing
 import os
 import resource
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 HANG = 300.0  # seconds after which a child counts as hanging; nothing here takes a tenth of it
 
 
-class Child:
+class Child(multiprocessing.get_context("fork").Process):
     """The command line in a fork of this process: no import of torch to wait for, as it has it."""
 
     def __init__(self, arguments: list[str], log: Path, prepare: Callable[[], None] | None = None):
+        super().__init__(target=_main, args=(arguments, log, prepare))
         sys.stdout.flush()
-        self.code: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            os._exit(_main(arguments, log, prepare))
-
-    def is_over(self) -> bool:
-        """Return whether it has ended; ``code`` is then its exit code or minus a signal."""
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-        return self.code is not None
+        self.start()
 
     def wait(self) -> int:
-        end = time.monotonic() + HANG
-        while not self.is_over():
-            if time.monotonic() > end:
-                self.kill()
-                raise TimeoutError(f"no end after {HANG:.0f} s")
-            time.sleep(0.005)
-        assert self.code is not None
-        return self.code
+        """Return its exit code, or minus the signal that ended it."""
+        self.join(HANG)
+        if self.exitcode is None:
+            self.is_killed()
+            raise TimeoutError(f"no end after {HANG:.0f} s")
+        return self.exitcode
 
-    def kill(self) -> bool:
+    def is_killed(self) -> bool:
         """Send SIGKILL; return whether the child was still alive and died of it."""
-        if not self.is_over():
-            os.kill(self.pid, signal.SIGKILL)
-            while not self.is_over():
-                time.sleep(0.001)
-        return self.code == -signal.SIGKILL
+        self.kill()
+        self.join()
+        return self.exitcode == -signal.SIGKILL
 
 
-class Process(Child):
-    """The command line as a process of its own, from the first instruction of Python on."""
-
-    def __init__(self, arguments: list[str], log: Path) -> None:
-        with log.open("ab") as file:
-            command = [sys.executable, "-m", "feda3i", *arguments]
-            self._process = subprocess.Popen(command, stdout=file, stderr=file)
-        self.code, self.pid = None, self._process.pid
-
-    def is_over(self) -> bool:
-        self.code = self._process.poll()
-        return self.code is not None
-
-
-def _main(arguments: list[str], log: Path, prepare: Callable[[], None] | None) -> int:
+def _main(arguments: list[str], log: Path, prepare: Callable[[], None] | None) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    sys.stdout = sys.stderr = os.fdopen(handle, "w", buffering=1)
     sys.argv = ["feda3i", *arguments]
-    code = 0
-    try:
-        from feda3i import cli
+    from feda3i import cli
 
-        if prepare is not None:
-            prepare()
-        cli.main()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException as error:  # what reaches this place would have been a traceback
-        print(f"UNCAUGHT {type(error).__name__}: {error}")
-        code = 99
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
+    if prepare is not None:
+        prepare()
+    cli.main()
+
+
+def begin_anew() -> None:
+    """Become a process of its own, from the first instruction of Python on (a preparation)."""
+    os.execv(sys.executable, [sys.executable, "-m", *sys.argv])
 
 
 class Plant:
@@ -113,7 +80,8 @@ class Plant:
         def half_a_line(log, event, **values):
             before = log._file.tell()
             line = write(log, event, **values)
-            self._step(f"event {event}", lambda: _halve_line(log._file, before))
+            log._file.flush()
+            self._step(f"event {event}", partial(_halve, log._file.fileno(), before))
             return line
 
         EventLog.write = half_a_line
@@ -123,7 +91,7 @@ class Plant:
             where = _path_of(first)
             if self._name in where:  # also of the folder that it is made from
                 synced = self._synced.get(where, 0)
-                half = (lambda: _halve(first, synced)) if name == "fsync" else None
+                half = partial(_halve, first, synced) if name == "fsync" else None
                 self._step(f"{name} {where.partition(self._name)[2]}", half)
                 if name == "fsync":
                     self._synced[where] = os.fstat(first).st_size
@@ -140,11 +108,6 @@ class Plant:
             if spoil is not None:
                 spoil()
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _halve_line(file, start: int) -> None:
-    file.flush()
-    _halve(file.fileno(), start)
 
 
 def _halve(handle: int, start: int) -> None:

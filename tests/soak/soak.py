@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import pkgutil
@@ -25,16 +26,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # forks of a process with threads may hang
 
 sys.path.insert(0, str(Path(__file__).parent))
-from drive import Child, Plant, Process, limit_files
+from drive import Child, Plant, begin_anew, limit_files
 
 import feda3i
 
+Prepare = Callable[[], None] | None
 ROUNDS = 3
 TINY = ("data=synthetic-skin", "data.sites=2", "data.cases=2", "data.test=2", "data.size=32")
 TINY += ("model.width=4", "train.epochs=1", f"rounds={ROUNDS}", "engine.workers=1")
@@ -84,27 +86,26 @@ class Soak:
         self.runs: Counter[str] = Counter()
         self.failures: list[str] = []
         self.sha: dict[str, str] = {}
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[tuple[str, Prepare], float] = {}
 
-    def measure(self, kinds: tuple[type[Child], ...]) -> None:
+    def measure(self) -> None:
         """Run every recipe undisturbed, in each way to start it."""
-        for name in self.recipes:
-            for kind in kinds:
-                path = self.folder / f"whole-{name}-{kind.__name__}"
-                started = time.monotonic()
-                if self.start(name, path, kind).wait():
-                    raise SystemExit(f"an undisturbed run failed:\n{self.said(path)}")
-                self.seconds[f"{name} {kind.__name__}"] = time.monotonic() - started
-                sha = (path / "DONE").read_text("utf-8").strip()
-                if self.sha.setdefault(name, sha) != sha:
-                    raise SystemExit("two undisturbed runs differ")
+        for name, prepare in itertools.product(self.recipes, (None, begin_anew)):
+            path = self.folder / f"whole-{name}-{len(self.seconds)}"
+            started = time.monotonic()
+            if self.start(name, path, prepare).wait():
+                raise SystemExit(f"an undisturbed run failed:\n{self.said(path)}")
+            self.seconds[name, prepare] = time.monotonic() - started
+            sha = (path / "DONE").read_text("utf-8").strip()
+            if self.sha.setdefault(name, sha) != sha:
+                raise SystemExit("two undisturbed runs differ")
 
-    def start(self, name: str, path: Path, kind: Callable[..., Child] = Child, *more: Any) -> Child:
+    def start(self, name: str, path: Path, prepare: Prepare = None, *more: str) -> Child:
         """Start what a user would type next: ``resume`` if there is a run, else ``run``."""
-        command = ["resume", str(path), "--quiet"]
+        command = ["resume", str(path), "--quiet", *more]
         if not (path / "manifest.json").exists():
-            command = ["run", "demo", *RECIPES[name], "--out", str(path), "--quiet"]
-        return kind(command, path.with_name(f"{path.name}.log"), *more)
+            command = ["run", "demo", *RECIPES[name], *more, "--out", str(path), "--quiet"]
+        return Child(command, path.with_name(f"{path.name}.log"), prepare)
 
     def said(self, path: Path) -> str:
         """Return the output of a run."""
@@ -130,17 +131,21 @@ class Soak:
 
     # -- kinds of harm ----------------------------------------------------------------------------
 
-    def at_random(self, kind: str, start: type[Child], runs: int) -> None:
-        """Kill at random moments, up to three times in a run; half of them early in it."""
+    def harm(self, kind: str, runs: int) -> None:
+        """Harm some runs in one way, and bring each to its end."""
         for number in range(runs):
-            name = self.rng.choice(self.recipes)
-            path = self.folder / f"{kind.replace(' ', '-')}-{number}"
-            for _ in range(self.rng.randint(1, 3)):
-                child = self.start(name, path, start)
-                most = self.seconds[f"{name} {start.__name__}"] * self.rng.choice((0.3, 1.0))
-                time.sleep(self.rng.uniform(0, most))
-                self.kills[kind] += child.kill()
+            name = "noise" if kind == "workers" else self.rng.choice(self.recipes)
+            path = self.folder / f"{kind}-{number}"
+            HARMS[kind](self, name, path, number)
             self.end(kind, name, path)
+
+    def at_random(self, name: str, path: Path, number: int, prepare: Prepare = None) -> None:
+        """Kill at random moments, up to three times in a run; half of them early in it."""
+        for _ in range(self.rng.randint(1, 3)):
+            child = self.start(name, path, prepare)
+            most = self.seconds[name, prepare] * self.rng.choice((0.3, 1.0))
+            time.sleep(self.rng.uniform(0, most))
+            self.kills["random" if prepare is None else "process"] += child.is_killed()
 
     def planted(self, share: float) -> None:
         """Kill at each step that changes the disk, in ``run`` and then in ``resume``."""
@@ -158,7 +163,7 @@ class Soak:
         if kind == "planted in resume":
             self._break_off(name, path)
         plant = Plant(path, die_at, notes)
-        died = self.start(name, path, Child, plant.install).wait() == -signal.SIGKILL
+        died = self.start(name, path, plant.install).wait() == -signal.SIGKILL
         if label:
             self.kills[kind] += died
             if not died:
@@ -172,32 +177,32 @@ class Soak:
         if not source.exists():
             labels = self._steps("planted in run", name, 10**9)
             plant = Plant(source, labels.index("event round"))
-            self.start(name, source, Child, plant.install).wait()
+            self.start(name, source, plant.install).wait()
         shutil.copytree(source, path)
 
-    def workers(self, runs: int) -> None:
+    def workers(self, name: str, path: Path, number: int) -> None:
         """Kill a worker process, or the server while its workers work."""
-        for number in range(runs):
-            path = self.folder / f"workers-{number}"
-            child = self.start("noise", path, lambda c, log: Child([*c, "engine.workers=2"], log))
-            time.sleep(self.rng.uniform(0.5, 1.5) * self.seconds["noise Process"])
-            victims = _children(child.pid) if number % 2 == 0 else []
-            if victims:
-                os.kill(self.rng.choice(victims), signal.SIGKILL)
-                self.kills["workers"] += child.wait() == 1
-            else:
-                self.kills["workers"] += child.kill()
-            self.end("workers", "noise", path)
+        child = self.start(name, path, None, "engine.workers=2")
+        time.sleep(self.rng.uniform(0.5, 1.5) * self.seconds[name, begin_anew])
+        victims = _children(child.pid) if number % 2 == 0 else []
+        if victims:
+            os.kill(self.rng.choice(victims), signal.SIGKILL)
+        self.kills["workers"] += child.wait() == 1 if victims else child.is_killed()
 
-    def full_disks(self, runs: int) -> None:
+    def full_disk(self, name: str, path: Path, number: int) -> None:
         """Run out of space: no file may grow beyond a limit."""
-        for number in range(runs):
-            name = self.rng.choice(self.recipes)
-            path = self.folder / f"limit-{number}"
-            limit = limit_files(int(2 ** self.rng.uniform(6, 18)))
-            code = self.start(name, path, Child, limit).wait()
-            self._refused("full disk", path, code)
-            self.end("full disk", name, path)
+        limit = limit_files(int(2 ** self.rng.uniform(6, 18)))
+        self._refused("disk", path, self.start(name, path, limit).wait())
+
+    def two_at_once(self, name: str, path: Path, number: int) -> None:
+        """Start two processes on one folder: one works, the other is told so."""
+        if number % 2:
+            self._break_off(name, path)
+        pair = [self.start(name, path) for _ in range(2)]
+        codes = sorted(child.wait() for child in pair)
+        if codes[0] != 0:
+            self.fail(f"two: {path.name}: exit codes {codes}")
+        self._refused("two", path, codes[1])
 
     def _refused(self, kind: str, path: Path, code: int) -> None:
         """Note as a failure anything but success or an error of ours."""
@@ -205,59 +210,46 @@ class Soak:
         if code not in (0, 1) or "Traceback" in text or "bug" in text:
             self.fail(f"{kind}: {path.name}: exit code {code}\n{text[-600:]}")
 
-    def two_at_once(self, runs: int) -> None:
-        """Start two processes on one folder: one works, the other is told so."""
-        for number in range(runs):
-            name = self.rng.choice(self.recipes)
-            path = self.folder / f"two-{number}"
-            if number % 2:
-                self._break_off(name, path)
-            pair = [self.start(name, path) for _ in range(2)]
-            codes = sorted(child.wait() for child in pair)
-            if codes not in ([0, 0], [0, 1]):
-                self.fail(f"two at once: {path.name}: exit codes {codes}")
-            self._refused("two at once", path, codes[1])
-            self.end("two at once", name, path)
 
-
-def _children(pid: int) -> list[int]:
+def _children(pid: int | None) -> list[int]:
     with contextlib.suppress(OSError):
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()]
     return []
 
 
-KINDS = {
-    "planted": lambda soak, scale: soak.planted(min(1.0, scale)),
-    "random": lambda soak, scale: soak.at_random("random", Child, _count(60 * scale)),
-    "process": lambda soak, scale: soak.at_random("process", Process, _count(40 * scale)),
-    "workers": lambda soak, scale: soak.workers(_count(8 * scale)),
-    "disk": lambda soak, scale: soak.full_disks(_count(12 * scale)),
-    "two": lambda soak, scale: soak.two_at_once(_count(12 * scale)),
+HARMS: dict[str, Callable[..., None]] = {
+    "random": Soak.at_random,
+    "process": partial(Soak.at_random, prepare=begin_anew),
+    "workers": Soak.workers,
+    "disk": Soak.full_disk,
+    "two": Soak.two_at_once,
 }
-
-
-def _count(number: float) -> int:
-    return max(1, round(number))
+RUNS = {"random": 60, "process": 40, "workers": 8, "disk": 12, "two": 12}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scale", type=float, default=1.0, help="more or less of everything")
-    parser.add_argument("--only", choices=KINDS, action="append", help="some kinds of harm")
+    parser.add_argument(
+        "--only", choices=("planted", *RUNS), action="append", help="some kinds of harm"
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="feda3i-soak-"))
     soak = Soak(folder, options.seed, tuple(RECIPES))
     started = time.monotonic()
-    kinds = options.only or list(KINDS)
+    kinds = options.only or ["planted", *RUNS]
     try:
         warm_up()
-        soak.measure((Child, Process) if {"process", "workers"} & set(kinds) else (Child,))
+        soak.measure()
         for kind in kinds:
-            KINDS[kind](soak, options.scale)
+            if kind == "planted":
+                soak.planted(min(1.0, options.scale))
+            else:
+                soak.harm(kind, max(1, round(RUNS[kind] * options.scale)))
     except KeyboardInterrupt:
         soak.fail("interrupted")
-    for kind in sorted({*soak.runs, *soak.kills}):
+    for kind in soak.runs:
         print(f"{kind:20} {soak.runs[kind]:5} runs {soak.kills[kind]:5} kills")
     print(
         f"{sum(soak.runs.values())} runs, {sum(soak.kills.values())} kills, "

@@ -20,10 +20,8 @@ def test_a_few_kills_of_each_kind_do_no_harm():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     runs, kills = re.search(r"(\d+) runs, (\d+) kills, 0 failures", done.stdout).groups()
-    assert int(runs) >= 9
-    assert int(kills) >= 3
-    assert "planted in resume" in done.stdout
-    assert "two at once" in done.stdout
+    assert (int(runs) >= 9, int(kills) >= 3) == (True, True)
+    assert {"planted in resume", "two"} <= {line[:20].strip() for line in done.stdout.splitlines()}
 
 
 def test_it_sees_what_is_wrong_one_after_the_other(tiny_recipe, tmp_path):
