@@ -34,23 +34,6 @@ def test_replies_count_cases_up_to_the_cap():
     assert capped.cases == pytest.approx([50, 25, 25])
 
 
-def ratios(updates, trained):
-    updates = np.asarray(updates, dtype=np.float32)
-    base = rng(0, "base").normal(size=updates.shape[1]).astype(np.float32)
-    return guarding.norm_ratios(base + updates, base, np.arange(len(base)) < trained)
-
-
-def test_ratios_are_those_of_their_formula(monkeypatch):
-    monkeypatch.setattr(guarding, "_BLOCK", 7)
-    updates = rng(3, "updates").normal(size=(5, 40)) * np.array([1, 1, 2, 1, 30])[:, None]
-    norms = np.linalg.norm(updates[:, :25], axis=1)
-    buffers = np.linalg.norm(updates[:, 25:], axis=1)
-    expected = np.maximum(norms / np.median(norms), buffers / np.median(buffers))
-    found = ratios(updates, trained=25)
-    assert found == pytest.approx(expected, rel=1e-4)
-    assert guarding.far_off(found, 3.0) == [4]
-
-
 @pytest.mark.parametrize(
     ("updates", "left_out"),
     [
@@ -59,10 +42,21 @@ def test_ratios_are_those_of_their_formula(monkeypatch):
         ([[0.0], [0.0], [0.0], [0.0]], []),
         ([[1.0], [1.0], [-1.0], [0.5]], []),
         ([[1.0], [9.0], [1.0], [8.0], [1.0]], [1, 3]),
+        (rng(3, "updates").normal(size=(5, 40)) * np.array([1, 1, 2, 1, 30])[:, None], [4]),
     ],
 )
-def test_less_than_half_are_left_out_and_only_far_ones(updates, left_out):
-    assert guarding.far_off(ratios(updates, trained=1), 3.0) == left_out
+def test_less_than_half_are_left_out_and_only_far_ones(updates, left_out, monkeypatch):
+    monkeypatch.setattr(guarding, "_BLOCK", 7)
+    updates = np.asarray(updates, dtype=np.float32)
+    base = rng(0, "base").normal(size=updates.shape[1]).astype(np.float32)
+    trained = np.arange(len(base)) < max(1, len(base) * 5 // 8)
+    ratios = guarding.norm_ratios(base + updates, base, trained)
+    assert guarding.far_off(ratios, 3.0) == left_out
+    if len(base) > 1:  # by their formula: weights and buffers apart
+        parts = np.split(updates, [25], axis=1)
+        norms = [np.linalg.norm(part, axis=1) for part in parts]
+        expected = np.maximum(*(norm / np.median(norm) for norm in norms))
+        assert ratios == pytest.approx(expected, rel=1e-4)
 
 
 LOUD = """

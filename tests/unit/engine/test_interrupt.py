@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from feda3i.engine.console import Silent
 from feda3i.engine.interrupt import Interrupt
 from feda3i.engine.run import resume, run
+from listeners import After
 
 USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
@@ -27,18 +27,16 @@ def press_and_swallow(number=signal.SIGINT):
 
 
 @pytest.mark.parametrize("number", USUAL)
-def test_check_raises_what_was_swallowed(number):
+def test_what_was_swallowed_is_raised_by_the_next_check_and_by_an_error_after_it(number):
     with Interrupt() as interrupt:
         interrupt.check()
         press_and_swallow(number)
         with pytest.raises(KeyboardInterrupt):
             interrupt.check()
 
-
-def test_an_error_after_it_leaves_as_an_interrupt():
     def fail():
         with Interrupt():
-            press_and_swallow()
+            press_and_swallow(number)
             raise RuntimeError("Error calling __set_name__")
 
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -48,7 +46,7 @@ def test_an_error_after_it_leaves_as_an_interrupt():
         raise RuntimeError  # another error passes
 
 
-def test_what_the_host_has_set_stays():
+def test_what_the_host_has_set_stays_and_nothing_is_set_outside_the_main_thread():
     pressed = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     with Interrupt() as interrupt:
@@ -56,9 +54,6 @@ def test_what_the_host_has_set_stays():
         interrupt.check()
     signal.signal(signal.SIGINT, before)
     assert pressed == [signal.SIGINT]
-
-
-def test_nothing_is_set_outside_the_main_thread():
     with ThreadPoolExecutor(1) as threads:  # where Python refuses to set a signal
         threads.submit(Interrupt().__enter__).result().check()
 
@@ -69,22 +64,16 @@ def test_a_batch_system_ends_a_command_as_ctrl_c_does(feda3i, monkeypatch):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-class SwallowsOne(Silent):
-    """A listener in which a signal of round 2 is lost."""
+def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe, tmp_path):
+    recipe, heard = tiny_recipe("rounds=4"), []
+    whole = run(recipe, tmp_path / "whole")
 
-    rounds = 0
-
-    def round(self, event):
-        self.rounds += 1
-        if self.rounds == 2:
+    def lose_the_second(round):
+        heard.append(round)
+        if round == 2:
             press_and_swallow(signal.SIGTERM)
 
-
-def test_a_run_ends_at_the_next_answer_and_resumes_to_the_same_model(tiny_recipe, tmp_path):
-    recipe = tiny_recipe("rounds=4")
-    whole = run(recipe, tmp_path / "whole")
-    listener = SwallowsOne()
     with pytest.raises(KeyboardInterrupt):
-        run(recipe, tmp_path / "stopped", listener=listener)
-    assert listener.rounds == 2
+        run(recipe, tmp_path / "stopped", listener=After(lose_the_second))
+    assert heard == [1, 2]
     assert resume(tmp_path / "stopped").sha256 == whole.sha256

@@ -1,5 +1,6 @@
 """Runs reach TensorBoard and MLflow as their event logs tell them; a failing sink harms no run."""
 
+import re
 import sys
 
 import pytest
@@ -55,10 +56,9 @@ def test_a_failing_sink_is_told_once_and_left_alone(tmp_path, monkeypatch):
     for number in (1, 2, 3):
         tracker.take({"event": "round", "round": number, "loss": 0.1})
     tracker.end(True)
-    assert sink.params == {"seed": "1", "train.lr": "0.1"}
-    assert sink.steps == [1, 2]
-    assert len(told) == 1
-    assert "the run continues: OSError: the server is gone" in told[0]
+    assert (sink.params, sink.steps) == ({"seed": "1", "train.lr": "0.1"}, [1, 2])
+    (only,) = told
+    assert "the run continues: OSError: the server is gone" in only
 
 
 def test_a_sink_that_cannot_be_opened_leaves_the_run_as_it_is(tmp_path, tiny_recipe, monkeypatch):
@@ -67,10 +67,8 @@ def test_a_sink_that_cannot_be_opened_leaves_the_run_as_it_is(tmp_path, tiny_rec
     listener = StopAfter(99)
     run(tiny_recipe("engine.track=both", "rounds=1"), tmp_path / "run", listener=listener)
     assert (tmp_path / "run" / "DONE").is_file()
-    one, two = listener.notes
-    assert "no tracking by tensorboard" in one
-    assert "feda3i[tracking]" in one
-    assert "no tracking by mlflow" in two
+    said = r"no tracking by tensorboard.*feda3i\[tracking\].*\n.*no tracking by mlflow"
+    assert re.fullmatch(f".*{said}.*", "\n".join(listener.notes))
 
 
 def test_tensorboard_during_a_run_and_after_a_resume(tmp_path, tiny_recipe):
