@@ -16,14 +16,6 @@ from feda3i.testing import tiny_federation
 from stepping import Steps
 
 
-def discs(cases=6, size=40):
-    """Return bright discs on dark ground and their masks."""
-    middles = np.random.default_rng(3).uniform(15, 25, (cases, 2, 1, 1))
-    inside = ((np.indices((size, size)) - middles) ** 2).sum(1) < 64
-    masks = torch.from_numpy(inside)[:, None].float()
-    return 50 + 150 * masks, masks
-
-
 def test_presets_are_those_of_the_recipe_and_take_volumes():
     assert get_args(Training.model_fields["augment"].annotation) == ("none", *PRESETS)
     for depth in (1, 8):
@@ -47,17 +39,13 @@ def test_flips_are_exact(flips, axis):
         torch.testing.assert_close(one, x[0].flip(axis - 1) if is_mirrored else x[0])
 
 
-def test_a_quarter_turn_of_a_frame_that_is_not_square_keeps_distances():
-    """A rotation is one in pixels: what lay three pixels to the right then lies three below."""
+def test_a_quarter_turn_keeps_distances_in_pixels_and_in_millimetres():
     x = torch.zeros(1, 1, 21, 41)
     x[0, 0, 10, 23] = 1.0
     quarter = SimpleNamespace(uniform=lambda low, high, size: np.full(size, high))
     places = draw_places(Preset(rotation=90.0, beyond="border"), quarter, x)
     assert places(x, smooth=False).nonzero()[:, 2:].tolist() in ([[7, 20]], [[13, 20]])
-
-
-def test_thick_slices_turn_in_millimetres():
-    """Voxels four times as high as wide: a quarter turn moves eight in the plane to two slices."""
+    # Voxels four times as high as wide: eight in the plane become two slices.
     x = torch.zeros(1, 1, 11, 33, 33)
     x[0, 0, 5, 24, 16] = 1.0
     angles = iter([0.0, 0.0, 90.0])  # about the axis that stays within the slices
@@ -71,7 +59,10 @@ def test_thick_slices_turn_in_millimetres():
 @pytest.mark.parametrize("name", PRESETS)
 def test_masks_stay_on_their_objects(name):
     """A threshold finds the object in the moved image where the moved mask says it is."""
-    images, masks = discs()
+    middles = np.random.default_rng(3).uniform(15, 25, (6, 2, 1, 1))
+    inside = ((np.indices((40, 40)) - middles) ** 2).sum(1) < 64
+    masks = torch.from_numpy(inside)[:, None].float()
+    images = 50 + 150 * masks
     places = draw_places(PRESETS[name], np.random.default_rng(1), images)
     moved, masks = places(images, smooth=True), places(masks, smooth=False)
     assert set(masks.unique().tolist()) == {0.0, 1.0}
@@ -90,7 +81,6 @@ def test_values_keep_their_range_on_every_scale(scale):
     assert (base.flatten(1).amin(1) >= low - 1e-6).all()
     assert (base.flatten(1).amax(1) <= high + 1e-6).all()
     assert torch.equal(base[3], images[3])
-    assert torch.isfinite(base).all()
     assert not torch.equal(base, images)
 
 

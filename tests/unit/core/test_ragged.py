@@ -8,13 +8,9 @@ from feda3i.core.ragged import Ragged, hash_into, zeros_like
 from feda3i.errors import DataError
 
 
-def arrays():
+def test_cases_come_out_as_they_went_in_and_copies_are_their_own():
     rng, shapes = np.random.default_rng(0), ((2, 3, 4), (1, 5, 2), (3, 1, 1))
-    return [rng.integers(0, 9, shape).astype(np.int16) for shape in shapes]
-
-
-def test_cases_come_out_as_they_went_in():
-    made = arrays()
+    made = [rng.integers(0, 9, shape).astype(np.int16) for shape in shapes]
     ragged = Ragged.of(made)
     assert len(ragged) == 3
     for one, expected in zip(ragged, made, strict=True):
@@ -23,10 +19,6 @@ def test_cases_come_out_as_they_went_in():
         assert part.flat is ragged.flat  # shared, not copied
         for one, k in zip(part, where, strict=True):
             np.testing.assert_array_equal(one, made[k])
-
-
-def test_copies_and_zeros_are_their_own():
-    ragged = Ragged.of(arrays())
     copy = ragged[1:].copy()
     copy[0] = np.zeros((1, 5, 2), np.int16)
     assert not copy[0].any()
@@ -49,7 +41,7 @@ def ragged_cases(shapes=((4, 5), (6, 3)), dtype=np.float32):
     return Cases(tuple(f"c{k}" for k in range(len(shapes))), images, masks)
 
 
-def test_cases_of_several_sizes():
+def test_cases_of_several_sizes_must_fit():
     cases = ragged_cases()
     assert (cases.channels, cases.dimensions, cases.usual_shape) == (1, 2, (5, 4))
     with pytest.raises(DataError, match=r"4 x 3 to 6 x 5.*train\.patch"):
@@ -57,9 +49,6 @@ def test_cases_of_several_sizes():
     taken = cases.take(np.array([1]))
     assert taken.masks[0].shape == (6, 3)
     assert cases.take(slice(0, 1)).digest() != taken.digest()
-
-
-def test_cases_must_fit():
     masks = Ragged.of([np.ones((4, 5), np.uint8), np.ones((6, 4), np.uint8)])
     with pytest.raises(DataError, match="expected images"):
         Cases(("a", "b"), ragged_cases().images, masks)

@@ -34,15 +34,12 @@ def test_classes_compete_for_the_foreground():
     assert resize_mask(np.zeros((4, 4), np.uint8), (2, 2)).tolist() == [[0, 0], [0, 0]]
 
 
-def test_growing_one_side_and_shrinking_the_other():
+def test_growing_one_side_and_shrinking_the_other_and_volumes_along_all_axes():
     column = np.linspace(0, 240, 9).astype(np.uint8)
     image = np.repeat(column[:, None, None], 2, axis=1)
     found = resize_image(image, (3, 4))
     assert found.shape == (3, 4, 1)
     np.testing.assert_array_equal(found[:, 0, 0], [30, 120, 210])
-
-
-def test_volumes_are_averaged_along_all_axes():
     volume = np.arange(64, dtype=np.uint8).reshape(4, 4, 4, 1)
     exact = volume.reshape(2, 2, 2, 2, 2, 2).mean(axis=(1, 3, 5))
     found = resize_image(volume, (2, 2, 2))[..., 0]

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,6 +9,7 @@ from torch import nn
 from feda3i.core.stepper import Stepper
 from feda3i.core.training import Training, rate_factor
 from feda3i.recipe import load, validate
+from feda3i.testing import Subject
 from stepping import Steps
 
 CPU = torch.device("cpu")
@@ -35,9 +35,6 @@ def test_warm_up_rises_then_the_schedule_falls_over_the_rest():
     assert factors[5] == pytest.approx(0.5 * (1 + math.cos(math.pi * 2 / 5)))
     only = [rate_factor("poly", 9, t, 3) for t in (1, 2, 3)]  # a warm-up longer than the run
     assert only == [0.1, 0.2, 0.3]
-
-
-def test_a_round_has_its_own_learning_rate():
     training = Training(lr=0.1, schedule="poly")
     assert training.in_round(1, 10) is training
     assert training.in_round(6, 10).lr == pytest.approx(0.1 * 0.5**0.9)
@@ -91,11 +88,8 @@ def test_new_keys_leave_hashes_of_older_recipes_alone():
 
 
 def steps_with(folder, name, options, fraction):
-    steps = Steps(folder, name, options)
-    engine = steps.job.recipe.engine.model_copy(update={"fraction": fraction})
-    recipe = steps.job.recipe.model_copy(update={"engine": engine})
-    object.__setattr__(steps.job, "recipe", recipe)
-    return steps
+    given = Subject(name, options).recipe(3, engine={"fraction": fraction, "min_sites": 1})
+    return Steps(folder, name, given=given)
 
 
 def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
@@ -110,12 +104,5 @@ def test_a_share_of_the_sites_trains_and_all_answer_the_survey(tmp_path):
         surveyed = asked(steps.transport.orders, "survey")
         assert surveyed == (("site-1", "site-2", "site-3") if steps.round == 3 else ())
     assert len(set(rounds)) > 1
-    again = steps_with(tmp_path / "again", "feda3i", {"t1": 2}, 0.5)
-    again.play(3)
-    assert asked(again.transport.orders, "fit") == sum(rounds, ())
-    np.testing.assert_array_equal(again.values, steps.values)
-
-
-def test_a_method_that_names_who_trains_is_not_cut_down(tmp_path):
-    steps = steps_with(tmp_path, "fedcorr", {"t1": 1, "t2": 1}, 0.4)
-    assert steps.play()["asked"] == 3
+    named = steps_with(tmp_path / "named", "fedcorr", {"t1": 1, "t2": 1}, 0.4)
+    assert named.play()["asked"] == 3, "who trains is named by the method"

@@ -5,14 +5,11 @@ import pytest
 import torch
 
 from feda3i.core.patches import shared_boxes
-from feda3i.engine.redrawing import tell
-from feda3i.engine.run import job_of
 from feda3i.methods.corrected import current_masks, unpack_cases
 from feda3i.methods.foreseen import foresee, foreseen
-from feda3i.recipe import validate
 from feda3i.testing import tiny_federation, uneven_federation
 from short import SHORT
-from stepping import Steps, discs_of_sizes, recipe, with_noisy
+from stepping import Steps, with_noisy
 
 PATCH = {"patch": [16, 20]}
 REACHED = {"elr": "elr", "feddm": "peers", "fednoro": "noisy"}
@@ -102,15 +99,3 @@ def test_elr_remembers_the_pixels_that_it_has_seen(tmp_path):
     assert any((one == 0).any() and (one > 1).any() for one in expected)
     flat = np.concatenate([one.reshape(-1) for one in expected])
     np.testing.assert_array_equal(site.memory["visits"], flat)
-
-
-@pytest.mark.parametrize(("scale", "dtype"), [(1.0, np.uint8), (1e-4, np.float32)])
-def test_sites_tell_edges_of_volumes_in_pixels_at_256(scale, dtype, tmp_path):
-    """Whatever the values of the scanner and the sizes of cases."""
-    steps = Steps(tmp_path, "feda3i", {"t1": 1}, discs_of_sizes(count=12), **PATCH)
-    given = recipe("feda3i", {"t1": 1}, **PATCH).to_dict()
-    given["data"]["normalise"] = "zscore"
-    steps.federation = discs_of_sizes(scale, dtype, count=12)
-    steps.job = job_of(validate(given), steps.federation)
-    told = [tell(steps.site(name))["offset"][0] for name in ("site-1", "site-2")]
-    assert told == pytest.approx([24.0, 0.0], abs=3)
