@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from feda3i.core.aggregation import combine
 from feda3i.core.layout import Layout
@@ -38,11 +36,17 @@ def gathered_of(layout, params, folder=None):
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 40])
-def test_fold_is_the_weighted_mean_in_float64(layout, count):
+def test_fold_and_combine_are_the_weighted_mean_in_float64_of_all_or_of_each_stage(layout, count):
     params = some_params(layout, count)
-    weights = rng(1, "w").dirichlet(np.ones(count)).tolist()
+    rows = np.stack([p.values for p in params])
+    by_stage = rng(1, "w").dirichlet(np.ones(count), size=len(layout.stages)).T
+    got = gathered_of(layout, params).combine(by_stage)
+    for entry in layout.floats:
+        where = slice(entry.start, entry.stop)
+        assert np.abs(got.values[where] - by_stage[:, entry.stage] @ rows[:, where]).max() < 1e-6
+    weights = by_stage[:, 0].tolist()
     got = gathered_of(layout, params).fold(weights, 1.0)
-    exact = np.array(weights) @ np.stack([p.values for p in params])
+    exact = np.array(weights) @ rows
     assert np.abs(got.values - exact).max() < 1e-6
     assert np.array_equal(got.counts, np.max([p.counts for p in params], axis=0))
     assert (got.values.dtype, got.counts.dtype) == (np.float32, np.int64)
@@ -57,18 +61,6 @@ def test_missing_sites_are_divided_out(layout):
     assert np.array_equal(same.values, one.values)
     with pytest.raises(RunError, match="nothing to average"):
         gathered_of(layout, []).fold([], 1.0)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 1000))
-def test_combine_weighs_each_stage_alone(layout, count, seed):
-    params = some_params(layout, count, seed)
-    weights = rng(seed, "w").dirichlet(np.ones(count), size=len(layout.stages)).T
-    got = gathered_of(layout, params).combine(weights)
-    for entry in layout.floats:
-        where = slice(entry.start, entry.stop)
-        exact = weights[:, entry.stage] @ np.stack([p.values[where] for p in params])
-        assert np.abs(got.values[where] - exact).max() < 1e-5
 
 
 def test_gathered_rows_in_a_file_give_the_same_bits(layout, monkeypatch, tmp_path):

@@ -43,14 +43,11 @@ def test_one_patient_is_left_to_train_on():
         with_validation(tiny_federation(sites=2, cases=1), 0.5, 0)
 
 
-def test_views_keep_validation_cases_apart():
+def test_validation_cases_stay_apart():
     kept = with_validation(tiny_federation(), 0.25, 0)
     central = as_trained(kept, "central")
     assert len(central.sites["all"]) == 9
     assert len(central.validation["all"]) == 3
-
-
-def test_a_case_cannot_be_trained_on_and_validated_with():
     federation = tiny_federation()
     with pytest.raises(DataError, match="several sites"):
         replace(federation, validation={"site-1": federation.sites["site-1"][:1]})

@@ -9,8 +9,8 @@ SCALED = [Normalise("zscore"), Normalise("zscore", "nonzero"), Normalise("percen
 SCALED += [Normalise("percentiles", "nonzero", (2.0, 98.0))]
 
 
-def scan(seed=0, shape=(6, 7, 8, 2)):
-    values = np.random.default_rng(seed).normal(300, 80, shape).astype(np.float32)
+def scan(seed=0):
+    values = np.random.default_rng(seed).normal(300, 80, (6, 7, 8, 2)).astype(np.float32)
     values[:2] = 0
     return values
 
@@ -68,7 +68,6 @@ def test_wrong_rules_say_what_is_expected(arguments, words):
 
 
 def test_pictures_to_look_at():
-    drawn = byte_picture(scan(), Normalise("zscore"))
-    assert drawn.dtype == np.uint8
+    assert byte_picture(scan(), Normalise("zscore")).dtype == np.uint8
     kept = np.arange(4, dtype=np.uint8).reshape(2, 2, 1)
     np.testing.assert_array_equal(byte_picture(kept, Normalise()), kept)

@@ -5,21 +5,16 @@ import torch
 from feda3i.core.patches import cut_out, draw_corner, foreground_places, slide
 
 
-def mask_of(shape=(20, 30, 16)):
-    mask = np.zeros(shape, np.uint8)
-    mask[2:4, 25:28, 10:12] = 1
-    mask[15, 3, 3] = 2
-    return mask
-
-
 def corners(mask, patch, foreground, count=400):
     places = foreground_places(mask, 2)
     rng = np.random.default_rng(0)
     return np.array([draw_corner(mask.shape, patch, places, foreground, rng) for _ in range(count)])
 
 
-def test_patches_stay_within_the_case_and_reach_all_of_it():
-    mask, patch = mask_of(), (8, 8, 8)
+def test_patches_stay_within_the_case_reach_all_of_it_and_hold_foreground_as_asked():
+    mask, patch = np.zeros((20, 30, 16), np.uint8), (8, 8, 8)
+    mask[2:4, 25:28, 10:12] = 1
+    mask[15, 3, 3] = 2
     for share in (0.0, 0.5, 1.0):
         found = corners(mask, patch, share)
         assert (found >= 0).all()
@@ -29,10 +24,7 @@ def test_patches_stay_within_the_case_and_reach_all_of_it():
     found = corners(mask, patch, 0.0)
     assert (found.min(axis=0) == 0).all()
     assert (found.max(axis=0) == np.array(mask.shape) - 8).all()
-
-
-def test_foreground_patches_hold_foreground_of_all_classes_alike():
-    mask, patch = mask_of(), (8, 8, 8)
+    # With a share of 1 all hold foreground, of all classes alike.
     held = [set(np.unique(cut_out(mask, c, patch))) - {0} for c in corners(mask, patch, 1.0)]
     assert all(held)
     assert 0.4 < np.mean([2 in one for one in held]) < 0.6  # though it has a twelfth of the voxels
