@@ -45,8 +45,9 @@ soak: $(DEV)
 # N odd recipes, commands and files: any input ends with a result or one error of ours.
 N ?= 2000
 SEED ?= 0
+FIRST ?= 0
 odd: $(DEV)
-	$(BIN)/python tests/odd/odd.py $(N) $(SEED)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/odd/odd.py $(N) $(SEED) $(FIRST)
 
 # The pages that are made from the code, and the site of all pages in site/.
 docs: $(DOCS)

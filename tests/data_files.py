@@ -76,5 +76,14 @@ def breast_tree(root: Path):
     return root
 
 
+def save_volume(path: Path, values, affine=(1.0, 1.0, 2.0)):
+    """Write a NIfTI volume of axes x, y, z; the affine is sizes of voxels, a matrix or none."""
+    import nibabel
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    affine = np.diag([*affine, 1.0]) if np.ndim(affine) == 1 else affine
+    nibabel.save(nibabel.Nifti1Image(values, affine), path)
+
+
 def tree_bytes(root: Path) -> dict[str, bytes]:
     return {str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file()}

@@ -1,7 +1,8 @@
-"""Odd command lines: every command and option, found by introspection, with odd arguments."""
+"""Odd recipes and command lines: every key, command and option, found by introspection."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import odd_recipes
-from odd_values import is_large, spoil, text
+import typer
+from odd_values import FRACTIONS, PLAIN, WHOLE, is_large, mutated, spoil, text, toml_value
+
+from feda3i.cli import app
+from feda3i.commands.keys import all_keys, options_of
+from feda3i.recipe.finding import FOLDER, built_in
+from feda3i.recipe.trust import registries
+from short import TINY
 
 Maker = Callable[[Path, Path, Random], "Odd"]
 OUT = "out"  # where commands may write, below the folder of the input
@@ -43,6 +50,90 @@ def odd_input(folder: Path, good: Path, draw: Random, is_quick: bool = False) ->
         folder.mkdir()
 
 
+# What keeps a run at a fraction of a second.
+SMALL = dict(part.split("=") for part in TINY[2:]) | {"rounds": "1", "engine.device": "cpu"}
+OVERRIDES = ["data=synthetic", *(f"{key}={value}" for key, value in SMALL.items())]
+WRONG_KEYS = (
+    *("nope", "Rounds", "data.nope", "data.name.x", "rounds.x", "train", "engine", "methods"),
+    *("method.name", "noise.annotators", "noise.annotators.site-01.mu", "methods.feda3i.t1"),
+    *(".", "", "a.b.c.d", "fedavg.loss", "train.betas.x", "data.", ".data", "ä", "title"),
+    *("seed.", "x" * 300),
+)
+
+
+@cache
+def keys() -> dict[str, str]:
+    """Return what every key of a recipe takes: of the sections, and of all that they can name."""
+    found = {key.name: key.takes for key in all_keys()}
+    return found | {name.rpartition(".")[0] or name: "table" for name in found}
+
+
+def small(draw: Random) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a small recipe of some method, and what the options of its things take."""
+    known = registries()
+    chosen = {
+        "data": draw.choice(("synthetic-skin", "synthetic-breast")),
+        "method": draw.choice(known["method"].names()),
+        "noise": draw.choice(known["noise"].names()),
+        "model": "unet" if draw.random() < 0.9 else draw.choice(known["model"].names()),
+    }
+    values = {**chosen, **SMALL, "noise.setting": draw.choice(("skin-ns", "breast-ne"))}
+    if draw.random() < 0.4:
+        values["rounds"] = "3"
+    if chosen["model"] != "unet":
+        del values["model.width"]
+    own = {
+        key.name: key.takes
+        for section, registry in known.items()
+        for key in options_of(section, chosen[section], registry.get(chosen[section]))
+    }
+    return values, own
+
+
+def assignments(draw: Random) -> dict[str, str]:
+    """Return the keys and values of a recipe with one to three odd values."""
+    values, own = small(draw)
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        pool = draw.choice((keys(), keys(), own, own, WRONG_KEYS, values))
+        values[draw.choice(tuple(pool) or WRONG_KEYS)] = text(draw)
+    return values
+
+
+def mild(draw: Random) -> dict[str, str]:
+    """Return a recipe whose odd values are at least of the right type, so that a run begins."""
+    values, own = small(draw)
+    common = re.compile(r"(train|evaluate|engine|validation)\.")
+    own |= {k: takes for k, takes in keys().items() if common.match(k) and k not in values}
+    for key in draw.sample(sorted(own), draw.choice((1, 2, 3))):
+        values[key] = typed(own[key], draw)
+    return values
+
+
+def typed(takes: str, draw: Random) -> str:
+    """Return a value of what a key takes in words, from its range and from beyond its ends."""
+    part = draw.choice(re.split(r", or |, | or ", takes))
+    if part.startswith("list of"):
+        values = WHOLE if "whole" in part else FRACTIONS
+        return f"[{', '.join(draw.choice(values) for _ in range(draw.choice((1, 2, 2, 3))))}]"
+    for kind, values in (("whole number", WHOLE), ("number", FRACTIONS)):
+        if part.startswith(kind):
+            return draw.choice(values)
+    return draw.choice(PLAIN) if part in ("text", "path", "table", "any value") else part
+
+
+def toml(values: dict[str, str], draw: Random) -> bytes:
+    """Return the values as a TOML file, a quarter of the time with some bytes wrong."""
+    names = {"synthetic", "skin-ns", "breast-ne", "cpu"}.union(
+        *(registry.names() for registry in registries().values())
+    )
+    lines = []
+    for key, value in values.items():
+        bare = f"{key}.name" if key in registries() else key
+        lines.append(f"{bare} = {repr(value) if value in names else toml_value(value, draw)}")
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    return mutated(data, draw) if draw.random() < 0.25 else data
+
+
 def _copy(good: Path, folder: Path, *names: str) -> None:
     for name in names:
         copy = shutil.copytree if (good / name).is_dir() else shutil.copy
@@ -52,7 +143,7 @@ def _copy(good: Path, folder: Path, *names: str) -> None:
 def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
     plugins = ("method", "network", "noise", "thing", "exits", "syntax")
     _copy(good, folder, *(f"{name}.py" for name in plugins))
-    values = odd_recipes.assignments(draw)
+    values = assignments(draw)
     if draw.random() < 0.15:
         kind = draw.choice(("method", "data", "model", "noise"))
         plugin = draw.choice((*plugins, "none"))
@@ -61,20 +152,23 @@ def _recipe(folder: Path, good: Path, draw: Random) -> Odd:
 
 
 def _mild(folder: Path, good: Path, draw: Random) -> Odd:
-    return _run_of("mild recipe", odd_recipes.mild(draw))
+    return _run_of("mild recipe", mild(draw))
 
 
 def _run_of(kind: str, values: dict[str, str]) -> Odd:
-    arguments = ["run", "demo", *odd_recipes.overrides(values), "--out", OUT]
+    pairs = [f"{key}={value}" for key, value in values.items()]
+    arguments = ["run", "demo", *pairs, "--out", OUT]
     return Odd(kind, arguments, values["model"] != "unet" or any(map(is_large, values.values())))
 
 
 def _toml(folder: Path, good: Path, draw: Random) -> Odd:
-    values = odd_recipes.assignments(draw)
-    is_whole = draw.random() < 0.7
-    data = odd_recipes.toml(values, draw) if is_whole else odd_recipes.built_in_text(draw)
+    values = assignments(draw)
+    if is_whole := draw.random() < 0.7:
+        data = toml(values, draw)
+    else:
+        data = mutated((FOLDER / f"{draw.choice(built_in())}.toml").read_bytes(), draw)
     (folder / "odd.toml").write_bytes(data)
-    small = [] if is_whole else odd_recipes.overrides({"data": "synthetic", **odd_recipes.SMALL})
+    small = [] if is_whole else OVERRIDES
     return Odd("toml", ["run", "odd.toml", *small, "--out", OUT], is_long=True)
 
 
@@ -132,10 +226,6 @@ _results = _spoiled("results", (*OF_GRID, "tables results --out out"), True, "re
 @cache
 def commands() -> list[tuple[tuple[str, ...], Any]]:
     """Return the words of every command of the program, and the command."""
-    import typer
-
-    from feda3i.cli import app
-
     found, groups = [], [((), typer.main.get_command(app))]
     while groups:
         words, group = groups.pop()
@@ -160,7 +250,7 @@ def _command(folder: Path, good: Path, draw: Random) -> Odd:
         arguments.append("--nope")
     is_long = words[-1] in LONG or any(map(is_large, arguments))
     if words[-1] == "run":
-        arguments += odd_recipes.overrides({"data": "synthetic", **odd_recipes.SMALL})
+        arguments += OVERRIDES
     return Odd("command", arguments, is_long)
 
 

@@ -1,6 +1,7 @@
 """Lists of cases stay at their sites; what may be shared names none of them."""
 
 import csv
+import re
 from io import StringIO
 
 import numpy as np
@@ -34,15 +35,14 @@ def measured(sites, classes=("lesion",), unit="px", true=None):
     return build_audit(scale, classes, found, **words), rows
 
 
-def written(folder, sites, show=None):
-    """Write an audit; return the paths that may be shared, and those that may not."""
-    audit, rows = measured(sites)
-    made = write_audit(folder, audit, looks_of(rows, "px"), page_of(audit), show)
-    return made[:2], made[2:]
-
-
-def test_files_and_what_they_hold(tmp_path):
-    shared, own = written(tmp_path / "out", ("A", "B", *HOSTILE_NAMES))
+def test_files_and_what_they_hold_and_a_page_of_odd_cases_per_site(tmp_path):
+    """Pages of odd cases show pictures, so only their user may read them; the audit shows none."""
+    audit, rows = measured(("A", "B", *HOSTILE_NAMES))
+    mask = np.zeros((64, 64), np.uint8)
+    mask[20:40, 20:40] = 1
+    show = lambda case: (np.full((64, 64, 1), 90, np.uint8), mask, np.roll(mask, 4, axis=0))
+    made = write_audit(tmp_path / "out", audit, looks_of(rows, "px"), page_of(audit), show)
+    shared, own = made[:2], made[2:]
     assert [path.name for path in shared] == ["audit.csv", "audit.html"]
     table, page = (path.read_text("utf-8") for path in shared)
     assert "secret" not in table + page
@@ -52,12 +52,19 @@ def test_files_and_what_they_hold(tmp_path):
     assert found.tags.count("script") == 1
     assert "img" not in found.tags
     assert not any(name.startswith("on") for name, _ in found.attributes)
-    assert len(set(own)) == 2 + len(HOSTILE_NAMES)
+    assert "data:image" not in page
+    pages, tables = ([p for p in own if p.name == f"second-look.{e}"] for e in ("html", "csv"))
+    assert len(set(pages)) == len(set(tables)) == len(own) / 2 == 2 + len(HOSTILE_NAMES)
     for path in own:
-        assert path.name == "second-look.csv"
         assert path.stat().st_mode & 0o077 == 0
         assert path.parents[1] == tmp_path / "out" / "stays-at-the-site"
-    mine = next(path for path in own if path.parent.name == "A")
+    texts = [path.read_text("utf-8") for path in pages]
+    for text in texts:
+        assert "suggested by the model" in text
+        assert text.count("data:image") == 1
+    named = {case for text in texts for case in re.findall(r"secret-\d+-\d+", text)}
+    assert named == {f"secret-{number}-0" for number in range(len(pages))}
+    mine = next(path for path in tables if path.parent.name == "A")
     rows = list(csv.DictReader(StringIO(mine.read_text("utf-8"))))
     assert {one["case"] for one in rows} == {f"secret-0-{k}" for k in range(12)}
     assert [one["case"] for one in rows if one["look_again"] == "yes"] == ["secret-0-0"]
@@ -78,24 +85,6 @@ def test_page_and_text_say_what_zero_is_the_unit_the_truth_each_class_and_what_i
     assert audit.findings[0].verdict == "cannot tell"
     assert "no other site to compare it with" in page_of(audit)
     assert "cannot tell: A" in text_of(audit)
-
-
-def test_each_site_has_a_page_of_its_odd_cases(tmp_path):
-    """It shows pictures, so only its user may read it; the audit itself shows none."""
-    mask = np.zeros((64, 64), np.uint8)
-    mask[20:40, 20:40] = 1
-    show = lambda case: (np.full((64, 64, 1), 90, np.uint8), mask, np.roll(mask, 4, axis=0))
-    shared, own = written(tmp_path / "out", ("A", "B", "C"), show)
-    pages = [path for path in own if path.name == "second-look.html"]
-    assert len(pages) == 3
-    for number, page in enumerate(pages):
-        assert page.stat().st_mode & 0o077 == 0
-        text = page.read_text("utf-8")
-        assert f"secret-{number}-0" in text
-        assert f"secret-{number}-1<" not in text
-        assert "suggested by the model" in text
-        assert text.count("data:image") == 1
-    assert "data:image" not in shared[1].read_text("utf-8")
 
 
 @pytest.mark.slow

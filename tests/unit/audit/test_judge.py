@@ -17,17 +17,17 @@ FEW = Offset.unknown(3, "3 cases with a contour, 8 are needed")
 
 def site(edges=None, contour=None, error=0.4, dice=0.9, radius=40.0):
     """Return a site of sixteen cases with an offset by each estimator, px at 256."""
-    answers = {"edges": edges, "contour": contour}
-    for name, value in {**answers}.items():
-        if value is None:
-            del answers[name]
-        elif not isinstance(value, Offset):
-            size = radius if name == "edges" else math.nan
-            answers[name] = Offset(value, error, 16, radius=size)
+    answers = {}
+    for name, value, size in (("edges", edges, radius), ("contour", contour, math.nan)):
+        if value is not None:
+            is_made = isinstance(value, Offset)
+            answers[name] = value if is_made else Offset(value, error, 16, radius=size)
     return SiteNumbers(16, answers, dice)
 
 
 def judged(sites, trusted=None, **scale):
+    """Judge sites by name, or those of a list by their place in it."""
+    sites = sites if isinstance(sites, dict) else {str(k): one for k, one in enumerate(sites)}
     said, found = judge_sites(sites, class_name="lesion", scale=Scale(**scale), trusted=trusted)
     return said, {one.site: one for one in found}
 
@@ -49,33 +49,27 @@ def test_words_follow_the_interval_and_the_test():
 
 
 def test_sites_that_differ_by_chance_are_about_the_same():
-    overall, found = judged({f"{k}": site(value) for k, value in enumerate((0.1, -0.3, 0.2, 0.4))})
+    overall, found = judged(map(site, (0.1, -0.3, 0.2, 0.4)))
     assert "no more than by chance" in overall.said
     assert "all are wrong in the same way" in overall.said
     assert {one.verdict for one in found.values()} == {"about the same"}
     assert all("within" in one.reason for one in found.values())
     # Many sites alike: the interval of one in twenty excludes zero, and the test knows.
     draw = np.random.default_rng(0)
-    _, many = judged({f"{k}": site(0.4 * draw.standard_normal()) for k in range(40)})
+    _, many = judged([site(0.4 * draw.standard_normal()) for _ in range(40)])
     assert {one.verdict for one in many.values()} == {"about the same"}
 
 
-def test_a_sure_difference_that_does_not_matter_is_slight():
+def test_a_sure_difference_that_does_not_matter_is_slight_and_told_in_the_unit_of_the_audit():
     places = {"a": 1.0, "b": 0.0, "c": -1.0}
     _, found = judged({name: site(value, error=0.1) for name, value in places.items()})
     assert found["a"].verdict == found["c"].verdict == "slightly"
     assert found["a"].reason.startswith("draws slightly larger than the others, 1.0 px (")
     _, small = judged({name: site(v, error=0.1, radius=12.0) for name, v in places.items()})
     assert small["a"].verdict == "larger"  # 5 % of a radius of 12 is 0.6
-
-
-def test_distances_are_told_in_the_unit_of_the_audit():
-    sites = {"a": site(4.0), "b": site(0.0), "c": site(-4.0)}
-    _, at_256 = judged(sites)
-    _, in_mm = judged(sites, unit="mm", pixel=0.25)
-    assert in_mm["a"].relative == pytest.approx(at_256["a"].relative / 4)
-    assert "draws 1.0 mm" in in_mm["a"].reason
-    assert in_mm["a"].verdict == at_256["a"].verdict == "larger"
+    _, in_mm = judged(map(site, (4.0, 0.0, -4.0)), unit="mm", pixel=0.25)
+    assert in_mm["0"].reason.startswith("draws 1.0 mm (")
+    assert in_mm["0"].verdict == "larger"
 
 
 def test_trusted_masks_make_it_absolute_and_their_b0_is_told():
@@ -96,8 +90,7 @@ def test_a_model_adds_where_it_agrees_and_never_overrules():
     models["opposes"] = [-v for v in places]
     width = {}
     for name, model in models.items():
-        pairs = enumerate(zip(places, model, strict=True))
-        _, found = judged({f"{k}": site(v, told, error=1.0) for k, (v, told) in pairs})
+        _, found = judged([site(v, told, error=1.0) for v, told in zip(places, model, strict=True)])
         width[name] = found["4"].high - found["4"].low
         assert found["4"].verdict == "larger"
         assert found["0"].verdict == "smaller"
@@ -128,19 +121,15 @@ def test_what_cannot_be_told_says_why(sites, why):
     _, found = judged(sites)
     assert found["a"].verdict == "cannot tell"
     assert why in found["a"].reason
-    overall, _ = judged({f"{k}": site(v, radius=24.0) for k, v in enumerate((-22.0, -28.0, -20.0))})
+    overall, _ = judged([site(v, radius=24.0) for v in (-22.0, -28.0, -20.0)])
     assert "border of something else" in overall.said
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    offsets=st.lists(st.floats(-20, 20), min_size=2, max_size=8),
-    error=st.floats(0.1, 5),
-    trusted=st.booleans(),
-)
+@given(st.lists(st.floats(-20, 20), min_size=2, max_size=8), st.floats(0.1, 5), st.booleans())
 def test_a_verdict_never_contradicts_its_interval(offsets, error, trusted):
     zero = {"edges": Offset(0.5, 0.2, 32, radius=40.0)} if trusted else None
-    overall, found = judged({f"{k}": site(v, error=error) for k, v in enumerate(offsets)}, zero)
+    overall, found = judged([site(v, error=error) for v in offsets], zero)
     for one in found.values():
         excludes = one.low > 0 or one.high < 0
         if one.verdict in ("larger", "smaller", "slightly"):
