@@ -90,7 +90,8 @@ def test_a_model_adds_where_it_agrees_and_never_overrules():
     models["opposes"] = [-v for v in places]
     width = {}
     for name, model in models.items():
-        _, found = judged([site(v, told, error=1.0) for v, told in zip(places, model, strict=True)])
+        both = zip(places, model, strict=True)
+        _, found = judged([site(v, told, error=1.0) for v, told in both])
         width[name] = found["4"].high - found["4"].low
         assert found["4"].verdict == "larger"
         assert found["0"].verdict == "smaller"

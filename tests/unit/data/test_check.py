@@ -85,7 +85,7 @@ def test_the_mailed_summary_holds_no_names(clinic, tmp_path, feda3i):
 
 
 def test_nothing_to_learn_and_nothing_to_test(tmp_path):
-    save_pair(tmp_path / "train", "c", 1)
+    save(tmp_path / "train" / "images" / "c.png", lesion(1)[0])
     save(tmp_path / "train" / "masks" / "c.png", np.zeros((40, 48), np.uint8))
     report = check_data(tmp_path)
     assert ("all masks empty or full", ".") in found(report, "error")

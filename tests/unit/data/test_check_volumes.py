@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_files import save_pair
+from data_files import save_pair, save_volume
 from feda3i.commands.preview import division_of
 from feda3i.data.check_report import report_text
 from feda3i.data.checkup import check_data, suggest_patch
@@ -14,14 +14,9 @@ from feda3i.models.unet import UNet
 from feda3i.reading.usage import usage_of
 from feda3i.recipe import load
 
-nibabel = pytest.importorskip("nibabel")
+pytest.importorskip("nibabel")
 
 SHAPE = (20, 34, 18)  # x, y, z: a case is (18, 34, 20)
-
-
-def made(values, affine=(1.0, 1.0, 2.0)):
-    affine = affine if affine is None else np.diag([*affine, 1.0])
-    return nibabel.Nifti1Image(values, affine)
 
 
 def drawn(seed, shape=SHAPE):
@@ -33,12 +28,10 @@ def drawn(seed, shape=SHAPE):
 
 
 def add(site, name, image=None, mask=None, seed=50):
-    """Write a case; what is not given is fine."""
-    values, labels = drawn(seed)
-    files = {"images": image or made(values), "masks": mask or made(labels)}
-    for kind, volume in files.items():
-        (site / kind).mkdir(parents=True, exist_ok=True)
-        nibabel.save(volume, site / kind / f"{name}.nii.gz")
+    """Write a case of values, or of values and an affine; what is not given is fine."""
+    for kind, own, fine in zip(("images", "masks"), (image, mask), drawn(seed), strict=True):
+        values, *affine = (fine,) if own is None else own if isinstance(own, tuple) else (own,)
+        save_volume(site / kind / f"{name}.nii.gz", values, *affine)
 
 
 @pytest.fixture
@@ -65,18 +58,19 @@ def test_good_volumes_are_fit_and_described(hospitals):
         "mask values        0, 1, 2 for 2 class(es)",
     ):
         assert words in text
+    named = check_data(hospitals, classes=["head", "tail"])
+    assert 'data.classes=["head","tail"]' in report_text(named)
+    one = check_data(hospitals, classes=["all"])
+    assert {kind for kind, _ in found(one, "error")} >= {"mask values"}
 
 
 LABELS = drawn(99)[1]
 DEFECTS = [
-    ("error", "sizes differ", made(LABELS[:-1])),
-    ("error", "mask values", made(LABELS * np.float32(0.5))),
-    *(
-        ("error", "mask values", made(np.where(LABELS == 2, np.int16(v), LABELS)))
-        for v in (44, 300)
-    ),
-    ("note", "empty mask", made(np.zeros(SHAPE, np.uint8))),
-    ("note", "mask without geometry", made(LABELS, None)),
+    ("error", "sizes differ", LABELS[:-1]),
+    ("error", "mask values", LABELS * np.float32(0.5)),
+    *(("error", "mask values", np.where(LABELS == 2, np.int16(v), LABELS)) for v in (44, 300)),
+    ("note", "empty mask", np.zeros(SHAPE, np.uint8)),
+    ("note", "mask without geometry", (LABELS, None)),
 ]
 
 
@@ -110,11 +104,10 @@ def test_broken_missing_and_foreign_files_are_named(hospitals):
     allowed = check_data(hospitals, unused="allow")
     assert ("mask missing", "anna/images/scan1.nii.gz") in found(allowed, "note")
     assert "data.unused=allow" in report_text(allowed)
-
-
-def test_nothing_that_can_be_read_is_a_report_and_no_crash(tmp_path):
-    add(tmp_path, "one", mask=made(LABELS[:-1]))
-    report = check_data(tmp_path)
+    for kind in ("images", "masks"):  # nothing that can be read is a report and no crash
+        for file in hospitals.glob(f"*/{kind}/*.gz"):
+            file.write_bytes(b"")
+    report = check_data(hospitals)
     assert ("no cases", ".") in found(report, "error")
     assert "fit for training   NO" in report_text(report)
 
@@ -128,17 +121,10 @@ def test_classes_are_found_in_the_masks(tmp_path, values, classes):
         mask = np.zeros(SHAPE, np.uint8)
         for place, value in enumerate(values):
             mask[2 * place : 2 * place + 2, 4:9, 4:9] = value
-        add(tmp_path / "north", f"c{k}", mask=made(mask), seed=k)
+        add(tmp_path / "north", f"c{k}", mask=mask, seed=k)
     report = check_data(tmp_path)
     assert len(found(report, "error")) == (0 if classes else 3)
     assert len(report.classes) == (classes or 1)
-
-
-def test_names_of_classes_are_taken_or_must_fit(hospitals):
-    named = check_data(hospitals, classes=["head", "tail"])
-    assert 'data.classes=["head","tail"]' in report_text(named)
-    one = check_data(hospitals, classes=["all"])
-    assert {kind for kind, _ in found(one, "error")} >= {"mask values"}
 
 
 def plan_of(line):
@@ -159,7 +145,7 @@ def test_a_run_accepts_the_suggested_command(hospitals, several):
 
 def test_thin_volumes_are_cut_along_their_thin_side(tmp_path):
     for k in range(3):
-        image, mask = (made(values[4:9], (6.0, 1.0, 1.0)) for values in drawn(k))
+        image, mask = ((values[4:9], (6.0, 1.0, 1.0)) for values in drawn(k))
         add(tmp_path / "north", f"c{k}", image, mask)
     recipe, _, mask = plan_of(check_data(tmp_path).commands[0])
     assert mask.shape == (18, 34)  # z and y

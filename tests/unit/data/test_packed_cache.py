@@ -22,9 +22,8 @@ def reads(monkeypatch):
     """Count how many cases are decoded."""
     calls = []
     read = packed.Listing.read
-    monkeypatch.setattr(
-        packed.Listing, "read", lambda self, case: calls.append(case.id) or read(self, case)
-    )
+    noted = lambda self, case: calls.append(case.id) or read(self, case)
+    monkeypatch.setattr(packed.Listing, "read", noted)
     return calls
 
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from feda3i.errors import DataError
 from feda3i.geometry import signed_distance
 from feda3i.quality import measure_edges
-from feda3i.quality.edges import REACH, RIDGE, SIDE, WEAKEST, Evidence, colour_profile
+from feda3i.quality.edges import RIDGE, SIDE, WEAKEST, Evidence, colour_profile
 
 
 def edge_offset(image, mask):
@@ -56,6 +56,8 @@ def test_negatives_are_alike_and_an_image_without_a_border_says_nothing():
     assert edge_offset(255 - image, mask) == pytest.approx(edge_offset(image[..., None], mask))
     assert math.isnan(edge_offset(picture(away, 30, inside=120, outside=120), mask))
     assert math.isnan(edge_offset(image, away < 0))
+    with pytest.raises(DataError, match=r"found image \(8, 9, 1\) and mask \(8, 8\)"):
+        edge_offset(np.zeros((8, 9, 1)), np.ones((8, 8)))
 
 
 @pytest.mark.parametrize("side", [32, 48, 64])
@@ -79,16 +81,6 @@ def test_images_of_several_channels_and_volumes(image, away):
     sides = [{"inside": a, "outside": b, "blur": 0.5} for a, b in image]
     colours = [picture(away, 9, seed=k, **one) for k, one in enumerate(sides)]
     assert edge_offset(np.stack(colours, axis=-1), away < 11) == pytest.approx(2, abs=0.8)
-
-
-def test_a_profile_counts_every_pixel_near_the_contour():
-    away = distance((128, 128))
-    mask = away < 20
-    near = np.abs(signed_distance(mask)) < REACH / 2  # at 128 a pixel counts twice
-    profile = colour_profile(picture(away, 20), mask)
-    assert profile[:, 0].sum() == pytest.approx(near.sum(), rel=0.02)
-    with pytest.raises(DataError, match=r"found image \(8, 9, 1\) and mask \(8, 8\)"):
-        colour_profile(np.zeros((8, 9, 1)), np.ones((8, 8)))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -91,11 +91,7 @@ def test_trusted_sites_stay_and_tell_where_the_border_is():
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    offsets=st.lists(st.floats(-30, 30), min_size=2, max_size=12),
-    error=st.floats(0.1, 6),
-    seed=st.integers(0, 2**16),
-)
+@given(st.lists(st.floats(-30, 30), min_size=2, max_size=12), st.floats(0.1, 6), st.integers(0))
 def test_any_sites(offsets, error, seed):
     """Moves never exceed what the sites differ by, never overshoot, and follow their sites."""
     found = site_effects(told(offsets, error, radius=200.0))

@@ -5,6 +5,7 @@ import pytest
 from drawn import any_sites
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.mixture import GaussianMixture
 
 from feda3i.errors import RecipeError
 from feda3i.quality import group_sites, weights
@@ -67,8 +68,6 @@ def test_mixture_that_does_not_converge_is_refitted(monkeypatch):
 
 @pytest.mark.parametrize("failure", ["did not converge", "could not be fitted"])
 def test_mixture_that_fails_is_split_at_the_median(monkeypatch, failure):
-    from sklearn.mixture import GaussianMixture
-
     fit = GaussianMixture.fit
 
     def stop_early(self, rows):
@@ -87,11 +86,7 @@ def test_mixture_that_fails_is_split_at_the_median(monkeypatch, failure):
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    sites=st.integers(1, 60),
-    seed=st.integers(0, 2**32),
-    kind=st.sampled_from(["cloud", "ties", "bad"]),
-)
+@given(st.integers(1, 60), st.integers(0, 2**32), st.sampled_from(["cloud", "ties", "bad"]))
 def test_order_of_sites_does_not_matter(sites, seed, kind):
     random, q = any_sites(sites, seed, kind)
     order = random.permutation(sites)

@@ -12,7 +12,6 @@ from feda3i.quality.objects import (
     count_logits,
     flags,
     judge_objects,
-    sure_objects,
 )
 from feda3i.seeding import rng
 
@@ -62,14 +61,6 @@ ONE = boxes((8, 8, 18, 18))
 )
 def test_objects_of_a_case_are_counted(drawn, seen, expected):
     assert count_case(drawn, seen) == expected
-
-
-def test_a_model_is_sure_of_an_object_by_its_mean_probability():
-    guess = boxes((0, 0, 8, 8)) + boxes((20, 0, 28, 8)) + boxes((40, 0, 48, 8), value=2)
-    chance = np.where(guess > 0, np.float32(0.75), np.float32(0.1)) * np.ones((2, 1, 1), np.float32)
-    chance[0, 20:24] = 0.6  # mean of the second object: 0.675
-    chance[1, 40:48] = 0.7 + 1e-3
-    assert np.array_equal(sure_objects(guess, chance), guess - boxes((20, 0, 28, 8)))
 
 
 def federation(noisy, model, cases=20):
@@ -156,3 +147,8 @@ def test_logits_are_counted_as_the_probabilities_and_masks_they_stand_for():
     logits[0, 40:50, 8:18] = 0.5  # likeliest, but the model is not sure
     assert count_logits(ONE, logits) == Counts(1, 1, 1, 1, 1, 0)
     assert count_logits(0 * ONE, logits) == Counts(1, 0, 0, 0, 1, 1)
+    for low, sure in ((0.3, 0), (0.9, 1)):  # it is sure by the mean probability of an object
+        logits[:] = -9.0
+        logits[0, 8:18, 8:18] = 0.95
+        logits[0, 8:12, 8:18] = low
+        assert count_logits(ONE, logits).predicted == sure

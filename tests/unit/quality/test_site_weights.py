@@ -99,9 +99,8 @@ def test_rating_of_one_class_is_the_paper_and_survives_json():
     rating = Rating.from_dict(json.loads(json.dumps(data, allow_nan=False)))
     found = rating.weights(list(SURVEYS), np.ones(5))
     np.testing.assert_allclose(found, site_weights(Q, LABELS), atol=1e-15)
-    np.testing.assert_allclose(
-        rating.weights(["site-4", "new", "late"], [1, 2, 1]), [0.25, 0.5, 0.25]
-    )
+    found = rating.weights(["site-4", "new", "late"], [1, 2, 1])
+    np.testing.assert_allclose(found, [0.25, 0.5, 0.25])
     assert data["parts"][0]["q"][5] == [None, None]
     assert rating.to_dict() == data
     nobody = rate_sites({"a": None, "b": None})
@@ -170,13 +169,11 @@ def test_weights_of_those_who_take_part(labels, r, counts, here, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-12)
 
 
+kinds = st.sampled_from(["cloud", "ties", "bad", "one kind"])
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    sites=st.integers(1, 60),
-    r=st.one_of(st.floats(0, 1), st.just("share")),
-    seed=st.integers(0, 2**32),
-    kind=st.sampled_from(["cloud", "ties", "bad", "one kind"]),
-)
+@given(st.integers(1, 60), st.floats(0, 1) | st.just("share"), st.integers(0, 2**32), kinds)
 def test_weights_of_any_federation(sites, r, seed, kind):
     random, q = any_sites(sites, seed, kind)
     counts = random.integers(1, 50, sites)
@@ -185,7 +182,6 @@ def test_weights_of_any_federation(sites, r, seed, kind):
     rating = rated(groups.labels, weights)
     quality = rating.weights(rating.sites, counts)
     for one in (weights, quality):
-        assert np.isfinite(one).all()
         assert (one >= 0).all()
         assert one.sum() == pytest.approx(1, abs=1e-9)
     assert 1 - 1e-9 <= effective_sites(quality) <= sites + 1e-9

@@ -46,11 +46,11 @@ def test_bands_are_those_of_the_plain_formula_and_as_wide_along_slices_as_across
     assert np.ptp(extent(boundary_regions(ball(16.0), THICK)[1])) <= 2 * max(THICK)
 
 
-@pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (2.5, 2.5, 2.5)])
-def test_equal_sides_change_nothing(spacing):
-    drawn, other = ball(9, (1, 1, 1), (32, 32, 32)), ball(7, (1, 1, 1), (32, 32, 32))
+def test_equal_sides_change_nothing():
+    drawn, other, spacing = ball(16.0), ball(13.0), (2.5, 2.5, 2.5)
     np.testing.assert_array_equal(boundary_regions(drawn, spacing), boundary_regions(drawn))
     assert contour_offset(drawn, other, spacing) == contour_offset(drawn, other)
+    assert np.array_equal(shift_mask(drawn, 4.0, spacing), shift_mask(drawn, 4.0))
     scaled = spacing[0] * signed_distance(drawn)
     np.testing.assert_allclose(signed_distance(drawn, spacing), scaled, rtol=1e-5)
 
@@ -133,5 +133,4 @@ def test_contours_move_as_far_along_thick_slices_as_across_them():
     assert contour_offset(grown, before, THICK) == pytest.approx(4, abs=0.3)
     shrunk = shift_mask(ball(17.0), -4.0, THICK)
     assert contour_offset(shrunk, ball(17.0), THICK) == pytest.approx(-4, abs=0.6)
-    assert np.array_equal(shift_mask(before, 4.0, (2, 2, 2)), shift_mask(before, 4.0))
     assert np.array_equal(redraw(before.astype(np.uint8), [4.0], THICK) > 0, grown)

@@ -50,14 +50,22 @@ def test_every_folder_is_listed_with_what_is_used_and_why_not(hospitals, feda3i)
     assert (code, "note               mask missing: 1" in out) == (0, True)
 
 
-def test_unused_pictures_stop_a_run_unless_allowed(hospitals):
+def test_unused_pictures_stop_a_run_unless_allowed_and_archives_and_dicom_always(hospitals):
+    options = {"size": 32, "cache": False}
     with pytest.raises(DataError) as caught:
-        folder(hospitals, size=32, cache=False)
+        folder(hospitals, **options)
     for word in ("south/lost.png", "data.unused=allow", "west/*"):
         assert word in str(caught.value)
-    federation = folder(hospitals, size=32, cache=False, unused="allow")
+    federation = folder(hospitals, **options, unused="allow")
     assert federation.names() == ["north", "south", "west"]
     assert federation.notes["folders"]["south"]["mask missing"] == 1
+    (hospitals / "more.zip").write_bytes(b"PK")
+    with pytest.raises(DataError, match="archive not read: 1") as caught:
+        folder(hospitals, **options)
+    assert f"unpack it: unzip '{hospitals}/more.zip' -d '{hospitals}'" in str(caught.value)
+    (hospitals / "scan.dcm").write_bytes(b"x")
+    with pytest.raises(DataError, match=r"data\.volumes=slices"):
+        folder(hospitals, **options, unused="allow")
 
 
 def test_files_that_cannot_be_read_count_as_not_used(hospitals):
@@ -69,16 +77,6 @@ def test_files_that_cannot_be_read_count_as_not_used(hospitals):
     assert found["north/masks"] == {"masks": 5, "corrupt picture": 1}
     assert found["west/*"] == {"images": 4, "masks": 4, "folders": 4}
     assert found["west/case_2"] == {"corrupt picture": 2}
-
-
-def test_archives_and_dicom_in_a_plain_tree_are_not_passed_over(hospitals, tmp_path):
-    (hospitals / "more.zip").write_bytes(b"PK")
-    with pytest.raises(DataError, match="archive not read: 1") as caught:
-        folder(hospitals, size=32, cache=False)
-    assert f"unpack it: unzip '{hospitals}/more.zip' -d '{hospitals}'" in str(caught.value)
-    (hospitals / "scan.dcm").write_bytes(b"x")
-    with pytest.raises(DataError, match=r"data\.volumes=slices"):
-        folder(hospitals, size=32, cache=False, unused="allow")
 
 
 def test_links_and_pipes_do_not_stop_the_reading_of_a_folder(tmp_path):

@@ -150,20 +150,13 @@ def test_a_mask_that_can_be_read_in_two_ways_is_refused(picture, classes, messag
         read_mask(encode(picture), classes=classes)
 
 
-def test_values_and_the_indices_of_palettes_are_classes():
-    np.testing.assert_array_equal(read_mask(encode(LABELS), classes=2).pixels, LABELS)
-    indexed = palette(LABELS, BLACK, RED, GREEN)
-    np.testing.assert_array_equal(read_mask(encode(indexed), classes=2).pixels, LABELS)
-
-
-@pytest.mark.parametrize("colours", [(WHITE, RED), (BLACK, RED), (BLACK, BLACK), (RED, WHITE)])
-@pytest.mark.parametrize("index", [[[0, 1]], [[0, 0]], [[0, 7]]])
-def test_coloured_palettes_mean_their_index(colours, index):
-    picture = palette(index, colours[0], *[colours[1]] * 7)
-    assert read_mask(encode(picture)).pixels.tolist() == [[int(i > 0) for i in index[0]]]
-
-
-def test_a_grey_picture_stored_with_a_palette_is_grey():
+def test_values_and_indices_of_coloured_palettes_are_classes_and_grey_ones_are_grey():
+    for picture in (LABELS, palette(LABELS, BLACK, RED, GREEN)):
+        np.testing.assert_array_equal(read_mask(encode(picture), classes=2).pixels, LABELS)
+    for first, other in ((WHITE, RED), (BLACK, RED), (BLACK, BLACK), (RED, WHITE)):
+        for index in (1, 0, 7):
+            found = read_mask(encode(palette([[0, index]], first, *[other] * 7)))
+            assert found.pixels.tolist() == [[0, int(index > 0)]]
     assert read_mask(encode(palette([[0, 1]], BLACK, WHITE))).pixels.tolist() == [[0, 1]]
     assert read_mask(encode(palette([[2, 1]], WHITE, BLACK, WHITE))).pixels.tolist() == [[1, 0]]
     with Image.open(io.BytesIO(encode(MASK.astype(np.uint8) * 255, "JPEG"))) as smeared:

@@ -117,10 +117,7 @@ def test_every_file_is_accounted_for_and_a_pattern_must_fit(clinic):
         list_cases(clinic, Options(annotators_of="dan"))
 
 
-binary = arrays(np.uint8, (9, 9), elements=st.integers(0, 1))
-
-
-@given(st.lists(binary, min_size=1, max_size=5))
+@given(st.lists(arrays(np.uint8, (9, 9), elements=st.integers(0, 1)), min_size=1, max_size=5))
 def test_the_majority_is_between_intersection_and_union_whatever_the_order(masks):
     found = consensus_of(masks, "majority")
     assert (np.minimum.reduce(masks) <= found).all()

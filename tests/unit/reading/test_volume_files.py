@@ -31,15 +31,11 @@ def image_of(values, spacing=SPACING, turn=TURN, origin=(5.0, -7.0, 3.0)):
     return image
 
 
-def save(path, image):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    itk.WriteImage(image, str(path), useCompression=True)
-
-
 def save_case(root, ending, image=None, mask=None):
     """Write a case and return where its image is."""
-    save(root / "masks" / f"a{ending}", mask or image_of(MASK))
-    save(root / "images" / f"a{ending}", image or image_of(VALUES))
+    for kind, one in (("masks", mask or image_of(MASK)), ("images", image or image_of(VALUES))):
+        (root / kind).mkdir(parents=True)
+        itk.WriteImage(one, str(root / kind / f"a{ending}"), useCompression=True)
     return root / "images" / f"a{ending}"
 
 
@@ -190,7 +186,9 @@ def write_series(folder, series="1", first=0):
 
 
 def write_mask(path):
-    save(path, image_of(MASK[:4], (0.75, 0.5, 2.5), np.eye(3).ravel().tolist(), (0.0, 0.0, 0.0)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place = (0.75, 0.5, 2.5), np.eye(3).ravel().tolist(), (0.0, 0.0, 0.0)
+    itk.WriteImage(image_of(MASK[:4], *place), str(path))
 
 
 @pytest.mark.parametrize(

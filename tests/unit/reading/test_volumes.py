@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from data_files import plain_tree, save
+from data_files import plain_tree, save, save_volume
 from feda3i.core.ragged import Ragged
 from feda3i.data.folder import folder, load_folder
 from feda3i.errors import DataError, RecipeError
 
-nibabel = pytest.importorskip("nibabel")
+pytest.importorskip("nibabel")
 
 SHAPES = [(20, 24, 18), (22, 17, 19), (16, 30, 20)]  # x, y, z
 SPACING = (0.5, 1.0, 2.0)
@@ -22,16 +22,11 @@ def volume(k):
     return np.rint(values).astype(np.int16), mask
 
 
-def write(path, values):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nibabel.save(nibabel.Nifti1Image(values, np.diag([*SPACING, 1.0])), path)
-
-
 @pytest.fixture
 def scans(tmp_path):
     for k in range(3):
         for kind, values in zip(("images", "masks"), volume(k), strict=True):
-            write(tmp_path / "in" / kind / f"scan{k}.nii.gz", values)
+            save_volume(tmp_path / "in" / kind / f"scan{k}.nii.gz", values, SPACING)
     return tmp_path / "in"
 
 
@@ -52,7 +47,7 @@ def test_whole_volumes_keep_values_sizes_and_spacing(scans):
         packed = load(scans, cache=True, volumes="whole")
         assert packed.digest() == cases.digest()
         assert not packed.images.flat.flags.owndata
-    write(scans / "images" / "scan0.nii.gz", volume(0)[0] + np.float32(0.25))
+    save_volume(scans / "images" / "scan0.nii.gz", volume(0)[0] + np.float32(0.25), SPACING)
     cases = load(scans, volumes="whole")  # fractions in one make all of them floats
     assert cases.images.dtype == np.float32
     assert cases.images[0][0, 0, 0, 0] % 1 == 0.25
