@@ -120,7 +120,6 @@ def _cells(one: SiteFinding) -> list[object]:
 
 
 def _objects(audit: Audit) -> dict[str, Any]:
-    """Return the table of noise beyond the contour."""
     found = {(one.site, one.kind): one for one in audit.objects}
     sites = list(dict.fromkeys(one.site for one in audit.objects))
     kinds = [kind for kind in KINDS if kind != "swapped" or len(audit.overall) > 1]

@@ -272,7 +272,6 @@ def _said(
     scale: Scale,
     weak: str,
 ) -> list[str]:
-    """Return what was found of all sites together."""
     count, unit = sum(one.is_known for one in both), sign_of(scale.unit)
     if count == 0 or (count < 2 and not zero):
         said = [f"cannot tell: {weak or 'fewer than two sites could be measured'}"]

@@ -186,9 +186,10 @@ def expand(grid: Grid, real: Iterable[str] | None = None) -> list[GridCell]:
         for row in grid.rows
     }
     return [
-        GridCell(name, row, point, seed, _titled(recipe, f"{name}, {row}", seed))
+        GridCell(name, row, point, seed, recipe.model_copy(update={"seed": seed, "title": title}))
         for seed in grid.seeds
         for (name, point, row), recipe in made.items()
+        for title in [f"{name}, {row}, seed {seed}"]
         if seed == grid.seeds[0] or row not in grid.once
     ]
 
@@ -206,7 +207,6 @@ def _point(keys: Iterable[str], values: Iterable[Any]) -> GridPoint:
 
 
 def _recipe(grid: Grid, name: str, row: str, point: GridPoint, real: set[str]) -> Recipe:
-    """Return the recipe of a place in the grid, for any seed."""
     setting = grid.settings[name]
     method, *options = row.split(",")
     varied = [f"{key}={_value(value)}" for key, value in point if _concerns(key, method)]
@@ -234,10 +234,6 @@ def _concerns(key: str, method: str) -> bool:
     head = METHODS.canonical(key.partition(".")[0])
     is_option = head in METHODS.names() and head not in Recipe.model_fields
     return not is_option or head == METHODS.canonical(method)
-
-
-def _titled(recipe: Recipe, title: str, seed: int) -> Recipe:
-    return recipe.model_copy(update={"seed": seed, "title": f"{title}, seed {seed}"})
 
 
 def _value(value: Any) -> str:

@@ -216,7 +216,6 @@ def collect(places: Iterable[Path]) -> tuple[dict[str, RunResult], list[str]]:
 
 
 def _candidates(place: Path) -> list[Path]:
-    """Return result files and finished run folders below a place."""
     if place.is_file() or (place / "manifest.json").is_file():
         return [place]
     runs = sorted(path.parent for path in place.rglob("DONE"))

@@ -155,7 +155,6 @@ def ordering(board: Board) -> Table:
 
 
 def _ranks(board: Board) -> str:
-    """Say the mean rank of each method over the columns."""
     texts = []
     for family in REFERENCE:
         ours = {column: _means(board, column, family) for column in board.columns}

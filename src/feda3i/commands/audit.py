@@ -140,7 +140,6 @@ def _check_fit(form: Format, federation: Federation) -> None:
 
 
 def _trusted(path: Path, recipe: Recipe, federation: Federation) -> Cases:
-    """Load trusted masks as the sites' cases were loaded."""
     from feda3i.data.folder import load_folder
 
     cases, options = federation.train, recipe.data.options()

@@ -101,7 +101,6 @@ def _table(results: dict[str, Result]) -> str:
 
 
 def _groups(survey: dict[str, Any], mu: dict[str, float]) -> str:
-    """Return in words what the survey found, and how right it was."""
     labels = survey["parts"][0]["grouping"]["labels"]
     larger, smaller = labels.count("larger"), labels.count("smaller")
     pairs = zip(labels, (mu[site] for site in survey["sites"]), strict=True)

@@ -156,7 +156,6 @@ def meanings_of(thing: Any) -> dict[str, str]:
 
 
 def _below_fields(kind: type) -> dict[str, str]:
-    """Return the docstrings below the fields of a class."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):  # made at run time: nothing to read
@@ -171,7 +170,6 @@ def _below_fields(kind: type) -> dict[str, str]:
 
 
 def _parameters(thing: Any) -> dict[str, str]:
-    """Return the section ``Parameters`` of a docstring."""
     # Not the docstring of a base class: it is read for itself.
     own = vars(thing).get("__doc__") if isinstance(thing, type) else inspect.getdoc(thing)
     text = inspect.cleandoc(own or "")
@@ -183,5 +181,4 @@ def _parameters(thing: Any) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text as one line, without the marks of code."""
     return " ".join(text.replace("``", "").split())

@@ -73,7 +73,6 @@ def redraw(
 def _keep(
     pictures: dict[str, list[Picture]], case: Pair, raw: RawCase, after: NDArray[np.uint8]
 ) -> None:
-    """Keep some cases of every site for the page."""
     import numpy as np
 
     from feda3i.audit.redraw import byte_values

@@ -292,7 +292,6 @@ class Site:
             yield batch, self.predictor.logits(batch.images)
 
     def _whole(self, position: int) -> tuple[Batch, Tensor]:
-        """Return one case at its own size with its logits."""
         place = int(self.index[position])
         images, logits = self.predictor.whole(self.cases.images[place], self.facts_of(place).line)
         masks = mask_tensor(np.array(self.mask_of(position))[None], self.classes, self.device)

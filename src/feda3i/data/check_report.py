@@ -63,7 +63,6 @@ def report_text(report: Checkup) -> str:
 
 
 def _sizes(report: Checkup) -> str:
-    """Return the sizes of pictures with their counts, or the range of those of volumes."""
     shapes = [fact.shape for fact in report.facts]
     if shapes and len(shapes[0]) == 3:
         spacing = [fact.spacing for fact in report.facts if fact.spacing]

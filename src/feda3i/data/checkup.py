@@ -144,7 +144,6 @@ def _look(listing: Listing) -> Iterable[Facts | Problem]:
 
 
 def _classes_of(facts: Sequence[Facts]) -> tuple[str, ...]:
-    """Return the classes that the masks of volumes have."""
     values = {value for fact in facts for value in fact.values if value}
     most = max((value for value in values if value <= _MOST_CLASSES), default=1)
     return DEFAULT_CLASSES if len(values) < 2 or most == 1 else _ANY_CLASS[:most]

@@ -191,7 +191,6 @@ def _deal_to_annotators(cases: Sequence[Pair], seed: int) -> Parts:
 def _drawn_by_people(
     listing: Listing, train: Sequence[Pair], parts: Parts, how: Dividing
 ) -> tuple[Pair, ...]:
-    """Return the training cases with the masks that their sites train on."""
     found, choice = list(train), listing.options.annotators
     count = round(how.consensus_share * len(parts))
     agreed = set(rng(how.seed, "consensus").permutation(sorted(parts))[:count].tolist())

@@ -130,7 +130,6 @@ def _dirichlet(n: int, sites: int, rng: np.random.Generator, alpha: float) -> Pa
 
 
 def _by_folder(folders: Sequence[str], sites: int | None) -> Parts:
-    """Take real sites: one per folder name."""
     if not all(folders):
         raise DataError(
             "by-folder needs cases in one folder per site (SITE/images, SITE/masks); "

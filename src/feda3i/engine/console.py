@@ -108,7 +108,6 @@ class Live(Listener):
             self.note(f"round {self._done}/{self._rounds}  {facts}")
 
     def _show(self, sites: str, done: float) -> str:
-        """Move the bar, if there is one; return sites and scores in words."""
         scores = "".join(f"  {name} {value:.4f}" for name, value in self._scores.items())
         facts = f"{sites}{scores}{self._by_class}"
         if self._bar is not None:

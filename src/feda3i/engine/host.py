@@ -109,8 +109,6 @@ class SiteHost:
         moved = self._moved[site.name][1]
         return replace(site, masks=moved.masks, facts=moved.facts)
 
-    # -- memory -----------------------------------------------------------------------------------
-
     def recall(self, order: Order) -> Memory:
         """Return the site's memory from before this order; empty if it has none yet."""
         stored = self._stored(order.site)

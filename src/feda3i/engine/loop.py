@@ -165,7 +165,6 @@ class Round:
         return sorted(self.server.sites if wanted is None else wanted)
 
     def _check_quorum(self, kept: Sequence[Reply], missing: Sequence[Missing]) -> None:
-        """Raise ``RunError`` if too few sites answered for the round to count."""
         barred = set() if self.guard is None else set(self.guard.barred)
         asked = len(kept) + sum(miss.site not in barred for miss in missing)
         least = self.job.recipe.engine.quorum(asked)
@@ -175,8 +174,6 @@ class Round:
                 f"round {self.number}: {len(kept)} of {asked} sites answered, "
                 f"at least {least} must (engine.min_sites). {reasons}"
             )
-
-    # -- scores -----------------------------------------------------------------------------------
 
     def validate(self, log: EventLog, watch: BestWatch) -> dict[str, Any]:
         """Score the global model on the validation cases if it is time; means go into the log."""

@@ -195,7 +195,6 @@ def offset_of(row: Sequence[float]) -> quality.Offset:
 
 
 def _sides_of(site: Site) -> list[float]:
-    """Return the longest side of each case, in pixels of the smallest side."""
     return [quality.longest_side(*case) for case in zip(site.shapes, _voxels_of(site), strict=True)]
 
 

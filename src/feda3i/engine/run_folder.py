@@ -140,8 +140,6 @@ class RunFolder:
         """Whether the run came to its end."""
         return self.done.exists()
 
-    # -- checkpoint -------------------------------------------------------------------------------
-
     def save(self, round: int, params: Params, state: dict[str, Any]) -> None:
         """Write the checkpoint after a round; the events so far must be on disk before."""
         write_file(self.checkpoint, self.packed(round, params, state))
@@ -176,8 +174,6 @@ class RunFolder:
 
     def _log_size(self) -> int:
         return self.events.stat().st_size if self.events.exists() else 0
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def finish(self, job: Job, params: Params, best: Best | None = None) -> None:
         """Write the models and DONE, and drop the pixels that processes shared."""

@@ -52,7 +52,6 @@ class Consortium:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ask all processes to stop, then end those that have not."""
         for name in self._processes:
             self._signal(name, signal.SIGTERM)
         end = time.monotonic() + 10
@@ -63,7 +62,6 @@ class Consortium:
             self.kill(name)
 
     def _settle(self, site: str) -> None:
-        """Write a site's own settings."""
         settings = {"site": site, "state-dir": str(self.folder / "state"), "allow-synthetic": True}
         write_file(self.folder / "sites" / site / "site.toml", tomli_w.dumps(settings).encode())
 

@@ -153,7 +153,6 @@ class FlowerTransport:
                 time.sleep(min(_LONGEST, max(self.poll, _SHARE * (time.monotonic() - begin))))
 
     def _send(self, item: _Asked, left: float) -> None:
-        """Send an order that is not on its way to a site that can be asked."""
         place = self.roster.node_of(item.site)
         if place is None or left <= 0:
             why = self.roster.refused().get(item.site, "it was not connected")

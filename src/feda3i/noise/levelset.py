@@ -86,7 +86,6 @@ class SignedDistanceEvolution(BorderNoise):
 
 
 def _radius(volume: float, dimensions: int) -> float:
-    """Return the radius of the ball with this volume."""
     unit = math.pi ** (dimensions / 2) / math.gamma(dimensions / 2 + 1)
     return float((volume / unit) ** (1 / dimensions))
 

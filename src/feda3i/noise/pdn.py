@@ -107,7 +107,6 @@ def pixel_dependence(
 
 
 def _sectors(clean: NDArray[np.bool_], shell: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the angular sector of each pixel of the shell."""
     centre = np.argwhere(clean).mean(axis=0)
     rows, cols = np.nonzero(shell)
     turn = np.arctan2(rows - centre[0], cols - centre[1]) / (2 * np.pi) + 0.5

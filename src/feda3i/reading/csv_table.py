@@ -63,7 +63,6 @@ def is_table(path: Path) -> bool:
 
 
 def _find(path: str, home: Path, allow_outside: bool) -> FileEntry:
-    """Return the file that a cell names."""
     told = printable(path or "?", 200)
     place = os.path.join(home, os.path.expanduser(path))
     if not path or not os.path.isfile(place):  # reading a pipe would wait for ever
@@ -75,7 +74,6 @@ def _find(path: str, home: Path, allow_outside: bool) -> FileEntry:
 
 
 def _rows(table: bytes) -> list[dict[str, str]]:
-    """Return the rows of a table by the names of its columns, in lower case."""
     text = table.decode("utf-8-sig", "replace")
     delimiter = max(_DELIMITERS, key=text.split("\n", 1)[0].count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -134,7 +134,6 @@ def _archives(root: Path, entries: Sequence[FileEntry]) -> list[Problem]:
 def _fates(
     entries: Iterable[FileEntry], pairs: Sequence[Pair], problems: Iterable[Problem]
 ) -> dict[str, str]:
-    """Return what became of every file."""
     fates = {
         entry.name: "belongs to no case" if split_extension(entry.name)[1] else OTHER
         for entry in entries

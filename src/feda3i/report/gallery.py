@@ -98,7 +98,6 @@ def cases_section(
 
 @one_thread()
 def _strips(group: Group, most: int, trust_code: bool, load: Load | None) -> list[Strip]:
-    """Return the worst cases of a group's first run: of a folder, or its own."""
     run = group.counted[0]
     if run.state != "done":
         raise RunError("its run is not done, so there is no model to predict with")
@@ -169,7 +168,6 @@ def _pictures(
     most: int,
     sites: Sequence[str] = (),
 ) -> list[Picture]:
-    """Return the worst cases by their rows, with the model's answers."""
     scores: dict[str, list[float]] = {}
     for row in rows:
         if row.get("dice") is not None:

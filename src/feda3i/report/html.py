@@ -250,7 +250,6 @@ def table(
 
 
 def _cells(columns: Sequence[Column], row: Sequence[object]) -> list[Cell]:
-    """Return the cells of a row as they are shown; ``None`` is "not known"."""
     cells = []
     for column, value in zip(columns, row, strict=True):
         if isinstance(value, Cell):

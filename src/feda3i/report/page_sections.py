@@ -133,7 +133,6 @@ def learning(groups: Sequence[Group]) -> Section:
 
 
 def _curves(groups: Sequence[Group], what: str, read: str) -> dict[str, Any]:
-    """Return the lines of one score over the rounds, and the table of their numbers."""
     found = [(group.label, _series(group, read)) for group in groups]
     series = [one for _, one in found if one.x]
     columns, known = [Column("round", "number")], []

@@ -171,7 +171,6 @@ def read_run(path: Path) -> RunFacts:
 
 
 def _take(run: RunFacts, event: dict[str, Any]) -> None:
-    """Take what the report needs from an event."""
     kind = event["event"]
     if kind == "start":
         run.stages = event["stages"]

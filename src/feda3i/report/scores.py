@@ -29,7 +29,10 @@ def score_lines(rows: Sequence[Row], unit: str, classes: Sequence[str] = ()) -> 
         parts |= {f"class {classes[int(k) - 1]}": s for k, s in by_class.items()}
     width = max(len(name) for name in parts)
     lines = [f"{'':{width}}  cases    dice     iou    hd95    assd", *_rows_of(parts, width)]
-    lines.append(f"hd95 and assd in {unit}; means over cases" + _left_out(parts["all"]))
+    cases = int(parts["all"]["cases"])
+    missing = cases - int(parts["all"].get("hd95_counted", cases))
+    left = f", {missing} without a distance (one mask empty) left out" if missing else ""
+    lines.append(f"hd95 and assd in {unit}; means over cases{left}")
     return lines
 
 
@@ -58,8 +61,3 @@ def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     return f"{value:.4f}" if value < 10 else f"{value:.2f}"
-
-
-def _left_out(total: Mapping[str, float | int]) -> str:
-    missing = int(total["cases"]) - int(total.get("hd95_counted", total["cases"]))
-    return f", {missing} without a distance (one mask empty) left out" if missing else ""

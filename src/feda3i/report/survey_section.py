@@ -51,10 +51,9 @@ def _planes(run: RunFacts) -> Html:
 
 
 def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> dict[str, Any]:
-    """Return the plane as the template takes it."""
     known = np.flatnonzero((np.isfinite(found.q) & (found.q > 0)).all(axis=1))
     top = max((abs(value) for value in mu.values()), default=0.0)
-    labels = found.grouping.labels
+    labels, q = found.grouping.labels, found.q[known]
     counts: Counter[str] = Counter(labels)
     shown = [(counts[label], *SIGNS[label]) for label in SIGNS if counts[label]]
     words = ", ".join(f"{count} {w.replace('draws', 'drawing')}" for count, _, _, w in shown)
@@ -67,7 +66,7 @@ def _plane(rating: Rating, found: Part, mu: Mapping[str, float], about: str) -> 
     return {
         "about": f"{about}: {words}",
         "points": [_point(rating, found, int(k), mu, top) for k in known],
-        "is_log": _is_wide(found.q[known]),
+        "is_log": len(q) > 0 and bool((q.max(axis=0) > SQUEEZED * np.median(q, axis=0)).any()),
         "outlines": [(ring, SIGNS[label][1]) for label, ring in rings.items() if ring],
         "names": [rating.sites[k] for k in known] if len(known) <= MOST_NAMES else (),
         "signs": [(f"{w} ({count})", html.dot_key(*look)) for count, *look, w in shown],
@@ -88,11 +87,6 @@ def _row(rating: Rating, found: Part, k: int, mu: Mapping[str, float]) -> list[o
 
 def _sign(label: str) -> tuple[Shape, int, str]:
     return SIGNS.get(label, SIGNS["unrated"])
-
-
-def _is_wide(q: NDArray[np.float64]) -> bool:
-    """Return whether a few extreme sites would squeeze all others into a corner."""
-    return bool(len(q)) and bool((q.max(axis=0) > SQUEEZED * np.median(q, axis=0)).any())
 
 
 def _point(rating: Rating, found: Part, k: int, mu: Mapping[str, float], top: float) -> Point:
@@ -132,7 +126,6 @@ def _ellipse(found: Part, label: str) -> list[tuple[float, float]]:
 
 
 def _strength(rating: Rating, found: Part, mu: Mapping[str, float]) -> dict[str, Any]:
-    """Return the noise strength against the true offset, where that is known."""
     strength, labels = found.grouping.strength, found.grouping.labels
     known = [k for k, site in enumerate(rating.sites) if site in mu and math.isfinite(strength[k])]
     sites = [rating.sites[k] for k in known]

@@ -64,7 +64,6 @@ def load_data(recipe: Recipe) -> Federation:
 
 
 def _call(name: str, make: Any, options: dict[str, Any], seed: int) -> Any:
-    """Call a data set with its options; unknown options are errors."""
     known = keywords_of(make)
     if "seed" in known:
         options.setdefault("seed", seed)
