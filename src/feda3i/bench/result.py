@@ -12,14 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from feda3i import quality
 from feda3i.bench.grid import identity

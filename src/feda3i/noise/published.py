@@ -14,14 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from feda3i.geometry import (
-    Binary,
-    Floats,
-    Points,
-    fill_polygon,
-    label_components,
-    outer_contours,
-)
+from feda3i.geometry import Binary, Floats, Points, fill_polygon, label_components, outer_contours
 from feda3i.noise.bias import POINTS, draw_bias
 from feda3i.noise.model import NoiseWarning
 

@@ -6,13 +6,7 @@ the server, ``mix_by_stage`` makes the weights of the aggregation.
 
 from feda3i.quality.edges import SIDE, colour_profile, longest_side
 from feda3i.quality.effects import Effects, combined, site_effects
-from feda3i.quality.measure import (
-    Offset,
-    contour_offset,
-    measure_edges,
-    rescaled,
-    site_offset,
-)
+from feda3i.quality.measure import Offset, contour_offset, measure_edges, rescaled, site_offset
 from feda3i.quality.objects import Counts
 from feda3i.quality.rating import Rating, rate_sites, survey_lines
 from feda3i.quality.shift import redraw, shift_mask
