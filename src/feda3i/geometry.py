@@ -188,15 +188,3 @@ def label_components(mask: Binary, is_diagonal: bool = True) -> tuple[NDArray[np
     structure = ndimage.generate_binary_structure(mask.ndim, mask.ndim if is_diagonal else 1)
     labels, count = ndimage.label(mask, structure)
     return labels.astype(np.int32), int(count)
-
-
-def component_boxes(labels: NDArray[np.int32], count: int) -> list[Box]:
-    """Return the smallest box around each numbered component, in their order.
-
-    >>> component_boxes(np.array([[0, 1, 1], [2, 0, 1]], np.int32), 2)[1]
-    (slice(1, 2, None), slice(0, 1, None))
-    """
-    from scipy import ndimage
-
-    boxes: list[Box] = ndimage.find_objects(labels, count)
-    return boxes

@@ -74,14 +74,7 @@ def test_gce_limits_gradient_and_symmetry(z, y, q):
     p_y = torch.sigmoid(logits if y else -logits)
     torch.testing.assert_close(own, p_y**q * ce, rtol=1e-7, atol=1e-12)
     torch.testing.assert_close(losses.gce(-logits, 1 - targets, q), value)
-
-
-def test_gce_lies_between_cross_entropy_and_the_mean_absolute_error():
-    logits, targets = random_pair()
-    expected = (torch.sigmoid(logits) - targets).abs().mean()
-    torch.testing.assert_close(losses.gce(logits, targets, 1.0), expected)
-    ce = losses.cross_entropy(logits, targets)
-    torch.testing.assert_close(losses.gce(logits, targets, 1e-6), ce, rtol=0, atol=2e-6)
+    torch.testing.assert_close(losses.gce(logits, targets, 1.0), 1 - p_y.mean())
 
 
 def test_sce_is_the_formula_with_clamped_masks():
@@ -100,15 +93,6 @@ def test_nr_dice_lies_between_a_dice_loss_and_an_absolute_error():
     torch.testing.assert_close(losses.nr_dice(logits, targets, 2.0), dice, rtol=0, atol=1e-5)
     error = (p - targets).abs().sum() / squares
     torch.testing.assert_close(losses.nr_dice(logits, targets, 1.0), error)
-
-
-@pytest.mark.parametrize(("p", "expected"), [(0.1, 0.32), (0.01, 0.10), (1e-5, 0.003)])
-def test_nr_dice_falls_with_the_prediction_where_nothing_is_annotated(p, expected):
-    p = torch.full((8, 1, 64, 64), p, dtype=DOUBLE, requires_grad=True)
-    value = losses.nr_dice(torch.logit(p), torch.zeros_like(p))
-    assert value.item() == pytest.approx(expected, rel=0.07)
-    (gradient,) = torch.autograd.grad(value, p)
-    assert (gradient > 0).all()
 
 
 def test_nr_dice_guard_is_per_class():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feda3i.errors import DataError
-from feda3i.geometry import Binary, Floats, component_boxes, label_components, signed_distance
+from feda3i.geometry import Binary, Floats, label_components, signed_distance
 from feda3i.noise.model import BorderNoise, Mask, Positive, core_of, noise_by_class
 from feda3i.seeding import Draws
 
@@ -57,11 +57,13 @@ class SignedDistanceEvolution(BorderNoise):
             )
         if mask.all():
             return mask.copy()
+        from scipy import ndimage
+
         noisy = np.zeros_like(mask)
         labels, count = label_components(mask)
         sizes = np.array(self.spacing or (1.0,) * mask.ndim)
         margin = np.ceil(self.clip / sizes).astype(int) + 1
-        for label, tight in enumerate(component_boxes(labels, count), 1):
+        for label, tight in enumerate(ndimage.find_objects(labels, count), 1):
             box = tuple(
                 slice(max(side.start - room, 0), side.stop + room)
                 for side, room in zip(tight, margin, strict=True)

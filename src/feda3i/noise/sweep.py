@@ -18,7 +18,6 @@ from feda3i.geometry import (
     Binary,
     Floats,
     Points,
-    component_boxes,
     contour_normals,
     fill_polygon,
     label_components,
@@ -63,11 +62,13 @@ def _evolve_components(
     model: ContourEvolution, mask: Binary, pad: int, rng: np.random.Generator
 ) -> tuple[Binary, list[Floats]]:
     """Change every 8-connected component in a box of its own; ``pad`` pixels surround the frame."""
+    from scipy import ndimage
+
     noisy, biases = np.zeros_like(mask), []
     rows, cols = mask.shape[0] - 2 * pad, mask.shape[1] - 2 * pad
     labels, count = label_components(mask)
     margin = math.ceil(model.clip) + 2
-    for label, (down, right) in enumerate(component_boxes(labels, count), 1):
+    for label, (down, right) in enumerate(ndimage.find_objects(labels, count), 1):
         top, left = max(down.start - margin, 0), max(right.start - margin, 0)
         box = np.s_[top : down.stop + margin, left : right.stop + margin]
         component = (labels[box] == label).view(np.uint8)

@@ -88,34 +88,27 @@ def wrapped(inner):
     return nn.Sequential(OrderedDict(model=inner))
 
 
-def biased():
-    """Return a module with children that also holds a tensor, like SwinUNETR's attention."""
+def test_wrapped_networks_fall_back_to_modules_with_tensors():
+    # A module with children that also holds a tensor, like SwinUNETR's attention.
     table = nn.Parameter(torch.zeros(1))
-    return Net(lambda net, x: net.inner(x) + net.table, inner=conv(), table=table)
+    biased = Net(lambda net, x: net.inner(x) + net.table, inner=conv(), table=table)
+    model = wrapped(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), biased)))
+    assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
 
-
-def attention():
-    """Return a network that never calls the output projection of its attention as a module."""
-
-    def use(net, x):
+    def use(net, x):  # never calls the output projection of its attention as a module
         h = net.enter(x[:, 0])
         return net.leave(net.attention(h, h, h)[0])[:, None]
 
     middle = nn.MultiheadAttention(4, 1, batch_first=True)
-    return Net(use, enter=nn.Linear(8, 4), attention=middle, leave=nn.Linear(4, 8))
-
-
-def test_wrapped_networks_fall_back_to_modules_with_tensors():
-    model = wrapped(nn.Sequential(conv(), nn.Sequential(nn.BatchNorm2d(1), biased())))
-    assert names(model) == ["model.0", "model.1.0", "model.1.1", "model.1.1.inner"]
-    assert names(wrapped(attention())) == ["model.enter", "model.attention", "model.leave"]
-
-
-def unit(enter, leave, stride=1):
-    return nn.Sequential(nn.Conv2d(enter, leave, 3, stride, 1), nn.BatchNorm2d(leave), nn.PReLU())
+    model = wrapped(Net(use, enter=nn.Linear(8, 4), attention=middle, leave=nn.Linear(4, 8)))
+    assert names(model) == ["model.enter", "model.attention", "model.leave"]
 
 
 def test_a_wrapped_network_is_divided_where_its_resolution_changes():
+    def unit(enter, leave, stride=1):
+        layers = nn.Conv2d(enter, leave, 3, stride, 1), nn.BatchNorm2d(leave), nn.PReLU()
+        return nn.Sequential(*layers)
+
     up = nn.ConvTranspose2d(4, 4, 2, stride=2)
     down = nn.Sequential(unit(1, 2), unit(2, 2), unit(2, 4, stride=2), unit(4, 4))
     first = nn.Sequential(nn.BatchNorm2d(1), *unit(1, 2), *unit(2, 2), conv(2))
@@ -171,20 +164,14 @@ def test_mode_buffers_and_random_state_are_restored(fails):
     assert all(not module._forward_pre_hooks for module in model.modules())
 
 
-FUNCTIONAL = Net(
-    lambda net, x: F.conv2d(F.conv2d(x, net.weights[0]), net.weights[1]),
-    weights=nn.ParameterList([torch.ones(1, 1, 1, 1) for _ in range(2)]),
-)
-
-
-@pytest.mark.parametrize(
-    ("model", "example", "message"),
-    [
-        (FUNCTIONAL, X, "set its attribute stages"),
-        (FUNCTIONAL, None, "give an example input"),
+def test_networks_without_stages_are_refused_with_a_way_out():
+    weights = nn.ParameterList([torch.ones(1, 1, 1, 1) for _ in range(2)])
+    use = lambda net, x: F.conv2d(F.conv2d(x, net.weights[0]), net.weights[1])
+    functional = Net(use, weights=weights)
+    for model, example, message in [
+        (functional, X, "set its attribute stages"),
+        (functional, None, "give an example input"),
         (nn.ReLU(), X, "nothing to train"),
-    ],
-)
-def test_networks_without_stages_are_refused_with_a_way_out(model, example, message):
-    with pytest.raises(RecipeError, match=message):
-        find_stages(model, example)
+    ]:
+        with pytest.raises(RecipeError, match=message):
+            find_stages(model, example)
