@@ -1,6 +1,7 @@
 """Fixtures that several tests share."""
 
 import os
+import shutil
 import sys
 
 # Two test processes on two cores: a team of threads each would stall the other.
@@ -26,7 +27,7 @@ def federation():
     return testing.tiny_federation()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_recipe():
     """Return a function that makes a recipe of a few seconds on synthetic cases."""
     more = ["rounds=3", "data.sites=3", "data.cases=3", "data.test=4"]
@@ -49,9 +50,9 @@ def feda3i(monkeypatch, capsys):
     return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Return the folder of a finished tiny run."""
+    """Return the folder of a finished tiny run; who changes it takes a copy."""
     from feda3i.engine.run import run
 
     path = tmp_path_factory.mktemp("cli") / "run"
@@ -60,19 +61,23 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def broken(tiny_recipe, tmp_path):
+def copied(finished, tmp_path):
+    """Return a copy of the finished run."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def broken_off(tiny_recipe, tmp_path_factory):
     """Return the folder of a run that was broken off after the first of its three rounds."""
     from feda3i.engine.run import run
 
-    path = tmp_path / "broken"
+    path = tmp_path_factory.mktemp("broken") / "run"
     with pytest.raises(KeyboardInterrupt):
         run(tiny_recipe(), path, listener=StopAfter())
     return path
 
 
 @pytest.fixture
-def done(tiny_recipe, tmp_path):
-    """Return the folder of a run of one round that came to its end."""
-    from feda3i.engine.run import run
-
-    return run(tiny_recipe("rounds=1"), tmp_path / "done").path
+def broken(broken_off, tmp_path):
+    """Return a copy of the run that was broken off."""
+    return shutil.copytree(broken_off, tmp_path / "broken")

@@ -1,6 +1,7 @@
 """Site memory, and what a reply may hold."""
 
 import math
+import stat
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,7 @@ def test_an_order_reads_the_newest_memory_from_before_it_and_what_is_too_old_goe
     assert station.recall(order(station, 4))["t"] == [3]
     assert station.recall(order(station, 3))["t"] == [2]
     assert station.recall(order(station, 3, site="site-2")) == {}
+    assert stat.S_IMODE(station.memory_folder.stat().st_mode) == 0o700
     files = sorted(file.name for file in station.memory_folder.iterdir())
     assert files == [f"site-1.00000{n}.{TASKS.index('fit')}.memory" for n in (2, 3, 4)]
     with pytest.raises(RunError, match="too old to be resumed"):

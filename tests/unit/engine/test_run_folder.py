@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -61,24 +62,23 @@ def test_a_start_that_fails_leaves_nothing(tiny_recipe, tmp_path, monkeypatch, f
     assert run(tiny_recipe("rounds=1"), tmp_path / "empty").sha256
 
 
-def test_temporary_files_of_a_dead_process_are_removed(finished, tmp_path):
-    run = shutil.copytree(finished, tmp_path / "run")
+def test_temporary_files_of_a_dead_process_are_removed(copied):
     names = (".part-47-model.safetensors", "state/.part-47-checkpoint.bin", "notes.tmp")
     for name in names:
-        (run / name).write_bytes(b"half")
-    RunFolder.open(run, to_write=True).close()
-    assert [(run / name).exists() for name in names] == [False, False, True]
+        (copied / name).write_bytes(b"half")
+    RunFolder.open(copied, to_write=True).close()
+    assert [(copied / name).exists() for name in names] == [False, False, True]
 
 
 def test_one_of_two_that_make_a_folder_gets_it(tiny_recipe, federation, tmp_path):
     facts = {"data": describe(federation)}
-    first = RunFolder.create(tmp_path / "run", tiny_recipe(), facts)
-    with pytest.raises(RunError, match="already holds a run"):
-        RunFolder.create(tmp_path / "run", tiny_recipe(), facts)
-    with pytest.raises(RunError, match="another process"):
-        RunFolder.open(tmp_path / "run", to_write=True)
-    first.close()
-    RunFolder.open(tmp_path / "run", to_write=True).close()
+    path = tmp_path / "run"
+    with closing(RunFolder.create(path, tiny_recipe(), facts)):
+        with pytest.raises(RunError, match="already holds a run"):
+            RunFolder.create(path, tiny_recipe(), facts)
+        with pytest.raises(RunError, match="another process"):
+            RunFolder.open(path, to_write=True)
+    RunFolder.open(path, to_write=True).close()
 
 
 def test_what_is_no_run_folder_or_already_one_is_named(tiny_recipe, broken, tmp_path):
@@ -107,23 +107,11 @@ def test_pixels_lie_in_private_folders_and_go_at_the_end(tiny_recipe, tmp_path):
     assert not (path / "cache").exists()
 
 
-def test_the_memory_of_sites_is_private(tiny_recipe, tmp_path):
-    path = run(tiny_recipe("method=elr", "rounds=1"), tmp_path / "run").path
-    assert stat.S_IMODE((path / "memory").stat().st_mode) == 0o700
-
-
 @pytest.fixture
 def impatient():
-    """End the test instead of waiting for a pipe if the check is lost."""
-
-    def stop(_number, _frame):
-        raise AssertionError("waits for a pipe")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(60)
+    signal.alarm(60)  # ends the tests if the check is lost: a pipe is waited for for ever
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +120,11 @@ def impatient():
 def test_a_link_or_a_pipe_is_refused_and_named(finished, impatient, tmp_path, name):
     target = tmp_path / "target"
     target.write_text("precious")
-    for folder, put in (
-        (tmp_path / "a", lambda p: p.symlink_to(target)),
-        (tmp_path / "b", os.mkfifo),
-    ):
-        shutil.copytree(finished, folder)
-        (folder / name).unlink(missing_ok=True)
-        put(folder / name)
+    for kind, put in (("link", lambda p: p.symlink_to(target)), ("pipe", os.mkfifo)):
+        place = shutil.copytree(finished, tmp_path / kind) / name
+        place.unlink(missing_ok=True)
+        put(place)
         for to_write in (False, True):
-            with pytest.raises(RunError, match=f"a link, a pipe or a device: '{folder / name}'"):
-                RunFolder.open(folder, to_write=to_write)
+            with pytest.raises(RunError, match=f"a link, a pipe or a device: '{place}'"):
+                RunFolder.open(tmp_path / kind, to_write=to_write)
     assert target.read_text("utf-8") == "precious"
