@@ -10,7 +10,7 @@ from feda3i.core.holdout import with_validation
 from feda3i.core.messages import Params
 from feda3i.engine.events import read_events
 from feda3i.engine.results import load_run
-from feda3i.engine.run import run
+from feda3i.engine.run import resume, run
 from feda3i.engine.run_folder import RunFolder
 from feda3i.engine.validation import BestWatch, score_of
 from feda3i.errors import RunError
@@ -20,10 +20,9 @@ from feda3i.testing import Subject, outcome_of, tiny_federation
 NOTHING = Params(np.zeros(1, np.float32), np.zeros(0, np.int64))
 
 
-def recipe(rounds=3, method="fedavg", options=None, **validation):
-    return Subject(method, options or {}).recipe(
-        rounds=rounds, validation={"share": 0.25} | validation
-    )
+def recipe(rounds=3, method="fedavg", options=None, **more):
+    validation = {"share": 0.25} | more
+    return Subject(method, options or {}).recipe(rounds=rounds, validation=validation)
 
 
 def row(dice, cases=1, k=1):
@@ -66,6 +65,17 @@ def test_a_run_keeps_its_best_model_and_the_last(tmp_path):
     images = tiny_federation().test.images
     best, last = (loaded.predictor(best=b).probabilities(images) for b in (True, False))
     assert np.array_equal(best, last) == (result.best.round == 3)
+    with (result.path / "best.safetensors").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(RunError, match="not the model that this run made"):
+        load_run(result.path).predictor(best=True)
+    RunFolder.open(result.path).check_model()
+
+
+def test_a_run_without_validation_has_no_best_model(finished):
+    assert resume(finished).best is None
+    with pytest.raises(RunError, match=r"no best model.*validation\.share"):
+        load_run(finished).predictor(best=True)
 
 
 def test_validation_cases_are_not_trained_on():
@@ -98,17 +108,3 @@ def test_an_early_stop_ends_the_run_and_resumes_to_the_same_end():
     assert broken.sha256 == whole.sha256
     after = outcome_of(wanted, tiny_federation(), stop_after=played[-1])  # stopped, not finished
     assert [e["round"] for e in after.events if e["event"] == "round"] == played
-
-
-def test_a_best_model_is_the_one_of_its_run_or_refused(tmp_path):
-    result = run(recipe(1), tmp_path / "run", federation=tiny_federation(sites=1))
-    with (result.path / "best.safetensors").open("ab") as file:
-        file.write(b"x")
-    with pytest.raises(RunError, match="not the model that this run made"):
-        load_run(result.path).predictor(best=True)
-    RunFolder.open(result.path).check_model()
-    plain = Subject("fedavg", {}).recipe(rounds=1)
-    result = run(plain, tmp_path / "plain", federation=tiny_federation(sites=1, cases=2))
-    assert result.best is None
-    with pytest.raises(RunError, match=r"no best model.*validation\.share"):
-        load_run(result.path).predictor(best=True)
