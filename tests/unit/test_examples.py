@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -17,6 +18,7 @@ from feda3i.methods import REGISTRY as METHODS
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["rounds=1", "data.size=32", "data.sites=2", "data.cases=2", "data.test=2"]
 SMALL += ["train.epochs=1", "engine.workers=1", "method=fedavg"]
+OPTIONS = ["model.width=4", "noise.setting=skin-ns", "method.power=3"]
 
 
 def example(name):
@@ -27,13 +29,10 @@ def example(name):
     return module
 
 
-def test_arrays_are_audited_and_put_right():
+def test_arrays_are_audited_and_put_right_and_masks_of_pipelines_get_noise():
     found = example("audit_arrays").main()
     assert [found[site][0] for site in ("north", "south")] == ["larger", "smaller"]
     assert found["north"][1] > 0 > found["south"][1]
-
-
-def test_masks_of_tensors_and_pipelines_get_noise():
     found = example("noisy_masks").main()
     assert found["small"] < found["given"] < found["large"]
     assert found["in a pipeline"] > found["given"]
@@ -58,12 +57,10 @@ def test_a_run_from_arrays_says_where_its_cases_come_from(tmp_path, request):
 
 
 def test_plug_ins_are_named_by_their_file(tmp_path):
-    named = ["model={}/own_network.py:tiny", "noise={}/own_noise.py:Polygon"]
-    named += ["method={}/own_method.py:MyMethod"]
-    options = ["model.width=4", "noise.corners=5", "noise.setting=skin-ns", "method.power=3"]
-    changes = [change.format(EXAMPLES) for change in named]
-    result = feda3i.run(feda3i.recipe.load(None, [*SMALL, *changes, *options]), tmp_path / "run")
-    assert (result.path / "DONE").exists()
+    own = f"{EXAMPLES}/own_"
+    named = [f"model={own}network.py:tiny", f"noise={own}noise.py:Polygon", "noise.corners=5"]
+    named += [f"method={own}method.py:MyMethod", *OPTIONS]
+    assert feda3i.run(feda3i.recipe.load(None, [*SMALL, *named]), tmp_path / "run").scores
 
 
 PACKAGE = {"methods": "mine = own_method:MyMethod", "datasets": "npz = own_dataset:npz_sites"}
@@ -87,8 +84,8 @@ def installed(tmp_path, monkeypatch):
 
 def test_plug_ins_of_an_installed_package_have_names(installed, tmp_path):
     assert "mine" in METHODS.names()
-    changes = ["model=tiny", "model.width=4", "noise=polygon", "noise.setting=skin-ns"]
-    recipe = feda3i.recipe.load(None, [*SMALL, *changes, "method=mine", "method.power=3"])
+    changes = ["model=tiny", "noise=polygon", "method=mine", *OPTIONS]
+    recipe = feda3i.recipe.load(None, [*SMALL, *changes])
     assert feda3i.run(recipe, tmp_path / "run").scores["dice"] >= 0
     recipe = feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", "noise=none"])
     with pytest.raises(DataError, match=r"expected SITE\.npz files and test\.npz"):
@@ -109,9 +106,8 @@ def nvflare(monkeypatch):
         },
     }
     for name, attributes in places.items():
-        parts = name.split(".")
-        for k in range(1, len(parts) + 1):
-            monkeypatch.setitem(sys.modules, ".".join(parts[:k]), ModuleType(".".join(parts[:k])))
+        for part in accumulate(name.split("."), "{}.{}".format):
+            monkeypatch.setitem(sys.modules, part, ModuleType(part))
         vars(sys.modules[name]).update(attributes)
 
 

@@ -9,7 +9,7 @@ from feda3i.errors import RecipeError
 from feda3i.files import write_array, write_file, write_png
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_an_empty_path_is_none(tmp_path, monkeypatch):
     path = tmp_path / "state"
     write_file(path, b"old")
 
@@ -21,9 +21,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_an_empty_path_is_no_file():
     with pytest.raises(RecipeError, match="name of a file"):
         write_file(Path(""), b"")
 

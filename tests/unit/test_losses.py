@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from feda3i import losses
 
 DOUBLE = torch.float64
-
-
 LOSSES = {
     "ce": losses.cross_entropy,
     "dice": losses.soft_dice,

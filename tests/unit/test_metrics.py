@@ -7,11 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from monai.metrics import (
-    compute_average_surface_distance,
-    compute_dice,
-    compute_iou,
-)
+from monai.metrics import compute_average_surface_distance, compute_dice, compute_iou
 from scipy.ndimage import gaussian_filter
 
 from feda3i import metrics
@@ -31,10 +27,6 @@ def wavy(seed, shape):
     rng = np.random.default_rng(seed)
     field = gaussian_filter(rng.normal(size=shape), 2.5)
     return field > np.quantile(field, rng.uniform(0.5, 0.97))
-
-
-def tensor(mask):
-    return torch.from_numpy(mask.astype(np.float32))[None, None]
 
 
 def by_hand(p, t, spacing):
@@ -75,7 +67,7 @@ def test_distances_follow_the_definition(p, t, spacing):
     assert same["assd"] == same["hd95"] == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("shape", "spacing"),
     [((50, 64), None), ((50, 64), (0.4, 1.7)), ((18, 24, 20), None), ((18, 24, 20), (3.0, 0.7, 1))],
@@ -87,7 +79,7 @@ def test_equals_medpy_and_where_they_agree_monai(seed, shape, spacing):
     assert scores["iou"] == pytest.approx(medpy.jc(p, t))
     assert scores["hd95"] == pytest.approx(medpy.hd95(p, t, spacing), rel=1e-12)
     assert scores["assd"] == pytest.approx(medpy.assd(p, t, spacing), rel=1e-12)
-    a, b = tensor(p), tensor(t)
+    a, b = (torch.from_numpy(mask.astype(np.float32))[None, None] for mask in (p, t))
     assert scores["dice"] == pytest.approx(compute_dice(a, b).item(), rel=1e-6)
     assert scores["iou"] == pytest.approx(compute_iou(a, b).item(), rel=1e-6)
     millimetres = None if spacing is None else [float(s) for s in spacing]

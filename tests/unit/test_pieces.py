@@ -46,11 +46,8 @@ def test_a_survey_takes_masks_and_logits_of_every_form(masks, softmax):
         q, of_arrays = (next(iter(one.to_dict().values())) for one in (found, expected))
         np.testing.assert_allclose(q, of_arrays, rtol=1e-5, atol=1e-6)
     assert model.training
-
-
-def test_masks_beyond_the_classes_are_refused():
     with pytest.raises(DataError, match="from 0 to 1, found 0 to 255"):
-        feda3i.survey(Fixed(torch.zeros(3, 1, 12, 12), False), [(torch.zeros(3, 1), 255 * MASK)])
+        feda3i.survey(model, [(images, 255 * MASK)])
 
 
 def test_the_average_is_that_of_the_engine_for_any_network():

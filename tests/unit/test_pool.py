@@ -13,7 +13,6 @@ from waiting import wait_until
 
 
 def spread(way, call, jobs, tool=None):
-    """Return all results of three workers."""
     if way == "threads":
         return list(ordered_map(call, jobs, 3, batch=16))
     with closing(Pool(call, 3, tool)) as pool:
