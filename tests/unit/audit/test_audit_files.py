@@ -5,9 +5,7 @@ import re
 from io import StringIO
 
 import numpy as np
-import pytest
 
-from browser import Browser, find_browser
 from feda3i.audit.assemble import build_audit, looks_of
 from feda3i.audit.audit_page import page_of
 from feda3i.audit.case_rows import CaseRow
@@ -85,28 +83,3 @@ def test_page_and_text_say_what_zero_is_the_unit_the_truth_each_class_and_what_i
     assert audit.findings[0].verdict == "cannot tell"
     assert "no other site to compare it with" in page_of(audit)
     assert "cannot tell: A" in text_of(audit)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")
-def test_the_page_in_a_browser_is_sorted_read_off_and_filtered(tmp_path):
-    names = [f"site-{n}" for n in range(5)]
-    path = tmp_path / "audit.html"
-    path.write_text(page_of(measured(names)[0]), encoding="utf-8")
-    order = "[...document.querySelectorAll('tbody tr')].map(r => r.cells[0].innerText)"
-    with Browser() as tab:
-        tab.open(path)
-        assert tab.run(order) == names
-        tab.click("thead th:nth-child(3) button")
-        assert tab.run(order) == names[::-1], "offsets: the largest first"
-        tab.point_at("[data-site='site-4'] .dot")
-        tip = tab.run("document.getElementById('tip').innerText")
-        assert tip.startswith("site-4: draws ")
-        assert "larger than the others" in tip
-        tab.run("document.getElementById('filter').focus()")
-        for letter in "e-2":
-            tab.press(letter)
-        shown = "[...document.querySelectorAll('tbody tr')].filter(r => !r.hidden).length"
-        assert tab.run(shown) == 1
-        assert tab.complaints() == []
-        assert tab.requests() == []

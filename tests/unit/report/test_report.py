@@ -73,6 +73,9 @@ def test_every_section_is_there_with_its_table(compared):
     plots = reader.tags.count("desc")
     assert plots == sum(1 for k, v in reader.attributes if (k, v) == ("class", "plot"))
     assert reader.tags.count("table") >= plots
+    assert reader.tags.count("table") == reader.tags.count("caption")
+    assert ("lang", "en") in reader.attributes
+    assert "<title>site-01: draws smaller; inside 0.300" in page, "tips without scripts"
     text = words(page)
     assert "6 of 6 sites" not in text
     assert "The group is right for 4 of 4 sites" in text
