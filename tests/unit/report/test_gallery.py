@@ -34,14 +34,11 @@ def test_a_contour_runs_around_the_pixels_of_a_mask():
     assert contours(np.ones((4, 4), np.uint8)).count("M") == 1, "a full frame is closed"
 
 
-def test_small_images_keep_every_pixel():
+def test_small_images_keep_every_pixel_and_large_ones_are_made_smaller():
     image = np.arange(16 * 16 * 3).reshape(16, 16, 3).astype(np.uint8)
     assert np.array_equal(decoded(embedded(image)), image)
     grey = image[..., :1]
     assert np.array_equal(decoded(embedded(grey))[..., 1], grey[..., 0])
-
-
-def test_large_images_are_made_smaller():
     image = np.full((500, 1000, 3), 128, np.uint8)
     assert decoded(embedded(image)).shape == (LARGEST // 2, LARGEST, 3)
 
@@ -102,11 +99,3 @@ def test_the_gallery_shows_contours_before_and_after():
     assert shown.count('class="redrawn"') == shown.count('class="given"') == 3
     assert "moved -2.0 px" in shown
     assert np.array_equal(federation.train.masks, masks), "the given masks stay"
-
-
-def test_moves_are_told_in_pixels_at_256():
-    federation = tiny_federation()
-    (first,) = _redrawn({"site-1": [16.0]}, federation, 1)
-    given = federation.train.masks[0]
-    assert np.array_equal(first.masks["redrawn"] > 0, shift_mask(given, 16.0 * 32 / 256))
-    assert "moved +2.0 px" in first.words

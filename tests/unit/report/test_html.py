@@ -59,20 +59,16 @@ def test_a_table_is_a_table():
     ]
 
 
-def _contrast(a, b):
-    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+def _contrast(*colours):
+    rgb = (tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5)) for colour in colours)
+    low, high = sorted(map(luminance, rgb))
     return (high + 0.05) / (low + 0.05)
-
-
-def _rgb(colour):
-    return tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5))
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_has_enough_contrast(scheme):
     part = own_file("page.css").split("@media")[scheme]
-    found = dict(re.findall(r"--([\w-]+): (#\w{6});", part))
-    colours = {name: _rgb(value) for name, value in found.items()}
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6});", part))
     pairs = [(*pair, 4.5) for pair in product(("ink", "soft", "accent"), ("paper", "panel"))]
     for tone in ("good", "warn", "bad"):
         pairs += [(tone, f"{tone}-bg", 4.5), ("ink", f"{tone}-bg", 4.5)]
@@ -84,7 +80,7 @@ def test_text_has_enough_contrast(scheme):
 @given(st.floats(0, 1e6))
 def test_numbers_in_coloured_cells_can_be_read(ratio):
     ground, ink = re.fullmatch("background:(#.{6});color:(#.*)", html.heat(ratio)).groups()
-    assert _contrast(_rgb(ground), _rgb("#000000" if ink == "#000" else "#ffffff")) >= 4.5
+    assert _contrast(ground, "#000000" if ink == "#000" else "#ffffff") >= 4.5
 
 
 def test_colours_of_the_scale_mean_more_and_less():
