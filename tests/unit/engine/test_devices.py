@@ -14,7 +14,7 @@ def test_bfloat16_trains_and_repeats():
     recipe = Subject("fedavg", {}).recipe(rounds=1, train=train)
     low = Subject("fedavg", {}).recipe(rounds=1, train={**train, "precision": "bfloat16"})
     federation = tiny_federation(sites=1, cases=2)
-    first, again, full = (outcome_of(r, federation).values for r in (low, low, recipe))
+    first, again, full = (outcome_of(r, federation).params.values for r in (low, low, recipe))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, full)
     assert np.isfinite(first).all()

@@ -86,7 +86,7 @@ def test_validation_cases_are_not_trained_on():
         masks[index] = 0
     turned = replace(federation, train=replace(federation.train, masks=masks))
     first, second = (outcome_of(recipe(2, "feda3i", {"t1": 1}), f) for f in (federation, turned))
-    np.testing.assert_array_equal(first.values, second.values)
+    np.testing.assert_array_equal(first.params.values, second.params.values)
 
     def of(outcome):
         return [e["rows"] for e in outcome.events if e.get("split") == "validation"]

@@ -58,5 +58,5 @@ def final_values(name, options=None, rounds=3, **changes):
     key = (name, json.dumps([options or {}, rounds, changes], sort_keys=True))
     if key not in _PLAYED:  # equal runs are played once
         recipe = Subject(name, options or {}).recipe(rounds=rounds, **changes)
-        _PLAYED[key] = outcome_of(recipe, with_noisy(unequal(), "site-3")).values
+        _PLAYED[key] = outcome_of(recipe, with_noisy(unequal(), "site-3")).params.values
     return _PLAYED[key]

@@ -37,7 +37,7 @@ def whole(drawn):
 @pytest.mark.parametrize("options", [{"t1": 1, "weighting": "fedavg"}, {"t1": 3}], ids=str)
 def test_without_quality_it_is_fedavg_bit_by_bit(federation, options):
     ours, plain = play(federation, **options), play(federation, name="fedavg")
-    assert np.array_equal(ours.values, plain.values)
+    assert np.array_equal(ours.params.values, plain.params.values)
 
 
 def test_after_one_survey_the_first_stage_is_quantity_and_the_last_quality(whole):
