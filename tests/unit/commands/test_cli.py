@@ -58,8 +58,7 @@ def test_everything_that_list_shows_is_explained(feda3i):
 )
 def test_what_is_explained(feda3i, words, shown):
     code, out, _ = feda3i("explain", *words)
-    assert code == 0
-    assert all(text in out for text in shown)
+    assert (code, [text for text in shown if text not in out]) == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -83,8 +82,7 @@ def test_mistakes_get_one_clear_line_and_no_traceback(
 ):
     monkeypatch.chdir(tmp_path)
     found, out, err = feda3i(*arguments)
-    assert found == code
-    assert words in err
+    assert (found, words in err) == (code, True)
     assert err.lower().count("did you mean") <= 1
     assert "Traceback" not in out + err
     assert list(tmp_path.iterdir()) == []
@@ -161,6 +159,5 @@ def test_ctrl_c_ends_with_the_command_that_resumes(tmp_path):
     wait_until(has_begun)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=HANG)
-    assert process.returncode == 130, err
-    assert f"feda3i resume {path}" in err
-    assert "Traceback" not in err
+    said = process.returncode, f"feda3i resume {path}" in err, "Traceback" in err
+    assert said == (130, True, False), err

@@ -42,6 +42,10 @@ def test_sites_worst_cases_and_the_unit_are_told(own, tmp_path, feda3i):
     assert {row["site"] for row in rows} == {"Anna", "Zoo"}
     worst = min(rows, key=lambda row: float(row["dice"]))
     assert worst["case"] in lines[lines.index("the 4 worst by Dice") + 1]
+    for site in ("Mercy", "Nord"):  # another folder is scored site by site, too
+        plain_tree(tmp_path / "new" / site, 2, 300, height=64, width=64)
+    code, out, _ = feda3i("evaluate", own / "run", "--data", tmp_path / "new")
+    assert (code, "site Mercy" in out, "site Nord" in out) == (0, True, True)
 
 
 def test_distances_are_in_pixels_of_the_original_also_where_sides_shrink_unequally(own):
@@ -63,13 +67,6 @@ def test_millimetres_where_they_are_known():
     same, unit = in_own_pixels(known)
     assert unit == "mm"
     np.testing.assert_array_equal(same.spacing, [[0.5, 0.7]])
-
-
-def test_another_folder_is_scored_site_by_site(own, tmp_path, feda3i):
-    for site in ("Mercy", "Nord"):
-        plain_tree(tmp_path / "new" / site, 2, 300, height=64, width=64)
-    code, out, _ = feda3i("evaluate", own / "run", "--data", tmp_path / "new")
-    assert (code, "site Mercy" in out, "site Nord" in out) == (0, True, True)
 
 
 def test_rows_of_sources_and_classes_and_empty_masks():

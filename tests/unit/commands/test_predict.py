@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from data_files import save
+
 
 def draw(path, shape=(20, 24, 3)):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(len(path.name)).integers(0, 255, shape, dtype=np.uint8)
-    Image.fromarray(pixels).save(path)
+    save(path, np.random.default_rng(len(path.name)).integers(0, 255, shape, dtype=np.uint8))
     return path
 
 
@@ -44,9 +44,7 @@ def test_other_files_are_kept_unless_the_user_says_so(feda3i, finished, images, 
     masks = tmp_path / "masks"
     reference = draw(masks / "c1.png").read_bytes()
     code, _, err = feda3i("predict", finished, images, "--out", masks)
-    assert code == 1
-    assert "c1.png' already exists" in err
-    assert "--overwrite" in err
+    assert (code, "c1.png' already exists" in err, "--overwrite" in err) == (1, True, True)
     assert files(masks) == {"c1.png": reference}
     code, text, _ = feda3i("predict", finished, images, "--out", masks, "--overwrite", "--overlay")
     assert (code, "3 masks" in text, len(files(masks))) == (0, True, 6)
@@ -102,7 +100,5 @@ def test_a_full_disk_says_what_to_do(feda3i, finished, images, tmp_path, monkeyp
 
     monkeypatch.setattr("feda3i.files.write_file", full_after_one)
     code, _, err = feda3i("predict", finished, images, "--out", tmp_path / "masks")
-    assert code == 1
-    assert "the disk is full" in err
-    assert "--overwrite" in err
+    assert (code, "the disk is full" in err, "--overwrite" in err) == (1, True, True)
     assert len(files(tmp_path / "masks")) == 1

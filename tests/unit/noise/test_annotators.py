@@ -70,9 +70,7 @@ def test_the_published_draw_is_that_of_the_authors_for_every_seed(setting, mean,
         assert sigma == pytest.approx((6.084, 7.826, 9.326), abs=5e-4)
     with pytest.raises(RecipeError, match="published no other draw"):
         annotators_of_setting(get_setting("breast-ns"), SITES, (256, 256), 0, "published")
-
-
-def test_sites_hold_the_cases_of_the_authors():
+    # Sites hold the cases of the authors, too.
     names, order = ["x"] * 2000, np.arange(2000)
     np.random.RandomState(0).shuffle(order)
     for seed in (0, 1):

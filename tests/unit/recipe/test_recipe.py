@@ -1,5 +1,7 @@
 """Recipes by name, file and override; what is wrong is named with the way out."""
 
+import re
+
 import pytest
 
 from feda3i.errors import RecipeError
@@ -48,18 +50,14 @@ def test_options_belong_to_the_method_that_they_are_for(tmp_path):
     ],
 )
 def test_mistakes_are_named_with_the_way_out(overrides, words):
-    with pytest.raises(RecipeError) as caught:
+    with pytest.raises(RecipeError, match=re.escape(words)):
         load(None, overrides)
-    assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [("fedavg", {"los": "ce"}, "did you mean 'loss'"), ("fedavg", {"loss": "mse"}, "'ce' or 'dc'")],
-)
-def test_unknown_options_suggest_the_nearest(name, options, words):
-    with pytest.raises(RecipeError, match=words):
-        make_method(name, options)
+def test_unknown_options_suggest_the_nearest():
+    for options, words in (({"los": 1}, "did you mean 'loss'"), ({"loss": "mse"}, "'ce' or 'dc'")):
+        with pytest.raises(RecipeError, match=words):
+            make_method("fedavg", options)
 
 
 def test_a_recipe_survives_its_own_toml_and_its_digest_ignores_where_it_runs(tmp_path):
@@ -68,6 +66,9 @@ def test_a_recipe_survives_its_own_toml_and_its_digest_ignores_where_it_runs(tmp
     file = tmp_path / "r.toml"
     file.write_text(recipe.to_toml())
     assert load(file) == recipe
+    for name in built_in():
+        assert validate(load(name).to_dict()) == load(name)
+        make_method(load(name).method.name, load(name).method.options())
     digests = [load(file, more).digest() for more in ([], ["engine.workers=2"], ["seed=1"])]
     assert digests[0] == digests[1] == recipe.digest() != digests[2]
 
@@ -96,13 +97,6 @@ def test_a_data_set_and_a_folder_of_one_name(tmp_path, monkeypatch):
     assert load("skin_ns", ["data.name=synthetic"]).data.name == "synthetic-skin"
     breast = load("skin_ns", ["data.name=breast"]).data
     assert (breast.name, "path" in breast.options()) == ("breast", False)
-
-
-@pytest.mark.parametrize("name", built_in())
-def test_built_in_recipes_are_valid(name):
-    recipe = load(name)
-    make_method(recipe.method.name, recipe.method.options())
-    assert validate(recipe.to_dict()) == recipe
 
 
 def test_runs_lie_under_names_of_what_they_do(feda3i, tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ from feda3i.recipe import load
 from feda3i.recipe.finding import built_in
 
 SMALL = sorted(name for name in built_in() if name.endswith("-small"))
-FULL = [name.removesuffix("-small") for name in SMALL]
 METHODS = ("elr", "fedcorr", "feddm", "fednoro", "rmd")
 PAPER_ROUNDS, PAPER_EPOCHS, PAPER_STEPS = 100, 5, 250
 
@@ -26,16 +25,10 @@ def test_the_survey_comes_after_as_many_local_steps_as_in_the_paper_of_more_than
     assert 0.2 * recipe.data.options()["sites"] > 5  # those who draw too small
 
 
-@pytest.mark.parametrize("name", FULL)
-def test_full_recipes_draw_the_published_noise(name):
-    recipe = load(name)
-    assert recipe.noise.options()["mode"] == "faithful"
-    assert recipe.rounds == PAPER_ROUNDS
-
-
 @pytest.mark.parametrize("name", SMALL)
-def test_phases_of_other_methods_are_cut_in_proportion(name):
-    recipe = load(name)
+def test_full_recipes_are_the_papers_and_phases_of_small_ones_cut_in_proportion(name):
+    full, recipe = load(name.removesuffix("-small")), load(name)
+    assert (full.noise.options()["mode"], full.rounds) == ("faithful", PAPER_ROUNDS)
     options = {method: load(name, [f"method={method}"]).method.options() for method in METHODS}
     steps, share = steps_of_a_round(recipe), recipe.rounds / PAPER_ROUNDS
     first, second = options["fedcorr"]["t1"], options["fedcorr"]["t2"]

@@ -72,7 +72,7 @@ def test_files_from_others_run_no_command(feda3i, finished, pictures, tmp_path, 
     assert not target.exists()
 
 
-def test_every_kind_of_plug_in_has_a_type(tiny_recipe):
+def test_every_kind_of_plug_in_has_a_type():
     with pytest.raises(RecipeError, match="subclass of Method"):
         make_method(EVIL, {"cmd": "true"})
     with pytest.raises(RecipeError, match=r"-> nn\.Module"):
