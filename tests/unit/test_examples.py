@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import feda3i
+from data_files import lesion
 from feda3i import registry
-from feda3i.errors import DataError
+from feda3i.errors import DataError, RecipeError
 from feda3i.methods import REGISTRY as METHODS
+from feda3i.simulation.federation import load_data
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["rounds=1", "data.size=32", "data.sites=2", "data.cases=2", "data.test=2"]
@@ -87,9 +89,27 @@ def test_plug_ins_of_an_installed_package_have_names(installed, tmp_path):
     changes = ["model=tiny", "noise=polygon", "method=mine", *OPTIONS]
     recipe = feda3i.recipe.load(None, [*SMALL, *changes])
     assert feda3i.run(recipe, tmp_path / "run").scores["dice"] >= 0
-    recipe = feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", "noise=none"])
-    with pytest.raises(DataError, match=r"expected SITE\.npz files and test\.npz"):
-        feda3i.run(recipe, tmp_path / "other")
+
+    drawn = {"north": range(3), "south": range(3, 7), "test": range(7, 9)}
+    cases = {name: [lesion(seed, 32, 32) for seed in seeds] for name, seeds in drawn.items()}
+    for name, own in cases.items():
+        images, masks = (np.stack(part) for part in zip(*own, strict=True))
+        np.savez(tmp_path / f"{name}.npz", images=images, masks=masks.astype(np.uint8))
+    data = lambda *more: load_data(
+        feda3i.recipe.load(None, ["data=npz", f"data.path={tmp_path}", *more])
+    )
+    federation = data('data.classes=["mole"]')
+    assert (federation.names(), federation.classes) == (["north", "south"], ("mole",))
+    assert len(federation.test) == 2
+    for name in federation.names():
+        site = federation.site(name)
+        np.testing.assert_array_equal(site.images, [image for image, _ in cases[name]])
+        np.testing.assert_array_equal(site.masks, [mask for _, mask in cases[name]])
+    with pytest.raises(RecipeError, match="no option 'pat', did you mean 'path'"):
+        data("data.pat=1")
+    (tmp_path / "test.npz").unlink()
+    with pytest.raises(DataError, match=r"SITE\.npz files and test\.npz in .*, found \['north"):
+        data()
 
 
 @pytest.fixture
