@@ -27,7 +27,6 @@ def corrected_masks(path):
 
 
 def facts(path, name):
-    """Return a fact of every round that recorded it."""
     return [event[name] for event in read_events(path / "events.jsonl", "round") if name in event]
 
 

@@ -42,13 +42,15 @@ def test_distances_do_not_depend_on_where_arrays_lie():
     assert geometry.depth(far[None])[0].tolist() == list(range(2600))
 
 
-def test_signed_distance_in_three_dimensions_and_with_spacing():
+def test_signed_distance_in_three_dimensions_with_spacing_and_without_a_border():
     ball = np.linalg.norm(np.mgrid[:15, :15, :15] - 7, axis=0) <= 4
     distance = geometry.signed_distance(ball)
     assert distance[7, 7, 7] == pytest.approx(-(np.sqrt(17) - 0.5))  # (4, 1, 0) is the nearest
     assert distance[7, 7, 14] == pytest.approx(2.5)
     wide = geometry.signed_distance(ball, spacing=(1.0, 1.0, 2.0))
     assert wide[7, 7, 14] == pytest.approx(5.0)  # three pixels of size 2, less half of one
+
+    # No border is infinitely far.
     assert (geometry.signed_distance(np.zeros((3, 4))) == np.inf).all()
     assert (geometry.signed_distance(np.ones((3, 4))) == -np.inf).all()
     for spacing in ((1.0,), (1.0, 0.0), (1.0, -1.0)):
