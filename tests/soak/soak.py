@@ -1,11 +1,8 @@
 """``make soak``: kill the program wherever it hurts; every run must end with the same model.
 
-After each kind of harm, ``resume`` (or ``run``, if there is no run yet) must end with the model of
-an undisturbed run.
-
     python tests/soak/soak.py [--seed N] [--scale X] [--only KIND ...]
 
-Prints counts; exit code 1 on any failure. Needs Linux; about ten minutes on two cores.
+Exit code 1 on any failure. Needs Linux; about ten minutes on two cores.
 """
 
 import argparse
@@ -108,11 +105,9 @@ class Soak:
         return Child(command, path.with_name(f"{path.name}.log"), prepare)
 
     def said(self, path: Path) -> str:
-        """Return the output of a run."""
         return path.with_name(f"{path.name}.log").read_text("utf-8", errors="replace")
 
     def fail(self, text: str) -> None:
-        """Note and print a failure."""
         self.failures.append(text)
         print(f"FAILED {text}", flush=True)
 
@@ -236,13 +231,11 @@ def main() -> int:
     )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="feda3i-soak-"))
-    soak = Soak(folder, options.seed, tuple(RECIPES))
-    started = time.monotonic()
-    kinds = options.only or ["planted", *RUNS]
+    soak, started = Soak(folder, options.seed, tuple(RECIPES)), time.monotonic()
     try:
         warm_up()
         soak.measure()
-        for kind in kinds:
+        for kind in options.only or ("planted", *RUNS):
             if kind == "planted":
                 soak.planted(min(1.0, options.scale))
             else:
@@ -251,10 +244,8 @@ def main() -> int:
         soak.fail("interrupted")
     for kind in soak.runs:
         print(f"{kind:20} {soak.runs[kind]:5} runs {soak.kills[kind]:5} kills")
-    print(
-        f"{sum(soak.runs.values())} runs, {sum(soak.kills.values())} kills, "
-        f"{len(soak.failures)} failures, {time.monotonic() - started:.0f} s"
-    )
+    runs, kills, failures = soak.runs.total(), soak.kills.total(), len(soak.failures)
+    print(f"{runs} runs, {kills} kills, {failures} failures, {time.monotonic() - started:.0f} s")
     if soak.failures:
         print(f"what is left lies in {folder}")
     else:

@@ -51,17 +51,16 @@ def test_what_is_switched_off_is_no_phase_and_options_without_effect_are_errors(
         make_method("feda3i", {"weighting": "intra", "r": 0.3})
 
 
-def test_losses():
+def test_lost_losses_and_a_model_that_finds_nothing_or_everything_are_told():
     lost = [[0.7, 3.0], [1e6], [1e6, 1e6], [0.7, float("inf")]]
     assert all(note_of_losses(losses) for losses in lost)
     assert not any(map(note_of_losses, ([], [0.7, 0.5, 0.3], [0.7, 1.4], [-0.2, 0.1])))
-
-
-def test_a_model_that_finds_nothing_or_everything_is_told():
-    nothing = [{"empty": "prediction", "covered": 0.0}, {"empty": "both", "covered": 0.0}]
-    everything = [{"empty": "none", "covered": 1.0}, {"empty": "truth", "covered": 1.0}]
-    fine = [{"empty": "none", "covered": 0.2}, {"empty": "prediction", "covered": 0.0}]
-    assert "predicts nothing in any of the 1" in note_of_masks(nothing)[0]
-    assert "predicts no background" in note_of_masks(everything)[0]
-    assert note_of_masks(fine) == []
-    assert note_of_masks([]) == []
+    for rows, said in (
+        ((("prediction", 0.0), ("both", 0.0)), "predicts nothing in any of the 1"),
+        ((("none", 1.0), ("truth", 1.0)), "predicts no background"),
+        ((("none", 0.2), ("prediction", 0.0)), ""),
+        ((), ""),
+    ):
+        notes = note_of_masks([{"empty": empty, "covered": share} for empty, share in rows])
+        assert said in "".join(notes)
+        assert bool(notes) == bool(said)
