@@ -15,8 +15,6 @@ True
 (32, 32)
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

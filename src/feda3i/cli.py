@@ -5,8 +5,6 @@ is called, so that ``feda3i --help`` is fast.
 Exit codes: 0 fine, 1 failure, 2 wrong usage, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import io
 import signal
 import sys

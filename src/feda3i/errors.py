@@ -1,7 +1,5 @@
 """The errors a user may meet: each says what was expected, what was found and what to do."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import Any

@@ -5,8 +5,6 @@ sentences, an error inside a plug-in names its file and line, and anything else 
 the details go to a file that the user can send.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

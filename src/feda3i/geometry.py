@@ -4,8 +4,6 @@ Places are (row, column) and in pixels everywhere. The half-pixel convention: th
 object runs midway between the centres of a foreground pixel and its background neighbour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Shapes: ``logits`` and ``targets`` are ``(case, class, *space)``; a class is one
 (one against the rest), so that everything said for one foreground class holds for several.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

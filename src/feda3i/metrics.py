@@ -18,8 +18,6 @@ How others differ
     larger of the two one-way percentiles, usually up to some pixels more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Survey your model at each site, turn the surveys into weights, average the sites
 by stage. Nothing here knows recipes, folders or engines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

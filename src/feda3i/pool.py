@@ -3,8 +3,6 @@
 joblib is not used: its workers outlive a parent that was killed, and it unpickles code by value.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import multiprocessing.connection

@@ -1,7 +1,5 @@
 """Is there enough memory? Asked in advance, because the system would kill the process later."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

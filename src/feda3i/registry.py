@@ -6,8 +6,6 @@ is imported before it is asked for. Plug-ins come from ``path/to/file.py:Name``,
 ``feda3i.noise``, ``feda3i.models``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.metadata

@@ -4,8 +4,6 @@
 suite runs them on every registered method.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The audit of measured sites, and of arrays in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The audit as one HTML file: a plot of sites with intervals, the table, how to read it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

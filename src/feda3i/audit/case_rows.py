@@ -3,8 +3,6 @@
 Rows and lists hold the names of cases and stay at the site.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

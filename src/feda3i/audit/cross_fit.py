@@ -5,8 +5,6 @@ the cases of every site are divided in two, two models are trained, and each jud
 it has not seen; cases that neither has seen are judged by the mean of both.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Iterable, Iterator

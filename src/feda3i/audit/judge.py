@@ -5,8 +5,6 @@ words follow from its interval, from what matters for objects of this size, and 
 whether the sites differ at all. In pixels at 256; findings are in the audit's unit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Pages of cases with their contours: for the eyes of those who may see the images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Nothing of the given tree is changed. What is written has the same names and for
 site that stays, and every image, is copied as it is.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """What an audit looks at: every case whose mask a site drew, and models that have not seen it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

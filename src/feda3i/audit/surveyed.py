@@ -1,7 +1,5 @@
 """An audit without pixels: by what the sites of a run told their server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from feda3i.audit.assemble import build_audit

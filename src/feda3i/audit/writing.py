@@ -1,7 +1,5 @@
 """The audit as text and CSV, and the lists that stay at the sites."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

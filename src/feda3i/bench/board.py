@@ -1,7 +1,5 @@
 """The results of a grid by column and row, and a check that they may be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ FedA3I is FedAvg until its survey, so its run may begin with FedAvg's checkpoint
 comes out is equal to the bit: model, scores and log, but for clock times.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Run a grid: skip what is done, share beginnings, keep all cores busy, survive a kill."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait

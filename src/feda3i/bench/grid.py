@@ -5,8 +5,6 @@
 [('SKIN N_S', 'fedavg'), ('SKIN N_S', 'feda3i')]
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The numbers of the paper, by row and setting of our grids."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A result is found by its recipe, not by its name: the same run serves every grid that needs it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property

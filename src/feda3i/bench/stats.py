@@ -1,7 +1,5 @@
 """The statistics of a comparison: pure functions on numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

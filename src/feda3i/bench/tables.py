@@ -1,7 +1,5 @@
 """The tables of a board: scores, paired differences, ranks, the gap closed, and why."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

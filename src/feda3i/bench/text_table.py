@@ -1,7 +1,5 @@
 """A table of text, as Markdown, CSV and LaTeX."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ typer 0.20, the newest that Flower allows, puts a backslash before ``[required]`
 loses the text of positional arguments from click 8.5 on, and repeats click's "Did you mean".
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

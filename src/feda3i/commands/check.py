@@ -1,7 +1,5 @@
 """``feda3i check``: the site doctor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``feda3i deploy``: a real consortium over the network, step by step."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``feda3i list`` and ``feda3i explain``."""
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from itertools import chain

@@ -1,7 +1,5 @@
 """``feda3i export``: a run's model in formats that other programs read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Annotated, Literal

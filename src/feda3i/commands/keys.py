@@ -4,8 +4,6 @@ A meaning stands where its option is defined: in a docstring right below a field
 the section ``Parameters`` of a docstring (``a, b`` share a text).
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """``feda3i noise``: draw annotation noise on masks, look at it, test its properties."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Any

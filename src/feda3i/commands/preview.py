@@ -1,7 +1,5 @@
 """What a run will do with its data and how long it takes, said before it begins."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """``feda3i report``: one HTML page about one or many runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial

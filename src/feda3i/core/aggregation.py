@@ -1,7 +1,5 @@
 """Weighted sums of network states, the rows of one buffer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ Written here because every draw comes from the generator of site, round and epoc
 by case, kornia and torchvision draw from torch's global one (``benchmarks/bench_augment.py``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

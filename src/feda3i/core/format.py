@@ -1,7 +1,5 @@
 """What every case of a run has in common: channels, classes, size, and how it came to that size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

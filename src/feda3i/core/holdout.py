@@ -1,7 +1,5 @@
 """Keep a share of each site's cases for validation, patients whole; nobody trains on them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

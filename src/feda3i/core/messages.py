@@ -1,7 +1,5 @@
 """What travels between server and sites: parameters, plans, orders, replies, and the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple

@@ -4,8 +4,6 @@ Prediction slides a window over the case and blends what overlaps, as MONAI's
 ``sliding_window_inference`` does, to which the tests compare it; MONAI is an extra here.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Proportions change with the size, as in the papers. Where a side has to grow the
 average, and it is interpolated linearly.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import cv2

@@ -1,7 +1,5 @@
 """A site at work: its cases as batches, its memory, and the training loop that methods use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """One optimiser step after another, as the ``[train]`` section of a recipe says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -4,8 +4,6 @@ The format is a safetensors file: the arrays, and the tree as JSON, in which ``{
 stands for an array. Nothing is ever unpickled: a malformed or truncated file is an error.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

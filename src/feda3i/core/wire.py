@@ -1,7 +1,5 @@
 """The wire, enforced: nothing travels that the method did not declare."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

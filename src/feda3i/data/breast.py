@@ -1,7 +1,5 @@
 """Breast ultrasound (the paper's BREAST): BUSI, BUSIS and UDIAT, split 8:2 in each source."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import defaultdict

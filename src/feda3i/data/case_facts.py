@@ -1,7 +1,5 @@
 """What ``check`` keeps of a case: no name and no pixels."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What ``check`` found, as text: a summary to mail without names or pixels, and all of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

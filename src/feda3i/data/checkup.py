@@ -1,7 +1,5 @@
 """Is a folder fit for training? Looks at every case once, keeps no pixel."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections import Counter

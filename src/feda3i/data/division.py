@@ -1,7 +1,5 @@
 """Plan a federation of a folder before any pixel is read: which case trains where, what is left."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Load a folder of images and masks as cases, or as a federation of sites."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

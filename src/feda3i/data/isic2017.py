@@ -1,7 +1,5 @@
 """ISIC 2017 (the paper's SKIN): 2,000 training and 600 test dermoscopy images, official split."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import defaultdict

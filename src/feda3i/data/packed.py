@@ -6,8 +6,6 @@ options. It holds pixels of patients as the data folder does: it lies in that fo
 enter it. A cache that is cut short or from another version is built again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Real sites (``by-folder``) keep the names of their folders, those of a source (`
 name of the source, with a number where it has several; others are ``site-01``, ``site-02``, ...
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Data sets by name: a ``Folder``, or a function that gives a federation."""
 
-from __future__ import annotations
-
 from feda3i.errors import RecipeError
 from feda3i.registry import Registry
 

@@ -1,7 +1,5 @@
 """The console: a bar on a terminal, a plain line per round elsewhere, nothing if quiet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The event log: one JSON object per line, the single source of every number of a run."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

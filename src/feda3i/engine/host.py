@@ -4,8 +4,6 @@ Site memory lies on its disk, one file per site, round and task. An order reads 
 from before it: repeated after a crash, it finds what it found the first time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

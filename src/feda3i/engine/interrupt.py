@@ -1,7 +1,5 @@
 """Ctrl-C, and the SIGTERM of a batch system, that do not get lost."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import FrameType

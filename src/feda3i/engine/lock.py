@@ -1,7 +1,5 @@
 """Who may write in a run folder: one process, if the folder holds plain files only."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """The round loop: plan, survey, fit, merge, score, checkpoint. Both engines run this one."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The manifest: what identifies a run (versions, hashes, machine), and what of it changed since."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

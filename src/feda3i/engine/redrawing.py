@@ -6,8 +6,6 @@ and every order tells a site its own move. The station moves the contours, the m
 masks, and the given ones stay. Offsets and moves travel in pixels at 256 of a case's longest side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run folder for reading: what was run, its results and its model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Start a run, resume it, and finish it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import closing

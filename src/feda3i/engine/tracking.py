@@ -3,8 +3,6 @@
 A sink that fails is reported once, and the run continues without it.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

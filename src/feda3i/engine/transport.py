@@ -5,8 +5,6 @@ answer depends on its order alone: the result of a run is the same to the bit. W
 pixels: their pages are those of files in the run folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -4,8 +4,6 @@ Images are resized by matrices made from their own size, as in ``feda3i.core.res
 where a side shrinks, linear interpolation where it grows.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

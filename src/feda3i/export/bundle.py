@@ -1,7 +1,5 @@
 """The folder of an export: ONNX with its preprocessing inside, a card, MONAI's configuration."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

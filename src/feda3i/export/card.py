@@ -1,7 +1,5 @@
 """A model card as on Hugging Face and in MONAI: README.md with a YAML head."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``feda3i predict`` as one network: from an image of any size to its mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Write a graph as ONNX, and compare its masks with those of ``feda3i predict``."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ Flower's words (client, node, message) stay in here. For apps that exist, ``FedA
 are strategies.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

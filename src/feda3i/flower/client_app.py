@@ -5,8 +5,6 @@ packed copy in the state folder), and site memory lies on disk. What leaves the 
 ``feda3i.flower.records`` from declared values; texts about the site's files stay at the site.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from contextlib import nullcontext

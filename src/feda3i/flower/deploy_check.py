@@ -1,7 +1,5 @@
 """What a site verifies before round 1: versions, key, guard, data, state folder, connection."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import ssl

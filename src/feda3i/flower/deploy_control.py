@@ -4,8 +4,6 @@
 calls it. A site's name is the name of its key file, whatever the site says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

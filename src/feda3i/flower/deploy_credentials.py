@@ -3,8 +3,6 @@
 Private keys are files of mode 600. They are never printed, logged or put into a run folder.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -5,8 +5,6 @@ listens on the loopback address, on ports that were free, and is stopped at the 
 error or Ctrl-C.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

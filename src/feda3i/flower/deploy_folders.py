@@ -3,8 +3,6 @@
 What it consists of is in ``consortium.toml`` of the operator's folder.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

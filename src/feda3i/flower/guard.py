@@ -7,8 +7,6 @@ through with a check before the app is unpacked. This is the only place that use
 Flower: where they have changed, nothing runs (``runner_of``), and a test says so.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import sys

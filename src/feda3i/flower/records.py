@@ -5,8 +5,6 @@ text) and, where parameters travel, one ``ArrayRecord`` named ``arrays`` with th
 as plain bytes: no header of numpy's, which is read by evaluating Python, comes from outside.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar

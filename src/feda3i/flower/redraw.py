@@ -12,8 +12,6 @@ in its images, and its later messages say by how much to move its contours. The 
 to keep: started again, it knows all moves after one round.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The nodes of Flower's grid: messages to them, who is there, and what they say of themselves."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict

@@ -15,8 +15,6 @@ or in which a client comes. Messages keep one record of arrays and one of settin
 and differential-privacy wrappers expect.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

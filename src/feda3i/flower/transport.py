@@ -5,8 +5,6 @@ away or was restarted is asked (again) while there is time: to repeat an order d
 site memory is kept per round at the site.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

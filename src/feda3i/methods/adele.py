@@ -27,8 +27,6 @@ Departures
     belong to two. No scale makes a side smaller than 32 pixels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple

@@ -10,8 +10,6 @@ and ``plan`` again (server) -> ``fit`` (site) -> ``merge`` (server), which by de
 ``weights`` -> ``digest``.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """A site's corrected masks: bits in its memory, beside the given ones, which are never changed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

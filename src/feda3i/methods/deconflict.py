@@ -4,8 +4,6 @@ In a tree of pairs; in a pair with a negative inner product each loses its part 
 update that agrees most with earlier results meets the one that agrees least.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ Departures
     refused. With train.patch every pixel counts its own visits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, ClassVar
 

@@ -31,8 +31,6 @@ Departures
     the training loss has settled, because a survey with an unfinished model says nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal, Self

@@ -12,8 +12,6 @@ Departures
     Sums run in a fixed order of sites, so that a run repeats bit for bit.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from feda3i.methods.base import Method

@@ -28,8 +28,6 @@ Departures
     mixture looks at 100,000 pixels at most. A site that missed phase 1 joins in phase 3.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar

@@ -26,8 +26,6 @@ Departures
     FedDM was made for boxes and only removes foreground: it makes too small masks worse.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 

@@ -16,8 +16,6 @@ Departures
     noisy sites. Sites train with Dice alone (the FedA3I paper does not say).
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

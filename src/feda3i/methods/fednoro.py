@@ -24,8 +24,6 @@ Departures
     with the network of the survey; until then it trains and counts as in FedAvg.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar

@@ -13,8 +13,6 @@ Departures
     term passes through Adam (the authors: plain SGD). All sites do all epochs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

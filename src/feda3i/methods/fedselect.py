@@ -25,8 +25,6 @@ Departures
     finite is left out. A whole site that draws too large is only seen by g.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, ClassVar
 

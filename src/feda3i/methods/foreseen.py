@@ -1,7 +1,5 @@
 """What another network says of all that a site trains on in a round, asked before the training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

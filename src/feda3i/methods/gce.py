@@ -13,8 +13,6 @@ Departures
     The truncated variant (pruning below k = 0.5) is not used.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -17,8 +17,6 @@ Departures
     masks.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import add
 from typing import Annotated

@@ -13,8 +13,6 @@ Departures
     not what the scores belong to.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from feda3i.core.messages import Numbers, Params, Plan, Replies, Wire

@@ -14,8 +14,6 @@ Departures
     without an annotated pixel gets PyMIC's denominator: squares would reward false foreground.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -25,8 +25,6 @@ What leaves the site
     number of cases it rests on and the objects' inner radius (all 0 if it cannot be told).
 """
 
-from __future__ import annotations
-
 from feda3i.methods.base import Method
 
 

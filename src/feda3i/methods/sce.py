@@ -12,8 +12,6 @@ Departures
     and (6, 0.1) for natural images, and clamp = 1e-4. The prediction is not clamped.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

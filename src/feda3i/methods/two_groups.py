@@ -1,7 +1,5 @@
 """Separate a high group from a low one with two Gaussians; robust where there is only one."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

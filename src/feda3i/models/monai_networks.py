@@ -4,8 +4,6 @@ Options go to MONAI's constructor as they are, except that its ``channels`` (fea
 is called ``features`` here: a recipe's channels are those of the image.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial

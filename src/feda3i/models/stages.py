@@ -15,8 +15,6 @@ long as three stages remain. A module that the pass does not call, and tensors o
 itself, join the one defined before. Tied tensors belong to the stage that uses them first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """The paper's U-Net: ten stages, bilinear upsampling, 1,082,033 parameters at three channels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

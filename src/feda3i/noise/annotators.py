@@ -1,7 +1,5 @@
 """One annotator per site: M(mu_max, mu_min, sigma_max, p_d), and the settings of the paper."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

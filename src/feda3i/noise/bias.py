@@ -1,7 +1,5 @@
 """How far each pixel of a contour moves: the bias that is drawn."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Contour evolution C(mu, sigma): the annotation noise of the FedA3I paper, section 'Noise'."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

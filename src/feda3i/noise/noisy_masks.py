@@ -1,7 +1,5 @@
 """Noise of a federation: the noisy masks of all cases, each drawn by the annotator of its site."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Mapping, Sequence

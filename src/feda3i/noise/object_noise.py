@@ -5,8 +5,6 @@ in a fixed order, first for the case, then for its objects by class and place, u
 rate only adds errors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated

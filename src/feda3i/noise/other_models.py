@@ -1,7 +1,5 @@
 """The noise models that the paper compares with: CCN, MON and MLN."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ PDN-1: pixels near the clean contour are flipped more often than pixels far from
 PDN-2: at one distance from the contour, flip probabilities depend on the place along it.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Mapping

@@ -15,8 +15,6 @@ is looked for. docs/why/offsets.md has figures.
 All lengths below are in pixels of an image of 256 pixels a side and scale with the longest side.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -10,8 +10,6 @@ stay, and so do careful ones (tau = 0).
 All lengths are in pixels of images of 256 a side.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Results as JSON: server state is data, and JSON has no NaN."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 

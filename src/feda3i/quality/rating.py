@@ -3,8 +3,6 @@
 One part per class; a site's weight is the mean over the parts in which it is rated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -3,8 +3,6 @@
 The given masks are never changed: every function returns new ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ The paper fits a mixture of two Gaussians to the pairs (inner, outer difficulty)
 also found where there are none, so every result says in words how it came about.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

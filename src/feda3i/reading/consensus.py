@@ -1,7 +1,5 @@
 """One mask of several annotators: the majority, or STAPLE (Warfield 2004)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Pairs from a CSV table: files with any names."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

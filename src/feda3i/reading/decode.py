@@ -1,7 +1,5 @@
 """From the files of a pair to cases of the wanted size: the one path that every reader takes."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

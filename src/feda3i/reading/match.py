@@ -1,7 +1,5 @@
 """Match the masks of one folder with its images by their names."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Names of files and cases: pairing images with masks, and ids that are safe on every system."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """nnU-Net's raw layout: one file per channel, and classes in ``dataset.json``."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

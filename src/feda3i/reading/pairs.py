@@ -1,7 +1,5 @@
 """Find which mask belongs to which image in folders of any common layout."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import Counter, defaultdict

@@ -6,8 +6,6 @@ Grey masks: bright is foreground, or the value is the class. Palette masks: the 
 Colours: one colour on black is one class. A file that can be read in two ways is refused.
 """
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from typing import IO, Any

@@ -1,7 +1,5 @@
 """Problems found in a set of files: collected while reading, reported together."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Several people drew the same images: ``images/``, ``annotators/NAME/``, perhaps ``masks/``."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What became of every file of a folder: an image, a mask, or not used, and why."""
 
-from __future__ import annotations
-
 import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Mapping

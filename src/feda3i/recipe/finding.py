@@ -1,7 +1,5 @@
 """Where recipes are: your own TOML files, and those that come with the package."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

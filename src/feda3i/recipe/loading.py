@@ -1,7 +1,5 @@
 """Read recipes, apply ``key=value`` to them, and check the result."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence

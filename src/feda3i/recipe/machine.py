@@ -3,8 +3,6 @@
 The recipe, the event log, the manifest and the model travel; the place of the data does not.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sections of a recipe: every key with its type, its default and its meaning."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ folder of a run may come from anywhere: the plug-ins that they name are loaded o
 so (``--trust-code``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Axes of a plot: from values to places on the page, round ticks, and paths between places."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

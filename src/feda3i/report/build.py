@@ -1,7 +1,5 @@
 """From run folders to one HTML file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ hashes are those of the run. A page with a gallery holds images: it is for the e
 see them.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

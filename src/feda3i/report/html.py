@@ -6,8 +6,6 @@ escaped wherever it goes; only what these functions return is markup (``Html``).
 of series, which the page's CSS makes colours that suit light, dark and the colour-blind.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The sections of a report, each from the groups of its runs; words and layout are templates."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import Counter

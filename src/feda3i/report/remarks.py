@@ -1,7 +1,5 @@
 """What a reader must know before trusting the figures."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A run folder as a report reads it, whatever state the run is in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

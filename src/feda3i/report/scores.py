@@ -1,7 +1,5 @@
 """Scores as text: one line for all cases, for every site, source and class, and the worst cases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

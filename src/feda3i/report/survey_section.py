@@ -1,7 +1,5 @@
 """The survey plane: one dot per site, the two groups, how right they are where that is known."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

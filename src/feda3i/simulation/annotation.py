@@ -1,7 +1,5 @@
 """The ``[noise]`` section of a recipe: one annotator per site, drawn or given, and their masks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

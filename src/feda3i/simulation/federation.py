@@ -1,7 +1,5 @@
 """From a recipe to the federation that a run trains on: cases, sites, annotators."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Noise on a folder of masks: what ``feda3i noise apply`` reads and writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

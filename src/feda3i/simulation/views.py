@@ -4,8 +4,6 @@
 The docstring of a view is its card.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -7,8 +7,6 @@ scanners) and ``synthetic-volumes`` (two classes, like MR). Case ``i`` is drawn 
 the pictures of the earlier ones as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

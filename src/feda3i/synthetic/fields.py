@@ -5,8 +5,6 @@ at 256 pixels, with more detail in the latter. Arithmetic is float64 in a fixed 
 threads), so that the last bit of a sine on another machine does not survive the rounding to bytes.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import cv2

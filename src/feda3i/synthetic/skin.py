@@ -4,8 +4,6 @@ Colour follows absorption: what is seen is the skin's colour times ``exp(-densit
 with melanin, blood and deep (bluish) pigment each absorbing red, green and blue in its own way.
 """
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

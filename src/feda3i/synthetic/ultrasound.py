@@ -4,8 +4,6 @@ Echo strength is summed in decibels (tissue, mass, shadow), multiplied by Raylei
 through the scanner's dynamic range: the order in which a real image comes about.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import cv2

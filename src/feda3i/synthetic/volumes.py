@@ -3,8 +3,6 @@
 Sizes and scales of intensity differ from case to case, as they do between scanners.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
