@@ -5,6 +5,7 @@ the section ``Parameters`` of a docstring (``a, b`` share a text).
 """
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
@@ -33,7 +34,8 @@ class Key:
     owner: str = ""
 
 
-def all_keys() -> list[Key]:
+@functools.cache
+def all_keys() -> tuple[Key, ...]:
     """Return the keys that every recipe has, then the options of everything with a name."""
     keys = options_of("", "", Recipe)
     for section, registry in registries().items():
@@ -42,7 +44,7 @@ def all_keys() -> list[Key]:
                 keys += options_of(section, name, registry.get(name))
     # Options of one name that several things share are described once.
     meanings = {key.name: key.meaning for key in keys if key.meaning}
-    return [replace(key, meaning=key.meaning or meanings.get(key.name, "")) for key in keys]
+    return tuple(replace(key, meaning=key.meaning or meanings.get(key.name, "")) for key in keys)
 
 
 def options_of(section: str, name: str, thing: Any) -> list[Key]:

@@ -55,6 +55,7 @@ def test_whole_volumes_are_surveyed_and_scored_on_both_engines(tmp_path):
     np.testing.assert_array_equal(predictor.masks((4 * image)[None])[0], mask)
 
 
+@pytest.mark.slow
 def test_what_is_remembered_gives_the_same_model_however_a_run_is_played(tmp_path):
     """Moved contours, before a method that remembers masks itself."""
     redrawn = {"data": {"cases": 8}, "redraw": {"on": True, "b0": [0.0]}}

@@ -66,7 +66,7 @@ def test_intra_gives_groups_their_share_of_sites(drawn):
 
 
 def test_a_site_that_missed_the_survey_is_asked_later_with_the_early_model(drawn, whole):
-    late = rounds_of(play(drawn, rounds=4, t1=1, change=testing.losing("site-2", 2)))
+    late = rounds_of(play(drawn, rounds=4, t1=1, change=testing.losing({2: "site-2"})))
     assert "site-2" in late[1]["survey_missing"]
     assert "site-2" not in late[1]["survey"]["sites"]
     assert "site-2" not in late[1]["weights"]
