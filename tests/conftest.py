@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from feda3i import cli, recipe, testing
+from feda3i.synthetic import federations
 from listeners import StopAfter
 from short import TINY
 
@@ -20,6 +21,22 @@ from short import TINY
 # "make odd" and the scripts of tests/odd look for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawn_once():
+    """Draw a synthetic federation once: every site of a network run in one process asks for it."""
+    draw, kept = federations._federation, {}
+
+    def remembered(*options, **more):
+        *plain, case = options[:8]
+        key = repr((plain, options[8:], more, [cell.cell_contents for cell in case.__closure__]))
+        kept[key] = kept.get(key) or draw(*options, **more)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(federations, "_federation", remembered)
+        yield
 
 
 @pytest.fixture
