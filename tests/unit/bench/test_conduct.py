@@ -3,6 +3,8 @@ import re
 import shutil
 from dataclasses import replace
 
+import pytest
+
 from feda3i.bench.conduct import rounds_to_train
 from feda3i.engine.run import run
 from feda3i.recipe import validate
@@ -50,6 +52,7 @@ def test_a_run_that_fails_is_told_and_stops_no_other(agenda, play, tmp_path):
     assert (tmp_path / "res" / f"{other}.json").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_runs_that_it_hits_and_says_so(agenda, play, tmp_path):
     given = agenda(tmp_path / "res", *SHORT)
     (tmp_path / "res").symlink_to("/dev/full")  # the folder of results cannot be made

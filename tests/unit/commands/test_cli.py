@@ -130,6 +130,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_model(feda3i, tmp_path):
     arguments = ["run", "demo", *TINY, "method=fedavg", "rounds=6", "data.cases=8", "--out"]
     whole = feda3i(*arguments, tmp_path / "whole")[1]

@@ -85,7 +85,9 @@ def test_new_keys_leave_hashes_of_older_recipes_alone():
 
 
 def steps_with(folder, name, options, fraction):
-    given = Subject(name, options).recipe(3, engine={"fraction": fraction, "min_sites": 1})
+    given = Subject(name, options).recipe(
+        3, engine={"workers": 1, "fraction": fraction, "min_sites": 1}
+    )
     return Steps(folder, name, given=given)
 
 
