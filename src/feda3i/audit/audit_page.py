@@ -49,7 +49,7 @@ def page_of(audit: Audit) -> str:
     sections.append(Section("read", "How to read this", _block("read", read=audit.read, **facts)))
     facts |= {"counts": Counter(one.verdict for one in audit.findings), "notes": audit.notes}
     what = "sites and classes" if several else "sites"
-    top = _block("top", what=what, why_not=why_not(audit), **facts)
+    top = _block("top", what=what, why_not=why_not(audit), helps=audit.what_helps, **facts)
     title, by = f"{audit.title}: audit of annotation quality", f"Judged by {audit.how}."
     return html.page(title, sections, subtitle=by, top=top, filter_sites=True)
 

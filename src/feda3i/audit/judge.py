@@ -77,6 +77,15 @@ class Overall:
     said: str  # what was found, in words
 
 
+HELPS = {
+    "size": "sites differ in size: feda3i redraw, or method=redraw in a run, came closest to clean "
+    "masks",
+    "empty": "cases are left empty: look at them again; of the methods tried, method=fednoro lost "
+    "least",
+}
+"""By kind of noise, what the results of the documentation say (Results, Kinds of noise)."""
+
+
 @dataclass(frozen=True)
 class Audit:
     """The shareable result of an audit."""
@@ -95,6 +104,14 @@ class Audit:
     def read(self) -> tuple[str, str]:
         """Return how to read it: what an audit can and cannot tell."""
         return ABSOLUTE if self.is_absolute else RELATIVE, COVERED
+
+    @property
+    def what_helps(self) -> list[str]:
+        """Return what helped most where masks were like these (grid ``noise-types``)."""
+        found = {one.kind for one in self.objects if one.is_flagged}
+        if any(one.verdict in ("larger", "smaller") for one in self.findings):
+            found.add("size")
+        return [text for kind, text in HELPS.items() if kind in found]
 
     def of_class(self, name: str) -> list[SiteFinding]:
         """Return the findings of a class from the smallest to the largest drawer, unjudged last."""

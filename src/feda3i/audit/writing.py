@@ -31,6 +31,7 @@ def text_of(audit: Audit) -> str:
     lines += [f"{one.class_name}: {one.said}" if is_several else one.said for one in audit.overall]
     lines += flags(audit.objects)
     lines += [f"cannot tell: {why}" for why in why_not(audit)]
+    lines += [f"what helps: {text}" for text in audit.what_helps]
     lines += [f"NOTE: {note}" for note in audit.notes]
     return "\n".join([*lines, *audit.read])
 

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -11,6 +12,7 @@ from feda3i.audit.audit_page import page_of
 from feda3i.audit.case_rows import CaseRow
 from feda3i.audit.judge import Scale, site_numbers
 from feda3i.audit.writing import text_of, write_audit
+from feda3i.quality.objects import ObjectFinding
 from feda3i.seeding import rng
 from pages import HOSTILE as HOSTILE_NAMES
 from pages import read
@@ -79,7 +81,12 @@ def test_page_and_text_say_what_zero_is_the_unit_the_truth_each_class_and_what_i
     for said in ("tumour", "in mm", "larger", "The answer is relative: sites are compared with"):
         assert said in text
     assert "secret" not in text
+    empty = replace(audit, objects=(ObjectFinding("A", "empty", is_flagged=True),))
+    for shown in (text_of(empty), page_of(empty)):
+        assert "sites differ in size: feda3i redraw" in shown
+        assert "cases are left empty: look at them again" in shown
     audit, _ = measured(("A",))
+    assert audit.what_helps == []
     assert audit.findings[0].verdict == "cannot tell"
     assert "no other site to compare it with" in page_of(audit)
     assert "cannot tell: A" in text_of(audit)
