@@ -54,6 +54,7 @@ class _Manifest(Record):
     created: str
     recipe_sha256: str
     machine: str
+    python: str
     packages: dict[str, str]
     processor: dict[str, str]
     data: _Data

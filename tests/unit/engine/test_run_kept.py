@@ -146,6 +146,7 @@ def test_a_manifest_of_another_version_or_of_other_types_is_named(copied, refuse
         file.write_text(text)
     for key, value in (
         *(("data", None), ("data", {"sha256": 1}), ("packages", []), ("processor", "x")),
+        ("python", None),
         *(("created", 5), ("seed", float("inf")), ("seed", 10**30), ("best", {"round": "x"})),
     ):
         text = edit(file, with_keys(**{key: value}))
