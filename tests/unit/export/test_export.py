@@ -1,8 +1,11 @@
 """Exports give the masks that ``feda3i predict`` gives, at any size, with a card beside them."""
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
 
@@ -264,3 +267,10 @@ def run_bundle(folder, images, masks):
     places |= {"bundle_root": folder, "dataset_dir": images, "output_dir": masks}
     run_monai = pytest.importorskip("monai.bundle").run
     run_monai(**{name: str(place) for name, place in places.items()})
+
+
+def test_onnxruntime_opens_no_telemetry_session(tmp_path):
+    environment = {key: v for key, v in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
+    command = [sys.executable, "-c", "import feda3i.export, onnxruntime"]
+    subprocess.run(command, check=True, env={**environment, "TMPDIR": str(tmp_path)})
+    assert not [*tmp_path.iterdir()]
