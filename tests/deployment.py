@@ -3,6 +3,7 @@
 import signal
 
 from feda3i.engine.events import read_events
+from feda3i.errors import RunError
 from feda3i.flower import deploy_control as control
 from feda3i.flower import deploy_demo
 from feda3i.flower.deploy_folders import write_site
@@ -19,6 +20,19 @@ class Consortium(deploy_demo.Consortium):
         for site in sites:
             self.start_site(site, environments.get(site))
         wait_until(lambda: self.statuses().count("online") >= len(sites), pause=0.5)
+
+    def restart_server(self):
+        """Kill all of the server, start it again and wait until it answers."""
+        self.kill("server")
+        self.start_server()
+
+        def answers():
+            try:
+                return bool(self.statuses())
+            except RunError:
+                return False
+
+        wait_until(answers, pause=0.5)
 
     def statuses(self):
         """Return the status of every registered node."""

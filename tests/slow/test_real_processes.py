@@ -96,8 +96,7 @@ def test_a_node_and_the_server_are_killed_and_the_run_ends_all_the_same(tmp_path
         joined = consortium.events("faults", "join")
 
         # The whole server dies: SuperLink, SuperExec and the server's app.
-        consortium.kill("server")
-        consortium.start_server()
+        consortium.restart_server()
         second = consortium.start_run(recipe, "faults", is_resumed=True)
         assert second != first
         events = consortium.finish(second, "faults")
