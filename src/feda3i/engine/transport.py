@@ -158,7 +158,10 @@ class _InFile(np.memmap[Any, Any]):
 
 
 def _open(file: Path) -> NDArray[Any]:
-    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+    try:
+        return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
+    except FileNotFoundError:  # the run was interrupted while this process was starting
+        raise SystemExit(1) from None
 
 
 def shared(federation: Federation, folder: Path) -> Federation:

@@ -1,6 +1,7 @@
 """Write a graph as ONNX, and compare its masks with those of ``feda3i predict``."""
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,6 +102,8 @@ def need(*packages: str) -> None:
     lacking = [name for name in packages if find_spec(name) is None]
     if lacking:
         raise RecipeError(f"this format needs {', '.join(lacking)}: pip install 'feda3i[export]'")
+    # Some builds of onnxruntime open a telemetry session as soon as they are imported.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 @contextmanager
